@@ -1,0 +1,86 @@
+"""What an algorithm is: all work that needs no noise happens once, in `prepare`; noise enters in `release` only."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.arrays import Array
+from dpml.errors import UserError
+from dpml.losses import Loss
+from dpml.partition import Parties
+from dpml.privacy import Budget, Calibration, Guarantee, Problem
+
+
+@dataclass(frozen=True)
+class Release:
+    """Released models, `weights` (budgets, draws, d), and what only the mechanism can say about each of them.
+
+    `metrics` maps a name to values (budgets, draws), for example the value of a noisy objective at its minimiser. The
+    draws of different budgets share their noise directions: a figure's curves are smoother and comparisons paired, but
+    a sweep published as a whole would reveal the noise. Publish one release, not a sweep.
+    """
+
+    weights: Array
+    metrics: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Mechanism(Protocol):
+    """An algorithm fitted to some parties' data, ready to be released under any number of budgets."""
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """Draw the privacy noise `draws` times for every budget."""
+        ...
+
+
+class Algorithm(Protocol):
+    """Hyper-parameters, as a frozen dataclass: the fields are the options of its YAML file.
+
+    For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
+    let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
+    (`require_domain` does it for unit-ball rows and the loss's labels).
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def loss(self) -> Loss: ...
+
+    @property
+    def calibration(self) -> Calibration: ...
+
+    @property
+    def variant(self) -> str:
+        """Which reading of the algorithm: `paper`, as the text defines it, or a name for another one."""
+        ...
+
+    @property
+    def lam(self) -> float:
+        """The L2 coefficient of the objective ``mean loss + lam/2 ||w||^2`` whose optimality gap is reported."""
+        ...
+
+    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
+        """Fit. `rng` is for initial points; it must not draw privacy noise.
+
+        Raises:
+            UserError: the data break an assumption of the guarantee, or the algorithm cannot use this loss.
+        """
+        ...
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """What a release under `budget` is guaranteed, per view: as published (if a claim exists) and as proven."""
+        ...
+
+
+def require_domain(parties: Parties, loss: Loss) -> None:
+    """Raise UserError unless every private row has norm at most 1 and a label that the loss takes."""
+    norms = np.einsum("ij,ij->i", parties.X, parties.X)
+    if not norms.max() <= 1:  # also when NaN
+        worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
+        raise UserError(
+            f"training row {parties.order[worst]} of dataset={parties.data.name} has norm {np.sqrt(norms[worst]):.4g}, "
+            f"but the guarantee needs rows in the unit ball: end dataset.steps with max_norm, sample_norm or clip."
+        )
+    loss.check_labels(parties.y)

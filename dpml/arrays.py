@@ -1,0 +1,10 @@
+"""The two kinds of array that pass between rooms."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+"""Real numbers."""
+
+Index = NDArray[np.intp]
+"""Whole numbers: row numbers, counts, offsets."""

@@ -1,0 +1,389 @@
+"""The commands: `dpml-run` (Hydra: one run or a sweep) and `dpml` (everything about runs that needs no sweep)."""
+
+import argparse
+import inspect
+import json
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import hydra
+import pandas as pd
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+from rich.table import Table
+
+from dpml import __version__
+from dpml.algorithms import Algorithm
+from dpml.data import Files, Source
+from dpml.errors import UserError, nearest
+from dpml.experiment import PRIVACY, SETTING, Run, execute, summarise, write_atomically
+from dpml.figures import plot
+from dpml.losses import for_task
+from dpml.privacy import Budget, Guarantee, Problem
+
+T = TypeVar("T")
+
+_CONFIG = {"config_path": "conf", "config_name": "config", "version_base": "1.3"}
+
+
+# ---- dpml-run
+
+
+def dpml_run() -> None:
+    """Entry point of `dpml-run`."""
+    # Hydra would print its own summary of an exception; with this it hands the exception to us
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    _exit_on_mistakes("dpml-run", _main)
+
+
+@hydra.main(**_CONFIG)
+def _main(config: DictConfig) -> None:
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        _run_in_sweep(config, folder)
+        return
+    try:
+        _run(config, folder)
+    except BaseException:
+        _remove_if_empty(folder)
+        raise
+
+
+def _run(config: DictConfig, folder: Path) -> None:
+    result = execute(build(config), OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
+    result.write(folder)
+    show(result.rows)
+    if _axes(result.rows):
+        plot(result.rows, folder, " ".join(["dpml-run", *HydraConfig.get().overrides.task]))
+    print(f"Written to {_relative(folder)}/: rows.csv, guarantees.csv, manifest.json")
+
+
+def _run_in_sweep(config: DictConfig, folder: Path) -> None:
+    """One job of a sweep. A failure is shown at once in one line and kept in error.txt; the other jobs go on."""
+    job = " ".join(HydraConfig.get().overrides.task)
+    try:
+        execute(build(config), OmegaConf.to_container(config, resolve=True)).write(folder)  # type: ignore[arg-type]
+    except Exception as error:
+        mistake = isinstance(error, UserError)
+        write_atomically(folder / "error.txt", f"{error}\n" if mistake else traceback.format_exc())
+        detail = (
+            str(error) if mistake else f"{type(error).__name__}: {error} (traceback in {_relative(folder)}/error.txt)"
+        )
+        Console(stderr=True).print(f"failed: {job}: {detail}", style="red", markup=False, soft_wrap=True)
+    else:
+        Console().print(f"done: {job}", markup=False, highlight=False, soft_wrap=True)
+
+
+class MergeSweep(Callback):
+    """Hydra callback: when a sweep ends, put the jobs' tables together in the sweep's folder."""
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Write the merged rows.csv and guarantees.csv and a figure; exit with 1 when a job failed."""
+        folder = Path(config.hydra.sweep.dir)
+        jobs = sorted(
+            (path for path in folder.iterdir() if path.is_dir()), key=lambda path: (len(path.name), path.name)
+        )
+        failed = [job for job in jobs if (job / "error.txt").exists()]
+        done = [job for job in jobs if (job / "rows.csv").exists()]
+        if done:
+            for name in ("guarantees.csv", "rows.csv"):
+                merged = pd.concat([pd.read_csv(job / name) for job in done], ignore_index=True)
+                write_atomically(folder / name, merged.to_csv(index=False))
+            rows = pd.read_csv(folder / "rows.csv")
+            show(rows)
+            if _axes(rows):
+                plot(rows, folder, " ".join(["dpml-run -m", *config.hydra.overrides.task]))
+            print(f"Written to {_relative(folder)}/: rows.csv and guarantees.csv of {len(done)} jobs")
+        if failed:
+            sys.exit(f"dpml-run: {len(failed)} of {len(jobs)} jobs failed; their folders hold error.txt")
+
+
+def show(rows: pd.DataFrame) -> None:
+    """The tables on screen: metrics (mean and half a 95 % interval over draws), and what was claimed and proven."""
+    summary = summarise(rows)
+    varying = [key for key in SETTING if summary[key].nunique(dropna=False) > 1]
+    fixed = [key for key in SETTING if key not in varying and pd.notna(summary[key].iloc[0])]
+    metrics = list(summary["metric"].unique())
+    if varying:
+        metrics = [name for name in ("loss", "optimality_gap", "accuracy", "rmse", "err_w") if name in metrics]
+    table = Table(title="  ".join(f"{key}={_short(summary[key].iloc[0])}" for key in fixed), title_justify="left")
+    for name in varying:
+        table.add_column(name)
+    for name in (*metrics, "claimed eps", "proven eps"):
+        table.add_column(name, justify="right")
+    for _, group in summary.groupby([*SETTING, *PRIVACY], sort=False, dropna=False):
+        first, by_metric = group.iloc[0], group.set_index("metric")
+        table.add_row(
+            *(_short(first[key]) for key in varying),
+            *(_mean(by_metric.loc[name]) if name in by_metric.index else "" for name in metrics),
+            _short(first["claimed_eps"]),
+            f"{_short(first['proven_eps'])} ({first['proven_view']})",
+        )
+    console = Console()
+    console.print(table)
+    units = "/".join(summary["unit"].unique())
+    console.print(
+        f"mean ± half a 95 % interval over {summary['count'].max()} draws; eps per {units}, the proven one in "
+        f"the worst view, in brackets. These are experiments: publish one release, not a sweep.",
+        style="dim",
+    )
+
+
+def _mean(row: Any) -> str:
+    return f"{row['mean']:.4g}" + (f" ± {row['interval']:.2g}" if row["interval"] > 0 else "")
+
+
+def _axes(rows: pd.DataFrame) -> list[str]:
+    return [axis for axis in ("eps", "delta", "M", "N") if rows[axis].nunique() > 1]
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+# ---- from a configuration to a run
+
+
+def build(config: DictConfig) -> Run:
+    """The run that a composed configuration describes.
+
+    Raises:
+        UserError: a key is unknown or its value is of the wrong kind.
+    """
+    _check_keys(config)
+    dataset: Source = _instantiate(config.dataset, "dataset")
+    return Run(
+        dataset=dataset,
+        partition=_instantiate(config.partition, "partition"),
+        algorithm=build_algorithm(config, dataset),
+        eps=_grid(config.eps, "eps", _number),
+        delta=_grid(config.delta, "delta", _optional(_number)),
+        M=_grid(config.M, "M", _whole),
+        N=_grid(config.N, "N", _optional(_whole)),
+        seed=_whole(config.seed, "seed"),
+        draws=_whole(config.draws, "draws"),
+        files=Files(config.data_dir),
+    )
+
+
+def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
+    """The algorithm of a composed configuration, with the loss that `loss` or the data set's task says."""
+    loss = for_task(dataset.info.task, config.loss)
+    algorithm: Algorithm = _instantiate(config.algo, "algo", loss=loss, calibration=config.calibration)
+    return algorithm
+
+
+def _check_keys(config: DictConfig) -> None:
+    for key in config:
+        if key not in KEYS:
+            raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
+
+
+KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
+KEYS += ["data_dir", "results_dir"]
+
+
+def _instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
+    """Build the object that ``_target_`` names from the node's other keys, which must be parameters of it."""
+    if not isinstance(node, DictConfig) or "_target_" not in node:
+        raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
+    options: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
+    try:
+        target = hydra.utils.get_class(options.pop("_target_"))
+    except Exception as error:
+        raise UserError(f"{key}: {error}") from error
+    parameters = inspect.signature(target).parameters
+    hints = get_type_hints(target)
+    for name, value in options.items():
+        if name not in parameters or name in extra:
+            raise UserError(f"unknown key {f'{key}.{name}'!r}: {nearest(name, set(parameters) - set(extra))}")
+        options[name] = _convert(value, hints.get(name), f"{key}.{name}")
+    return target(**options, **extra)
+
+
+def _convert(value: Any, hint: Any, key: str) -> Any:
+    """The value as the field's annotation has it; kinds that a command line cannot confuse are left alone."""
+    if hint is float:
+        return _number(value, key)
+    if hint is int:
+        return _whole(value, key)
+    if isinstance(value, list):
+        return tuple(value)
+    return value
+
+
+def _number(value: Any, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f"{key} must be a number, got {key}={value}.")
+    return float(value)
+
+
+def _whole(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise UserError(f"{key} must be a whole number, got {key}={value}.")
+    return int(value)
+
+
+def _optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
+    return lambda value, key: None if value is None else convert(value, key)
+
+
+def _grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
+    values = list(value) if OmegaConf.is_list(value) else [value]
+    if not values:
+        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+    return tuple(convert(item, key) for item in values)
+
+
+# ---- mistakes
+
+
+def _exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
+    """Run `main`; turn a user's mistake into one sentence on stderr and exit code 2, and Ctrl-C into 130."""
+    try:
+        main()
+    except UserError as error:
+        message = str(error)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (HydraException, OmegaConfBaseException) as error:
+        message = _sentence(error)
+    else:
+        return
+    print(f"{program}: error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _sentence(error: Exception) -> str:
+    """What a Hydra error means, with the nearest valid name."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return f"unknown {group} {name!r}: {nearest(name, error.options or [])}"
+    if isinstance(error, OverrideParseException):
+        return f"cannot read the override {error.override!r}: write KEY=VALUE, with quotes around special characters."
+    if isinstance(error, ConfigCompositionException):
+        unknown = re.search(r"Could not (?:override|append|delete|add) '([^']+)'", str(error))
+        if unknown:
+            return f"unknown key {unknown[1]!r}: {nearest(unknown[1], _known_keys(unknown[1]))}"
+    return str(error).strip().splitlines()[0]
+
+
+def _known_keys(like: str) -> list[str]:
+    """The keys beside `like`: those of its group as composed from this command line's choices, or the top ones."""
+    group, dot, _ = like.rpartition(".")
+    if not dot:
+        return KEYS
+    choices = [word for word in sys.argv[1:] if word.partition("=")[0] in ("dataset", "partition", "algo")]
+    try:
+        node = OmegaConf.select(compose(choices), group)
+        return [f"{group}.{key}" for key in node if key != "_target_"]
+    except Exception:  # a second mistake on the same line: the top keys will do
+        return KEYS
+
+
+def compose(overrides: Iterable[str]) -> DictConfig:
+    """The configuration that `dpml-run` would compose from `overrides`."""
+    GlobalHydra.instance().clear()
+    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+        return hydra.compose("config", overrides=list(overrides))
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Undo the creation of an output folder in which nothing was written."""
+    for path in (folder, *folder.parents[:3]):
+        try:
+            path.rmdir()
+        except OSError:
+            return
+
+
+def _relative(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+# ---- dpml
+
+
+def dpml() -> None:
+    """Entry point of `dpml`."""
+    parser = argparse.ArgumentParser(
+        prog="dpml", description="Multiparty differentially private learning. Runs and sweeps: see dpml-run --help."
+    )
+    parser.add_argument("--version", action="version", version=f"dpml {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    about = "what a release is guaranteed in every view; touches no data"
+    guarantee = commands.add_parser("guarantee", help=about, description=f"Print {about}.")
+    guarantee.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="as for dpml-run, one value each; M, N and d may be any numbers (default: the data set's own)",
+    )
+    guarantee.add_argument("--json", action="store_true", help="a JSON list with one entry per view and basis")
+    guarantee.set_defaults(action=_guarantee)
+
+    figure = commands.add_parser("plot", help="a figure of a run's or a sweep's rows.csv")
+    figure.add_argument("folder", type=Path, help="the folder of a run or sweep, with rows.csv in it")
+    figure.add_argument("--x", help="eps, delta, M or N (default: what varies)")
+    figure.add_argument("--metric", nargs="+", help="one panel for each (default: loss, and accuracy or rmse)")
+    figure.set_defaults(action=_plot)
+
+    arguments = parser.parse_args()
+    _exit_on_mistakes("dpml", lambda: arguments.action(arguments))
+
+
+def _guarantee(arguments: argparse.Namespace) -> None:
+    guarantees = guarantees_for(arguments.overrides)
+    if arguments.json:
+        # JSON has no infinity; 1e999 is a number that every parser reads as one
+        print(json.dumps([asdict(guarantee) for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
+        return
+    table = Table("view", "unit", "eps", "delta", "basis", "source")
+    for g in guarantees:
+        table.add_row(g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source)
+    Console().print(table)
+
+
+def guarantees_for(overrides: Iterable[str]) -> list[Guarantee]:
+    """What `dpml guarantee` prints, for overrides as on its command line."""
+    overrides = list(overrides)
+    features = [word.removeprefix("d=") for word in overrides if word.startswith("d=")]
+    config = compose(word for word in overrides if not word.startswith("d="))
+    _check_keys(config)
+    dataset: Source = _instantiate(config.dataset, "dataset")
+    N, d = dataset.size(_optional(_whole)(_single(config, "N"), "N"))
+    if features:
+        try:
+            d = int(features[-1])
+        except ValueError:
+            raise UserError(f"d must be a whole number, got d={features[-1]}.") from None
+    budget = Budget(_number(_single(config, "eps"), "eps"), _optional(_number)(_single(config, "delta"), "delta"))
+    return build_algorithm(config, dataset).guarantees(budget, Problem(_whole(_single(config, "M"), "M"), N, d))
+
+
+def _single(config: DictConfig, key: str) -> Any:
+    if OmegaConf.is_list(config[key]):
+        raise UserError(f"dpml guarantee takes one {key}, got {key}={list(config[key])}.")
+    return config[key]
+
+
+def _plot(arguments: argparse.Namespace) -> None:
+    source = arguments.folder / "rows.csv"
+    if not source.is_file():
+        raise UserError(f"there is no {source}: give the folder that a dpml-run wrote to.")
+    rows = pd.read_csv(source)
+    for path in plot(rows, arguments.folder, f"dpml plot {arguments.folder}", arguments.x, arguments.metric):
+        print(path)

@@ -1,0 +1,118 @@
+"""Data sets: what they are (`Info`), where their files lie (`Files`), and the arrays an experiment gets (`Dataset`)."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pooch
+from numpy.random import Generator
+
+from dpml.arrays import Array, Index
+from dpml.errors import UserError
+from dpml.losses import Task
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is known about a data set before any file is opened. `how_to_get` says where its files come from."""
+
+    name: str
+    title: str
+    task: Task
+    citation: str
+    how_to_get: str = "It ships with a dependency."
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Training and test arrays, ready for an algorithm: one row per sample, ||x||_2 <= 1, labels as `task` has them.
+
+    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. `truth` is the weight vector
+    that generated the labels, where there is one. `provenance` records source, checksum and every preprocessing step
+    with what it was fitted on.
+    """
+
+    name: str
+    task: Task
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    truth: Array | None = None
+
+
+class Source(Protocol):
+    """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file."""
+
+    @property
+    def info(self) -> Info:
+        """What is known about it; a class attribute will do."""
+        ...
+
+    def size(self, N: int | None) -> tuple[int, int]:
+        """(training rows, features) without touching any data; N overrides the rows."""
+        ...
+
+    def load(self, files: "Files", N: int | None, rng: Generator) -> Dataset:
+        """The arrays, with N training rows (all when None). The same rng gives the same rows; a smaller N a prefix."""
+        ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where data files lie: `data_dir`, else the DPML_DATA environment variable, else the user's cache folder."""
+
+    data_dir: str | None = None
+
+    @property
+    def root(self) -> Path:
+        return Path(self.data_dir or os.environ.get("DPML_DATA") or pooch.os_cache("dpml")).expanduser()
+
+    def find(self, info: Info, filename: str) -> Path:
+        """The path of one of a data set's files, as ``root/<name>/<filename>`` or ``root/<filename>``.
+
+        Raises:
+            UserError: it is in neither place; says which file, where it looked, and how to get it.
+        """
+        places = [self.root / info.name / filename, self.root / filename]
+        for place in places:
+            if place.is_file():
+                return place
+        looked = " nor ".join(str(place) for place in places)
+        raise UserError(
+            f"dataset={info.name} needs the file {filename}, which is neither {looked}. "
+            f"{info.how_to_get} Put it there, or set data_dir=DIR to the folder that holds it."
+        )
+
+
+def sha256(*contents: bytes) -> str:
+    """The checksum of some bytes, for a data set's provenance."""
+    digest = hashlib.sha256()
+    for content in contents:
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fraction: float) -> tuple[Index, Index]:
+    """Draw (training rows, test rows) at random, without replacement, from `rows` rows that have no official split."""
+    order = rng.permutation(rows)
+    available = training_rows(rows, test_fraction)
+    check_rows(info, N, available)
+    return order[:available][:N], order[available:]
+
+
+def training_rows(rows: int, test_fraction: float) -> int:
+    """How many of `rows` rows are for training when `test_fraction` of them are for testing."""
+    if not 0 <= test_fraction < 1:
+        raise UserError(f"dataset.test_fraction must be in [0, 1), got {test_fraction}.")
+    return rows - round(rows * test_fraction)
+
+
+def check_rows(info: Info, N: int | None, available: int) -> None:
+    """Raise UserError when N training rows are asked for and there are not that many."""
+    if N is not None and not 1 <= N <= available:
+        raise UserError(f"N={N} training rows were asked for, but dataset={info.name} has {available}: choose 1..that.")

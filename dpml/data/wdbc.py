@@ -1,0 +1,40 @@
+"""Breast Cancer Wisconsin (Diagnostic): 569 x 30, malignant (+1) against benign (-1); ships with scikit-learn."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from sklearn.datasets import load_breast_cancer
+
+from dpml.data import Dataset, Files, Info, preprocess, sha256, split_rows, training_rows
+
+
+@dataclass(frozen=True)
+class WDBC:
+    """569 rows, 30 real features, 212 malignant. Used by Rajkumar & Agarwal 2012, fig. 2."""
+
+    info: ClassVar[Info] = Info(
+        name="wdbc",
+        title="Breast Cancer Wisconsin (Diagnostic)",
+        task="binary",
+        citation="W. Street, W. Wolberg, O. Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI, 1995",
+    )
+    test_fraction: float = 0.2
+    steps: tuple[str, ...] = ("min_max", "centre", "max_norm")
+
+    def size(self, N: int | None) -> tuple[int, int]:
+        return N or training_rows(569, self.test_fraction), preprocess.width(self.steps, 30)
+
+    def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
+        X, target = load_breast_cancer(return_X_y=True)
+        y = np.where(target == 0, 1.0, -1.0)  # scikit-learn codes malignant as 0
+        train, test = split_rows(self.info, len(y), N, rng, self.test_fraction)
+        X_train, X_test, record = preprocess.fit_apply(self.steps, X[train], X[test])
+        provenance = {
+            "source": "sklearn.datasets.load_breast_cancer",
+            "sha256": sha256(np.ascontiguousarray(X).tobytes(), y.tobytes()),
+            "rows": len(y),
+            "preprocessing": record,
+        }
+        return Dataset(self.info.name, self.info.task, X_train, y[train], X_test, y[test], provenance)

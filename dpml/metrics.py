@@ -1,0 +1,44 @@
+"""How good released models are. Computed on the data themselves: for the experimenter's eyes, not part of a release."""
+
+import numpy as np
+
+from dpml.arrays import Array
+from dpml.losses import Loss, mean_loss, mean_over_rows
+from dpml.partition import Parties
+from dpml.solvers import optimum
+
+
+def evaluate(weights: Array, parties: Parties, loss: Loss, lam: float) -> dict[str, Array]:
+    """Score models `weights` (budgets, draws, d): each metric is an array (budgets, draws).
+
+    - ``loss``: mean loss on the private training rows, without regulariser.
+    - ``optimality_gap``: how far the objective, mean loss + lam/2 ||w||^2, lies above its minimum on those rows; absent
+      for a non-convex loss, whose minimum is not known.
+    - ``accuracy`` (a share) or ``rmse`` (in units of the scaled target) on the test rows, when there are any.
+    - ``err_w``: ||w - w*||_2 / d, where the data come with their true weights w* (Imtiaz et al. 2019, fig. 7).
+    """
+    data = parties.data
+    flat = weights.reshape(-1, weights.shape[-1])
+    mean = mean_loss(loss, parties.X, parties.y, flat)
+    found = {"loss": mean}
+    if loss.convex:
+        best = optimum(loss, parties.X, parties.y, lam)[None]
+        least = mean_loss(loss, parties.X, parties.y, best)[0] + lam / 2 * np.sum(best * best)
+        found["optimality_gap"] = mean + lam / 2 * np.einsum("bj,bj->b", flat, flat) - least
+    if len(data.y_test):
+        if data.task == "regression":
+            found["rmse"] = np.sqrt(mean_over_rows(_squared_error, data.X_test, data.y_test, flat))
+        else:
+            found["accuracy"] = mean_over_rows(_correct, data.X_test, data.y_test, flat)
+    if data.truth is not None and data.truth.shape == flat.shape[1:]:
+        found["err_w"] = np.linalg.norm(flat - data.truth, axis=1) / len(data.truth)
+    return {name: values.reshape(weights.shape[:-1]) for name, values in found.items()}
+
+
+def _squared_error(scores: Array, y: Array) -> Array:
+    return (scores - y[:, None]) ** 2
+
+
+def _correct(scores: Array, y: Array) -> Array:
+    predicted = np.argmax(scores, axis=-1) if scores.ndim == 3 else np.where(scores >= 0, 1.0, -1.0)
+    return (predicted == y[:, None]).astype(float)

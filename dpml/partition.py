@@ -1,0 +1,169 @@
+"""Who holds which rows: the training rows laid out party by party, as one permutation and M + 1 offsets."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.arrays import Array, Index
+from dpml.data import Dataset
+from dpml.errors import UserError
+from dpml.privacy import Problem
+
+
+@dataclass(frozen=True)
+class Parties:
+    """A data set whose training rows lie party by party: party k has the rows ``offsets[k]:offsets[k + 1]``.
+
+    `X` (N, d) and `y` (N,) are the private rows in that order, `order` says which training rows of `data` they are, and
+    `X_auxiliary` holds the public rows set aside (their labels are not for use).
+    """
+
+    data: Dataset
+    order: Index
+    offsets: Index
+    X: Array
+    y: Array
+    X_auxiliary: Array
+
+    @property
+    def sizes(self) -> Index:
+        """Rows per party, (M,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def problem(self) -> Problem:
+        """M, N and d, as the privacy analysis needs them."""
+        return Problem(M=len(self.offsets) - 1, N=len(self.y), d=self.X.shape[1])
+
+    def of(self, k: int) -> slice:
+        """The rows of party k."""
+        return slice(int(self.offsets[k]), int(self.offsets[k + 1]))
+
+
+class Partition(Protocol):
+    """A rule that says how many rows each party gets: a frozen dataclass whose fields are its YAML options."""
+
+    name: ClassVar[str]
+
+    @property
+    def auxiliary(self) -> float:
+        """The share of the training rows set aside as public auxiliary rows."""
+        ...
+
+    def sizes(self, N: int, M: int, rng: Generator) -> Index:
+        """Rows per party (M,), each at least 1, at most N in all."""
+        ...
+
+
+def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties:
+    """Deal the training rows of `data` to M parties at random, by `rule`, after setting auxiliary rows aside.
+
+    Raises:
+        UserError: there are fewer rows than the rule needs.
+    """
+    rows = len(data.y)
+    if not 0 <= rule.auxiliary < 1:
+        raise UserError(f"partition.auxiliary must be a share in [0, 1), got {rule.auxiliary}.")
+    aside = round(rows * rule.auxiliary)
+    private = rows - aside
+    if not 1 <= M <= private:
+        raise UserError(
+            f"M={M} parties cannot share N={private} private training rows of dataset={data.name}: choose 1 <= M <= N."
+        )
+    order = rng.permutation(rows)
+    offsets = np.concatenate([[0], np.cumsum(rule.sizes(private, M, rng))])
+    used = order[aside:][: offsets[-1]]
+    return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]])
+
+
+def whole_rows(shares: Array, N: int) -> Index:
+    """Whole numbers (M,) that sum to N and follow `shares` (M,): rounded down, then the largest remainders get one."""
+    exact = N * (shares / shares.sum())
+    sizes = np.floor(exact).astype(np.intp)
+    sizes[np.argsort(sizes - exact, kind="stable")[: N - int(sizes.sum())]] += 1
+    return sizes
+
+
+def check_floor(sizes: Index, key: str) -> Index:
+    """The sizes, if every party has a row.
+
+    Raises:
+        UserError: one has none.
+    """
+    if sizes.min() < 1:
+        raise UserError(f"{key} leaves a party without a row: there are {sizes.sum()} rows for M={len(sizes)} parties.")
+    return sizes
+
+
+@dataclass(frozen=True)
+class Equal:
+    """The same number of rows for every party, or one more for the first few."""
+
+    name: ClassVar[str] = "equal"
+    auxiliary: float = 0.0
+
+    def sizes(self, N: int, M: int, rng: Generator) -> Index:
+        return N // M + (np.arange(M) < N % M).astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """Shares drawn uniformly from the simplex, above `floor` rows that every party gets."""
+
+    name: ClassVar[str] = "simplex"
+    auxiliary: float = 0.0
+    floor: int = 1
+
+    def sizes(self, N: int, M: int, rng: Generator) -> Index:
+        if self.floor < 1 or self.floor * M > N:
+            raise UserError(f"partition.floor={self.floor} rows for each of M={M} parties is not possible with N={N}.")
+        # uniform on the simplex above the floor: an affine image of the whole simplex
+        return self.floor + whole_rows(rng.standard_exponential(M), N - self.floor * M)
+
+
+@dataclass(frozen=True)
+class Fractions:
+    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1."""
+
+    name: ClassVar[str] = "fractions"
+    auxiliary: float = 0.0
+    fractions: tuple[float, ...] = ()
+
+    def sizes(self, N: int, M: int, rng: Generator) -> Index:
+        shares = np.asarray(self.fractions, dtype=float)
+        if len(shares) != M or not np.all(shares > 0) or not np.isclose(shares.sum(), 1):
+            raise UserError(
+                f"partition.fractions must be M={M} positive numbers that sum to 1, got {list(self.fractions)}."
+            )
+        return check_floor(whole_rows(shares, N), f"partition.fractions={list(self.fractions)}")
+
+
+@dataclass(frozen=True)
+class TwoGroup:
+    """Two halves of the parties, equal sizes inside each; a party of the second has `u` times the rows of the first."""
+
+    name: ClassVar[str] = "two_group"
+    auxiliary: float = 0.0
+    u: float = 2.0
+
+    def sizes(self, N: int, M: int, rng: Generator) -> Index:
+        if not self.u >= 1:
+            raise UserError(f"partition.u, the ratio of the largest to the smallest party, must be >= 1, got {self.u}.")
+        shares = np.where(np.arange(M) < (M + 1) // 2, 1.0, self.u)
+        return check_floor(whole_rows(shares, N), f"partition.u={self.u}")
+
+
+@dataclass(frozen=True)
+class PerParty:
+    """`n` rows for every party; the rows that are left over are not used."""
+
+    name: ClassVar[str] = "per_party"
+    auxiliary: float = 0.0
+    n: int = 10
+
+    def sizes(self, N: int, M: int, rng: Generator) -> Index:
+        if self.n < 1 or self.n * M > N:
+            raise UserError(f"partition.n={self.n} rows for each of M={M} parties is not possible with N={N} rows.")
+        return np.full(M, self.n, dtype=np.intp)

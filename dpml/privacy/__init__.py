@@ -1,0 +1,79 @@
+"""Privacy as plain values (`Budget`, `Guarantee`) and the arithmetic behind them.
+
+Adjacency is always *replace one*: two data sets are neighbours when one sample (``unit="sample"``) or all
+samples of one party (``unit="party"``) are replaced by others inside the same domain.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from dpml.errors import UserError
+
+Calibration = Literal["published", "tight"]
+CALIBRATIONS: tuple[Calibration, ...] = ("published", "tight")
+
+View = Literal["release", "aggregate", "client", "transcript", "colluders"]
+"""Who looks: at the released model or objective; at each round's sum or average; at one party's own messages; at
+all that the third party sees; at all that the aggregator and ``ceil(M/3) - 1`` colluding parties see together."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (eps, delta) budget. ``eps = inf`` is the way to ask for no noise; ``delta = None`` means none was given."""
+
+    eps: float
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.eps > 0:  # catches NaN too
+            raise UserError(f"eps must be a positive number (inf for no noise), got eps={self.eps}.")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise UserError(
+                f"delta must lie strictly between 0 and 1 (or be null for pure eps-DP), got delta={self.delta}."
+            )
+
+    def require_delta(self, who: str) -> float:
+        """The delta of a mechanism that cannot do without one."""
+        if self.delta is None:
+            raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
+        return self.delta
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom."""
+
+    view: View
+    unit: Literal["sample", "party"]
+    eps: float
+    delta: float
+    basis: Literal["published", "proven"]
+    source: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The facts about the parties' data that noise and guarantees may depend on: parties, training rows, features."""
+
+    M: int
+    N: int
+    d: int
+
+    def __post_init__(self) -> None:
+        for key, value in (("M", self.M), ("N", self.N), ("d", self.d)):
+            if value < 1:
+                raise UserError(f"{key} must be at least 1, got {key}={value}.")
+        if self.M > self.N:
+            raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
+
+    @property
+    def honest(self) -> int:
+        """Parties outside the largest coalition of ``M_C = ceil(M/3) - 1`` colluders (Imtiaz et al. 2019, Sec. 2)."""
+        return self.M - (math.ceil(self.M / 3) - 1)
+
+
+def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """The weakest of some guarantees: the one with the largest eps."""
+    return max(guarantees, key=lambda guarantee: guarantee.eps)
