@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_origin, get_type_hints
 
 import hydra
 import pandas as pd
@@ -21,6 +21,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -56,6 +57,9 @@ def _main(config: DictConfig) -> None:
         return
     try:
         _run(config, folder)
+    except UserError as error:
+        _remove_if_empty(folder)
+        _fail("dpml-run", str(error))  # here, because Hydra would announce the exception first
     except BaseException:
         _remove_if_empty(folder)
         raise
@@ -64,7 +68,7 @@ def _main(config: DictConfig) -> None:
 def _run(config: DictConfig, folder: Path) -> None:
     result = execute(build(config), OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
     result.write(folder)
-    show(result.rows)
+    show(result.rows, result.guarantees)
     if _axes(result.rows):
         plot(result.rows, folder, " ".join(["dpml-run", *HydraConfig.get().overrides.task]))
     print(f"Written to {_relative(folder)}/: rows.csv, guarantees.csv, manifest.json")
@@ -102,7 +106,7 @@ class MergeSweep(Callback):
                 merged = pd.concat([pd.read_csv(job / name) for job in done], ignore_index=True)
                 write_atomically(folder / name, merged.to_csv(index=False))
             rows = pd.read_csv(folder / "rows.csv")
-            show(rows)
+            show(rows, pd.read_csv(folder / "guarantees.csv"))
             if _axes(rows):
                 plot(rows, folder, " ".join(["dpml-run -m", *config.hydra.overrides.task]))
             print(f"Written to {_relative(folder)}/: rows.csv and guarantees.csv of {len(done)} jobs")
@@ -110,39 +114,57 @@ class MergeSweep(Callback):
             sys.exit(f"dpml-run: {len(failed)} of {len(jobs)} jobs failed; their folders hold error.txt")
 
 
-def show(rows: pd.DataFrame) -> None:
-    """The tables on screen: metrics (mean and half a 95 % interval over draws), and what was claimed and proven."""
+def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
+    """The tables on screen: what was measured, and what was claimed and proven.
+
+    One setting gets a line per metric and per view; several get a line each, with the main metrics and the worst view.
+    """
     summary = summarise(rows)
     varying = [key for key in SETTING if summary[key].nunique(dropna=False) > 1]
     fixed = [key for key in SETTING if key not in varying and pd.notna(summary[key].iloc[0])]
-    metrics = list(summary["metric"].unique())
-    if varying:
-        metrics = [name for name in ("loss", "optimality_gap", "accuracy", "rmse", "err_w") if name in metrics]
-    table = Table(title="  ".join(f"{key}={_short(summary[key].iloc[0])}" for key in fixed), title_justify="left")
-    for name in varying:
-        table.add_column(name)
-    for name in (*metrics, "claimed eps", "proven eps"):
-        table.add_column(name, justify="right")
+    title = "  ".join(f"{key}={_short(summary[key].iloc[0])}" for key in fixed)
+    console = Console()
+    console.print(title, style="bold", highlight=False)
+    for table in _sweep_tables(summary, varying) if varying else _single_tables(summary, guarantees):
+        console.print(table)
+    console.print(
+        f"± is half a 95 % interval over {summary['count'].max()} draws. "
+        "Draws and sweeps are experiments: publish one release.",
+        style="dim",
+    )
+
+
+def _single_tables(summary: pd.DataFrame, guarantees: pd.DataFrame) -> list[Table]:
+    measured = Table("metric", "mean", box=SIMPLE_HEAD)
+    for _, row in summary.iterrows():
+        measured.add_row(row["metric"], _mean(row))
+    private = Table("view", "claimed (eps, delta)", "proven (eps, delta)", "per", box=SIMPLE_HEAD)
+    for view, group in guarantees.groupby("view", sort=False):
+        pairs = {row["basis"]: f"({_short(row['eps'])}, {_short(row['delta'])})" for _, row in group.iterrows()}
+        private.add_row(view, pairs.get("published", "-"), pairs["proven"], group["unit"].iloc[0])
+    return [measured, private]
+
+
+def _sweep_tables(summary: pd.DataFrame, varying: list[str]) -> list[Table]:
+    present = set(summary["metric"])
+    metrics = [name for name in ("loss", "accuracy", "rmse", "err_w") if name in present]
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in (*varying, *metrics, "claimed ε", "proven ε", "view"):
+        table.add_column(name, no_wrap=True)
     for _, group in summary.groupby([*SETTING, *PRIVACY], sort=False, dropna=False):
         first, by_metric = group.iloc[0], group.set_index("metric")
         table.add_row(
             *(_short(first[key]) for key in varying),
             *(_mean(by_metric.loc[name]) if name in by_metric.index else "" for name in metrics),
             _short(first["claimed_eps"]),
-            f"{_short(first['proven_eps'])} ({first['proven_view']})",
+            _short(first["proven_eps"]),
+            first["proven_view"],
         )
-    console = Console()
-    console.print(table)
-    units = "/".join(summary["unit"].unique())
-    console.print(
-        f"mean ± half a 95 % interval over {summary['count'].max()} draws; eps per {units}, the proven one in "
-        f"the worst view, in brackets. These are experiments: publish one release, not a sweep.",
-        style="dim",
-    )
+    return [table]
 
 
 def _mean(row: Any) -> str:
-    return f"{row['mean']:.4g}" + (f" ± {row['interval']:.2g}" if row["interval"] > 0 else "")
+    return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
 
 
 def _axes(rows: pd.DataFrame) -> list[str]:
@@ -219,7 +241,9 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         return _number(value, key)
     if hint is int:
         return _whole(value, key)
-    if isinstance(value, list):
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise UserError(f"{key} must be a list, got {key}={value}: write {key}=[{value}].")
         return tuple(value)
     return value
 
@@ -255,13 +279,14 @@ def _exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
     try:
         main()
     except UserError as error:
-        message = str(error)
+        _fail(program, str(error))
+    except (HydraException, OmegaConfBaseException) as error:
+        _fail(program, _sentence(error))
     except KeyboardInterrupt:
         sys.exit(130)
-    except (HydraException, OmegaConfBaseException) as error:
-        message = _sentence(error)
-    else:
-        return
+
+
+def _fail(program: str, message: str) -> NoReturn:
     print(f"{program}: error: {message}", file=sys.stderr)
     sys.exit(2)
 
@@ -270,14 +295,22 @@ def _sentence(error: Exception) -> str:
     """What a Hydra error means, with the nearest valid name."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        return f"unknown {group} {name!r}: {nearest(name, error.options or [])}"
+        return f"unknown {group} {name!r}: {nearest(name, error.options or _options(group))}"
     if isinstance(error, OverrideParseException):
         return f"cannot read the override {error.override!r}: write KEY=VALUE, with quotes around special characters."
     if isinstance(error, ConfigCompositionException):
         unknown = re.search(r"Could not (?:override|append|delete|add) '([^']+)'", str(error))
         if unknown:
             return f"unknown key {unknown[1]!r}: {nearest(unknown[1], _known_keys(unknown[1]))}"
+        several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
+        if several:
+            return f"{several[1]!r} has several values: add -m to sweep over them, or write a list, KEY=[A,B]."
     return str(error).strip().splitlines()[0]
+
+
+def _options(group: str) -> list[str]:
+    """The options of a configuration group that come with dpml."""
+    return [path.stem for path in (Path(__file__).parent / "conf" / group).glob("*.yaml")]
 
 
 def _known_keys(like: str) -> list[str]:
@@ -351,7 +384,7 @@ def _guarantee(arguments: argparse.Namespace) -> None:
         # JSON has no infinity; 1e999 is a number that every parser reads as one
         print(json.dumps([asdict(guarantee) for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
         return
-    table = Table("view", "unit", "eps", "delta", "basis", "source")
+    table = Table("view", "unit", "eps", "delta", "basis", "source", box=SIMPLE_HEAD)
     for g in guarantees:
         table.add_row(g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source)
     Console().print(table)

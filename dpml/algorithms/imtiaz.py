@@ -398,9 +398,7 @@ class PureFunctionalMechanism(FunctionalMechanism):
         else:
             moves = zip(self.l1_sensitivity(problem.d), (scales.constant, scales.linear, scales.square), strict=True)
             eps = sum(move / scale for move, scale in moves if move)
-        proven = Guarantee(
-            "release", "sample", eps, 0.0, "proven", "L1 sensitivity of the coefficients that are noised"
-        )
+        proven = Guarantee("release", "sample", eps, 0.0, "proven", "L1 sensitivity (imtiaz.PureFunctionalMechanism)")
         if self.calibration == "tight":
             return [proven]
         return [Guarantee("release", "sample", budget.eps, 0.0, "published", self.claim), proven]
@@ -486,7 +484,10 @@ class ObjectivePerturbation:
             eps, source = 2 * math.sqrt(problem.d) / scale, "the box [-1, 1]^d has diameter 2 sqrt d"
         else:
             curvature = math.log1p(self.loss.smoothness / (problem.N * (self.lam + extra)))
-            eps, source = 2 * self.zeta / scale + curvature, "noise and one Jacobian factor, see ObjectivePerturbation"
+            eps, source = (
+                2 * self.zeta / scale + curvature,
+                "noise + one Jacobian factor (imtiaz.ObjectivePerturbation)",
+            )
         proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
         if self.calibration == "tight":
             return [proven]
@@ -585,7 +586,7 @@ def box_minimiser(loss: Loss, X: Array, y: Array, lam: float) -> Array:
     return minimise_quadratic_in_box(A[None], b[None], np.full(d, 1 / math.sqrt(d)))[0]
 
 
-_GDP_SOURCE = "Gaussian DP of the joint view: dpml.algorithms.imtiaz.joint_sensitivity and views"
+_GDP_SOURCE = "Gaussian DP of the joint view (imtiaz.joint_sensitivity, views)"
 
 
 def _check_fields(name: str, calibration: str, variant: str, lam: float, radius: float = 1.0) -> None:

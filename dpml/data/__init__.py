@@ -115,4 +115,4 @@ def training_rows(rows: int, test_fraction: float) -> int:
 def check_rows(info: Info, N: int | None, available: int) -> None:
     """Raise UserError when N training rows are asked for and there are not that many."""
     if N is not None and not 1 <= N <= available:
-        raise UserError(f"N={N} training rows were asked for, but dataset={info.name} has {available}: choose 1..that.")
+        raise UserError(f"N={N} training rows were asked for, but dataset={info.name} has {available}.")
