@@ -39,6 +39,9 @@ T = TypeVar("T")
 _CONFIG = {"config_path": "conf", "config_name": "config", "version_base": "1.3"}
 
 
+_sweep_folder: Path | None = None
+
+
 # ---- dpml-run
 
 
@@ -46,7 +49,12 @@ def dpml_run() -> None:
     """Entry point of `dpml-run`."""
     # Hydra would print its own summary of an exception; with this it hands the exception to us
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    _exit_on_mistakes("dpml-run", _main)
+    try:
+        _exit_on_mistakes("dpml-run", _main)
+    finally:
+        if _sweep_folder and [path.name for path in _sweep_folder.glob("*")] == ["multirun.yaml"]:
+            (_sweep_folder / "multirun.yaml").unlink()
+            _remove_if_empty(_sweep_folder)
 
 
 @hydra.main(**_CONFIG)
@@ -92,6 +100,11 @@ def _run_in_sweep(config: DictConfig, folder: Path) -> None:
 
 class MergeSweep(Callback):
     """Hydra callback: when a sweep ends, put the jobs' tables together in the sweep's folder."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Remember where the sweep goes: Hydra leaves a file there even when it cannot compose the jobs."""
+        global _sweep_folder
+        _sweep_folder = Path(config.hydra.sweep.dir)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Write the merged rows.csv and guarantees.csv and a figure; exit with 1 when a job failed."""
@@ -158,7 +171,7 @@ def _sweep_tables(summary: pd.DataFrame, varying: list[str]) -> list[Table]:
             *(_mean(by_metric.loc[name]) if name in by_metric.index else "" for name in metrics),
             _short(first["claimed_eps"]),
             _short(first["proven_eps"]),
-            first["proven_view"],
+            str(first["proven_view"]),
         )
     return [table]
 
