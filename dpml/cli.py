@@ -150,11 +150,11 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
 def _single_tables(summary: pd.DataFrame, guarantees: pd.DataFrame) -> list[Table]:
     measured = Table("metric", "mean", box=SIMPLE_HEAD)
     for _, row in summary.iterrows():
-        measured.add_row(row["metric"], _mean(row))
+        measured.add_row(str(row["metric"]), _mean(row))
     private = Table("view", "claimed (eps, delta)", "proven (eps, delta)", "per", box=SIMPLE_HEAD)
     for view, group in guarantees.groupby("view", sort=False):
         pairs = {row["basis"]: f"({_short(row['eps'])}, {_short(row['delta'])})" for _, row in group.iterrows()}
-        private.add_row(view, pairs.get("published", "-"), pairs["proven"], group["unit"].iloc[0])
+        private.add_row(str(view), pairs.get("published", "-"), pairs["proven"], group["unit"].iloc[0])
     return [measured, private]
 
 

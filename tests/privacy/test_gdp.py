@@ -1,0 +1,114 @@
+"""The Gaussian-DP arithmetic against 80-digit arithmetic, dp-accounting and brute force."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.mechanism_calibration import calibrate_dp_mechanism
+from dp_accounting.pld import PLDAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpml.privacy import gdp
+
+MUS = [1e-8, 1e-5, 1e-3, 0.03, 0.3, 0.499, 0.5, 0.7, 1, 3, 10, 40]
+EPSILONS = [0, 1e-8, 1e-4, 0.01, 0.3, 1, 3, 10, 100, 900]
+
+
+def exact_log_delta(mu: float, eps: float) -> float:
+    with mpmath.workdps(80):
+        m, e = mpmath.mpf(mu), mpmath.mpf(eps)
+        return mpmath.log(mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2))
+
+
+@pytest.mark.parametrize("mu", MUS)
+def test_curve_matches_80_digit_arithmetic(mu: float) -> None:
+    for eps in EPSILONS:
+        if eps / mu > 1500:  # beyond delta = 10^-480000 even the reference is slow
+            continue
+        exact = exact_log_delta(mu, eps)
+        computed = gdp.log_delta_of(mu, eps)
+        # relative error of delta, or of its logarithm where delta is below 10^-300
+        error = float(abs(mpmath.expm1(computed - exact))) if exact > -690 else float(abs(computed / exact - 1))
+        assert error < 1e-10, (mu, eps)
+
+
+def test_curve_is_the_hockey_stick_divergence_by_integration() -> None:
+    mu, eps = 0.9, 0.7
+    x = np.linspace(-12, 12, 400_001)
+    gap = stats.norm.pdf(x, loc=mu) - math.exp(eps) * stats.norm.pdf(x)
+    delta = np.trapezoid(np.maximum(gap, 0), x)
+    assert math.exp(gdp.log_delta_of(mu, eps)) == pytest.approx(delta, rel=1e-6)
+
+
+@given(st.floats(-4, 2), st.floats(-12, -0.4))
+@settings(max_examples=150, deadline=None)
+def test_eps_and_mu_invert_each_other_on_the_safe_side(log_eps: float, log_delta: float) -> None:
+    eps, delta = 10**log_eps, 10**log_delta
+    mu = gdp.mu_of(eps, delta)
+    assert gdp.log_delta_of(mu, eps) <= math.log(delta)
+    assert gdp.log_delta_of(mu * (1 + 1e-6), eps) > math.log(delta)
+    back = gdp.eps_of(mu, delta)
+    assert gdp.log_delta_of(mu, back) <= math.log(delta)
+    assert back == pytest.approx(eps, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-5), (1.0, 1e-5), (3.0, 1e-3), (20.0, 1e-9)])
+def test_calibration_matches_dp_accounting(eps: float, delta: float) -> None:
+    theirs = calibrate_dp_mechanism(
+        lambda: PLDAccountant(value_discretization_interval=1e-4), dp_event.GaussianDpEvent, eps, delta, tol=1e-6
+    )
+    # their grid errs by up to one step of the privacy loss, on the safe side
+    assert 1 / gdp.mu_of(eps, delta) <= theirs * (1 + 1e-6)
+    assert 1 / gdp.mu_of(eps, delta) == pytest.approx(theirs, rel=3e-3)
+
+
+def test_composition_matches_dp_accounting() -> None:
+    sigmas, delta = [2.0, 3.0, 5.0, 5.0], 1e-5
+    accountant = PLDAccountant()
+    for sigma in sigmas:
+        accountant.compose(dp_event.GaussianDpEvent(sigma))
+    mu = gdp.compose(1 / sigma for sigma in sigmas)
+    assert gdp.eps_of(mu, delta) == pytest.approx(accountant.get_epsilon(delta), rel=1e-3)
+
+
+def test_the_classical_formula_is_safe_below_one_and_not_above() -> None:
+    for delta in (1e-3, 1e-5, 1e-9):
+        for eps in (0.01, 0.1, 0.5, 0.99):
+            assert gdp.eps_of(gdp.classical_mu(eps, delta), delta) <= eps
+    assert gdp.eps_of(gdp.classical_mu(10, 1e-5), 1e-5) > 10
+
+
+def test_edges() -> None:
+    assert gdp.eps_of(0.0, 1e-5) == 0
+    assert gdp.eps_of(1e-9, 1e-5) == 0  # delta(0) is already below
+    assert gdp.eps_of(math.inf, 1e-5) == math.inf
+    assert gdp.mu_of(math.inf, 1e-5) == math.inf
+    assert gdp.log_delta_of(0.0, 1.0) == -math.inf
+    assert gdp.compose([]) == 0
+    for bad in (-1.0, math.nan):
+        with pytest.raises(ValueError, match="mu must be non-negative"):
+            gdp.eps_of(bad, 1e-5)
+    for bad in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="delta must be in"):
+            gdp.mu_of(1.0, bad)
+
+
+def test_correlated_view_is_the_best_projection() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((4, 4))
+    covariance, shift = root @ root.T, rng.standard_normal(4)
+    mu = gdp.correlated(covariance, shift)
+    directions = rng.standard_normal((100_000, 4))
+    seen = np.abs(directions @ shift) / np.sqrt(np.einsum("ij,jk,ik->i", directions, covariance, directions))
+    assert seen.max() <= mu
+    assert seen.max() > 0.999 * mu
+
+
+def test_correlated_view_without_noise_somewhere() -> None:
+    covariance = np.diag([1.0, 0.0])
+    assert gdp.correlated(covariance, np.array([2.0, 0.0])) == pytest.approx(2)
+    assert gdp.correlated(covariance, np.array([1.0, 1e-3])) == math.inf
