@@ -10,7 +10,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import hydra
 import pandas as pd
@@ -250,9 +251,12 @@ def _instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
 
 def _convert(value: Any, hint: Any, key: str) -> Any:
     """The value as the field's annotation has it; kinds that a command line cannot confuse are left alone."""
-    if hint is float:
+    kinds = get_args(hint) or (hint,)
+    if value is None and NoneType in kinds:
+        return None
+    if float in kinds:
         return _number(value, key)
-    if hint is int:
+    if int in kinds:
         return _whole(value, key)
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
