@@ -134,6 +134,8 @@ def _newton(loss: Loss, X: Array, y: Array, lam: Array, tilt: Array, tolerance: 
         length = np.linalg.norm(gradient, axis=1)
         if np.all(length <= tolerance):
             return w
+        if np.abs(w).max() > 1e100:  # unbounded below
+            break
         curvature = loss.curvature(margins, y).T
         hessian = (X.T[None] * curvature[:, None, :]) @ X / n + lam[:, None, None] * eye
         # a hair of regularisation keeps the direction defined where the data are separable or rank deficient
@@ -150,7 +152,7 @@ def _newton(loss: Loss, X: Array, y: Array, lam: Array, tilt: Array, tolerance: 
         w = w + size[:, None] * step
         value = objective(w)
     raise NotConvergedError(
-        f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after {iterations} steps: "
+        f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after at most {iterations} steps: "
         f"set a larger algo.lam, or rescale the features."
     )
 

@@ -43,8 +43,8 @@ PUBLISHED_SENSITIVITY = {"squared": (1.0, 4.0, math.sqrt(2)), "logistic": (0.0, 
 # the colluders' view then loses less than one part in a million against no limit at all.
 MASK = 1e3
 
-# The norm of w at which `tight` makes the noise in the gradient least, unless `radius` says otherwise. Data-independent:
-# the best of 0.5, 1, 2, 4, 8 on the synthetic recipes (N = 20,000, d = 20, eps = 0.1 to 10).
+# The norm of w at which `tight` makes the noise in the gradient least, unless `radius` says otherwise. It depends on no
+# private data: the best of 0.5, 1, 2, 4, 8 on the synthetic recipes (N = 20,000, d = 20, eps = 0.1 to 10).
 TYPICAL_NORM = {"squared": 2.0, "logistic": 8.0}
 
 # Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the budgets asked for.

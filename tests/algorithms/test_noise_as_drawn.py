@@ -53,7 +53,9 @@ def test_measured_noise_gives_the_proven_eps(monkeypatch, algorithm, loss, calib
     b, A = released_coefficients(monkeypatch, mechanism, given, budget)
     linear = b.std()
     # off the diagonal two entries of the drawn matrix are averaged
-    square = np.sqrt((np.sum(A.diagonal(axis1=1, axis2=2) ** 2) + 2 * np.sum(2 * A[:, *np.triu_indices(D, 1)] ** 2)) / A.size)
+    square = np.sqrt(
+        (np.sum(A.diagonal(axis1=1, axis2=2) ** 2) + 2 * np.sum(2 * A[:, *np.triu_indices(D, 1)] ** 2)) / A.size
+    )
     scales = mechanism.scales(budget, given.problem)
     # 60,000 and 120,000 Gaussians: relative standard errors below 0.3 %; five of them
     assert linear == pytest.approx(scales.linear, rel=0.015)

@@ -17,7 +17,7 @@ Point = tuple[np.ndarray, float]
 
 
 def coefficients(loss: Loss, x: np.ndarray, y: float) -> tuple[float, np.ndarray, np.ndarray]:
-    """One sample's (L0, L1, L2), written from the loss's values alone: its Taylor coefficients at w = 0 (or exactly)."""
+    """One sample's (L0, L1, L2), from the loss's values alone: Taylor coefficients at w = 0."""
     label = np.array([y])
     zero, h = np.zeros((1, 1)), 1e-3
     value = float(loss.value(zero, label)[0, 0])

@@ -1,0 +1,96 @@
+"""Partitions: sizes, permutations and refusals, as properties."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpml.data import Dataset
+from dpml.errors import UserError
+from dpml.partition import Equal, Fractions, PerParty, Simplex, TwoGroup, partition, whole_rows
+
+
+def toy(rows: int) -> Dataset:
+    X = np.arange(rows, dtype=float)[:, None] / rows
+    return Dataset("toy", "regression", X, X[:, 0], X[:0], X[:0, 0])
+
+
+@given(st.integers(1, 60), st.integers(0, 400), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.1, 0.5]))
+@settings(max_examples=80, deadline=None)
+def test_every_row_goes_to_one_party_or_aside(M: int, more: int, seed: int, auxiliary: float) -> None:
+    data = toy(4 * M + more)
+    for rule in (Equal(auxiliary), Simplex(auxiliary, floor=2), TwoGroup(auxiliary, u=1.5), PerParty(auxiliary, n=2)):
+        parties = partition(data, rule, M, np.random.default_rng(seed))
+        assert len(parties.sizes) == M
+        assert parties.sizes.min() >= (2 if isinstance(rule, Simplex | PerParty) else 1)
+        aside = round(len(data.y) * auxiliary)
+        assert len(parties.X_auxiliary) == aside
+        used = np.concatenate([parties.X[:, 0], parties.X_auxiliary[:, 0]])
+        assert len(np.unique(used)) == len(used)  # no row twice
+        if not isinstance(rule, PerParty):
+            assert len(used) == len(data.y)
+        assert np.array_equal(parties.X, data.X[parties.order])
+        assert np.array_equal(parties.y, data.y[parties.order])
+        assert parties.problem.N == parties.sizes.sum() == len(parties.y)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=40), st.integers(0, 10_000))
+def test_whole_rows_sum_and_follow_the_shares(shares: list[float], N: int) -> None:
+    sizes = whole_rows(np.array(shares), N)
+    assert sizes.sum() == N
+    assert np.abs(sizes - N * np.array(shares) / np.sum(shares)).max() < 1
+
+
+def test_two_group_has_the_ratio() -> None:
+    sizes = partition(toy(1000), TwoGroup(u=3.0), 10, np.random.default_rng(0)).sizes
+    assert sorted(set(sizes)) == [50, 150]
+    assert list(sizes) == [50] * 5 + [150] * 5
+
+
+def test_simplex_shares_are_uniform_on_the_simplex() -> None:
+    rng = np.random.default_rng(1)
+    first = [Simplex().sizes(100_000, 4, rng)[0] / 100_000 for _ in range(2000)]
+    assert stats.kstest(first, stats.beta(1, 3).cdf).pvalue > 1e-4  # false-alarm rate 1e-4, seeded
+
+
+def test_fractions_are_followed() -> None:
+    rule = Fractions(fractions=(0.01, 0.29, 0.2, 0.25, 0.25))
+    assert list(partition(toy(1000), rule, 5, np.random.default_rng(0)).sizes) == [10, 290, 200, 250, 250]
+
+
+def test_a_partition_depends_on_its_seed_only() -> None:
+    one, again, other = (partition(toy(50), Equal(), 5, np.random.default_rng(seed)).order for seed in (3, 3, 4))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_a_million_parties_are_dealt_in_a_second() -> None:
+    data = toy(2_000_000)
+    start = time.perf_counter()
+    parties = partition(data, Simplex(), 1_000_000, np.random.default_rng(0))
+    assert time.perf_counter() - start < 5  # 0.5 s where it was written; generous for a busy machine
+    assert len(parties.offsets) == 1_000_001
+
+
+@pytest.mark.parametrize(
+    ("rule", "M", "message"),
+    [
+        (Equal(), 11, "M=11 parties cannot share N=10"),
+        (Equal(), 0, "M=0 parties"),
+        (Equal(auxiliary=1.0), 2, "partition.auxiliary must be a share"),
+        (Simplex(floor=6), 2, "partition.floor=6 rows for each of M=2"),
+        (Fractions(fractions=(0.5, 0.5)), 3, "must be M=3 positive numbers that sum to 1"),
+        (Fractions(fractions=(0.5, 0.4)), 2, "sum to 1"),
+        (Fractions(fractions=(0.999, 0.001)), 2, "leaves a party without a row"),
+        (TwoGroup(u=0.5), 2, "must be >= 1"),
+        (TwoGroup(u=1000.0), 4, "leaves a party without a row"),
+        (PerParty(n=6), 2, "partition.n=6 rows for each of M=2"),
+        (PerParty(n=0), 2, "partition.n=0"),
+    ],
+)
+def test_refusals(rule, M, message) -> None:
+    with pytest.raises(UserError, match=message):
+        partition(toy(10), rule, M, np.random.default_rng(0))
