@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import lsq_linear, minimize
 
 from dpml.arrays import Array
 from dpml.errors import UserError
@@ -45,6 +45,9 @@ def minimise_quadratic_in_box(A: Array, b: Array, start: Array, bound: float = 1
 
     A (B, d, d) is symmetric and may be indefinite: B problems advance together. Each step minimises over one
     coordinate exactly, so the value never rises, and the end is a point that no single coordinate improves.
+
+    Raises:
+        NotConvergedError: some coordinate still moves by more than 1e-7 of the box after `sweeps` rounds.
     """
     w = np.broadcast_to(start, b.shape).copy()
     half_gradient = np.einsum("bij,bj->bi", A, w) + b / 2
@@ -63,8 +66,21 @@ def minimise_quadratic_in_box(A: Array, b: Array, start: Array, bound: float = 1
             half_gradient += A[:, :, j] * change[:, None]
             largest = max(largest, float(np.abs(change).max(initial=0.0)))
         if largest < 1e-7 * bound:
-            break
-    return w
+            return w
+    raise NotConvergedError(
+        f"coordinate descent in the box still moves by {largest:.1e} after {sweeps} sweeps: set a larger algo.lam."
+    )
+
+
+def minimise_least_squares_in_box(A: Array, b: Array, bound: float = 1.0) -> Array:
+    """The minimiser of ``w'Aw + b'w`` over ``|w_j| <= bound`` for one A (d, d) >= 0 with b in its range: exact, (d,).
+
+    Written as ``||R w + R^-1 b/2||^2`` with R the square root of A, it is a bounded least squares problem.
+    """
+    values, vectors = np.linalg.eigh(A)
+    root = np.sqrt(np.maximum(values, 0.0))
+    target = np.divide(-(vectors.T @ b) / 2, root, out=np.zeros_like(b), where=root > 1e-7 * root.max())
+    return lsq_linear(root[:, None] * vectors.T, target, bounds=(-bound, bound), method="bvls").x
 
 
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:

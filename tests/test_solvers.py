@@ -59,6 +59,22 @@ def test_box_matches_scipy_where_convex() -> None:
     assert (np.abs(w) == 1).any()
 
 
+def test_least_squares_in_box_matches_coordinate_descent() -> None:
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((12, 5))
+    A, b = X.T @ X / 12, 15 * X.T @ rng.standard_normal(12) / 12
+    exact = solvers.minimise_least_squares_in_box(A, b)
+    assert np.allclose(exact, solvers.minimise_quadratic_in_box(A[None], b[None], np.zeros(5))[0], atol=1e-5)
+    assert (np.abs(exact) == 1).any()
+    assert (np.abs(exact) < 1).any()
+
+
+def test_box_says_when_it_has_not_converged() -> None:
+    A = np.array([[[1.0, 0.999], [0.999, 1.0]]])
+    with pytest.raises(solvers.NotConvergedError, match="after 3 sweeps"):
+        solvers.minimise_quadratic_in_box(A, np.array([[0.1, -0.1]]), np.array([0.9, -0.9]), sweeps=3)
+
+
 def test_box_ends_at_a_local_minimum_where_indefinite() -> None:
     rng = np.random.default_rng(4)
     A, b = stack(rng, 30, 8, shift=0)

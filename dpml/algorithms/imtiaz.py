@@ -28,6 +28,7 @@ from dpml.partition import Parties
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 from dpml.solvers import (
     minimise_convex,
+    minimise_least_squares_in_box,
     minimise_quadratic,
     minimise_quadratic_in_ball,
     minimise_quadratic_in_box,
@@ -591,7 +592,7 @@ def box_minimiser(loss: Loss, X: Array, y: Array, lam: float) -> Array:
     n, d = X.shape
     A = loss.quadratic.square * (X.T @ X) / n + lam / 2 * np.eye(d)
     b = loss.quadratic.linear(y) @ X / n
-    return minimise_quadratic_in_box(A[None], b[None], np.full(d, 1 / math.sqrt(d)))[0]
+    return minimise_least_squares_in_box(A, b)
 
 
 _GDP_SOURCE = "Gaussian DP of the joint view (imtiaz.joint_sensitivity, views)"

@@ -1,0 +1,133 @@
+"""Time ours against what a user would write, both sides in one run: python scripts/benchmark.py [--repeats 3].
+
+Prints each side's seconds and the ratio, as median (min to max) over the repeats, and writes results/benchmarks.md. The
+slow side runs on a share of the work where the whole would take minutes; its time is scaled up, and the table says so.
+"""
+
+import argparse
+import math
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize
+
+from dpml.algorithms.imtiaz import CapeFM
+from dpml.data import Files
+from dpml.data.synthetic import Synthetic
+from dpml.losses import LOSSES
+from dpml.partition import Equal, Parties, partition
+from dpml.privacy import Budget
+
+EPSILONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
+DELTA = 1e-3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One comparison: `ours` does the whole work, `theirs` the `share` of it."""
+
+    title: str
+    against: str
+    ours: Callable[[], object]
+    theirs: Callable[[], object]
+    share: float
+
+
+def capefm_parties() -> Parties:
+    """800 rows, 101 features, 5 parties: the size of Communities & Crime in Imtiaz et al. 2019, fig. 4."""
+    data = Synthetic(d=101, rows=800).load(Files(), None, np.random.default_rng(0))
+    return partition(data, Equal(), 5, np.random.default_rng(1))
+
+
+def capefm_by_hand(parties: Parties, eps: float, rng: np.random.Generator) -> np.ndarray:
+    """One capeFM release as a user would write it from the paper: site by site, then a local solver in the box."""
+    M, d = len(parties.sizes), parties.X.shape[1]
+    factor = math.sqrt(2 * math.log(1.25 / DELTA)) / eps
+    messages = []
+    zero_sum = rng.standard_normal((M, d + d * d))
+    zero_sum -= zero_sum.mean(axis=0)
+    for k in range(M):
+        X, y = parties.X[parties.of(k)], parties.y[parties.of(k)]
+        n = len(y)
+        exact = np.concatenate([-2 * X.T @ y / n, (X.T @ X / n).ravel()])
+        tau = np.repeat([4 * factor / n, math.sqrt(2) * factor / n], [d, d * d])
+        messages.append(exact + tau * (zero_sum[k] + rng.standard_normal(d + d * d) / math.sqrt(M)))
+    mean = np.mean(messages, axis=0)
+    b, A = mean[:d], mean[d:].reshape(d, d)
+    A = (A + A.T) / 2
+    start = np.full(d, 1 / math.sqrt(d))
+    box = [(-1.0, 1.0)] * d
+    return minimize(lambda w: (w @ A @ w + b @ w, 2 * A @ w + b), start, jac=True, bounds=box, method="L-BFGS-B").x
+
+
+def capefm_cases() -> list[Case]:
+    """1000 draws x 9 eps of capeFM at d = 101."""
+    parties, budgets = capefm_parties(), [Budget(eps, DELTA) for eps in EPSILONS]
+    draws, tried = 1000, 20
+    prepared = CapeFM(LOSSES["squared"]).prepare(parties, np.random.default_rng(0))
+
+    def batched() -> object:
+        return prepared.release(budgets, np.random.default_rng(0), draws)
+
+    def single_releases() -> None:
+        for seed in range(tried):
+            for budget in budgets:
+                prepared.release([budget], np.random.default_rng(seed), 1)
+
+    def by_hand() -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(tried):
+            for eps in EPSILONS:
+                capefm_by_hand(parties, eps, rng)
+
+    title = f"capefm, {draws} draws x {len(budgets)} eps, d = 101, M = 5"
+    return [
+        Case(title, "a loop of single solves from the paper's text (NumPy, L-BFGS-B)", batched, by_hand, tried / draws),
+        Case(title, "a loop of our own single releases", batched, single_releases, tried / draws),
+    ]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def spread(values: list[float]) -> str:
+    """median (min to max)"""
+    return f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def main() -> None:
+    """Run every case `--repeats` times, the two sides in turn."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3)
+    repeats = parser.parse_args().repeats
+    lines = [
+        f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores, {repeats} repeats; "
+        "made by `python scripts/benchmark.py`. Seconds and ratios: median (min to max).",
+        "",
+        "| work | against | ours, s | theirs, s | times faster |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for case in capefm_cases():
+        pairs = [(seconds(case.ours), seconds(case.theirs) / case.share) for _ in range(repeats)]
+        against = case.against + ("" if case.share == 1 else f", {case.share:.0%} of it timed")
+        row = (case.title, against, *map(spread, zip(*pairs, strict=True)), spread([b / a for a, b in pairs]))  # type: ignore[arg-type]
+        lines.append(f"| {' | '.join(row)} |")
+        print(lines[-1], flush=True)
+    target = Path("results/benchmarks.md")
+    target.parent.mkdir(exist_ok=True)
+    target.write_text("# Benchmarks\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    print(f"Written to {target}")
+
+
+if __name__ == "__main__":
+    main()
