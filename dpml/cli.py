@@ -251,6 +251,10 @@ def _instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
 
 def _convert(value: Any, hint: Any, key: str) -> Any:
     """The value as the field's annotation has it; kinds that a command line cannot confuse are left alone."""
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise UserError(f"{key} must be a list, got {key}={value}: write {key}=[{value}].")
+        return tuple(value)
     kinds = get_args(hint) or (hint,)
     if value is None and NoneType in kinds:
         return None
@@ -258,10 +262,6 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         return _number(value, key)
     if int in kinds:
         return _whole(value, key)
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise UserError(f"{key} must be a list, got {key}={value}: write {key}=[{value}].")
-        return tuple(value)
     return value
 
 
@@ -351,8 +351,11 @@ def compose(overrides: Iterable[str]) -> DictConfig:
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Undo the creation of an output folder in which nothing was written."""
-    for path in (folder, *folder.parents[:3]):
+    """Undo the creation of an output folder, and of empty folders above it, in which nothing was written."""
+    here = Path.cwd()
+    for path in (folder.resolve(), *folder.resolve().parents):
+        if path == here or path in here.parents:
+            return
         try:
             path.rmdir()
         except OSError:

@@ -75,5 +75,5 @@ class Problem:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """The weakest of some guarantees: the one with the largest eps."""
-    return max(guarantees, key=lambda guarantee: guarantee.eps)
+    """The weakest of some guarantees: the one with the largest eps; of equal ones the last, the view that sees most."""
+    return max(reversed(list(guarantees)), key=lambda guarantee: guarantee.eps)

@@ -1,0 +1,60 @@
+"""The README's promises, run as they are printed: the plug-ins from a scratch folder, and numbers in its text."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(section: str) -> list[tuple[str, str, str]]:
+    """(file named just before it, language, text) of every fenced block of a section."""
+    text = README.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    found = re.findall(r"([^\n]*)\n\n```(\w+)\n(.*?)```", text, flags=re.DOTALL)
+    return [
+        ((re.findall(r"`([^`\s]+\.(?:py|yaml))`", before) or [""])[-1], language, body)
+        for before, language, body in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("section", "column", "name"),
+    [("Add an algorithm", "algo", "mean_model"), ("Add a data set", "dataset", "two_moons")],
+)
+def test_plug_ins_work_as_printed(tmp_path: Path, section: str, column: str, name: str) -> None:
+    commands = []
+    for file, language, body in blocks(section):
+        if language == "bash":
+            commands.append(body.strip())
+        else:
+            target = tmp_path / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(body, encoding="utf-8")
+    assert len(commands) == 1
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        f"{commands[0]} hydra.run.dir=out",
+        shell=True,
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = pd.read_csv(tmp_path / "out" / "rows.csv")
+    assert set(rows[column]) == {name}
+    assert rows[rows["metric"] == "accuracy"]["value"].mean() > 0.6  # it learns something
+
+
+def test_the_privacy_table_and_the_text_have_the_numbers_that_the_command_gives(run_command) -> None:
+    table = run_command("dpml-run", "algo=capefm", "draws=2").out
+    for line in README.split("## The privacy table")[1].split("```")[1].strip().splitlines()[2:]:
+        assert line.split() in [row.split() for row in table.splitlines()]
+    proven = run_command("dpml", "guarantee", "algo=capefm", "eps=10").out
+    assert "23.5" in next(line for line in proven.splitlines() if "colluders" in line and "proven" in line)
+    assert "ε = 23.5" in README
