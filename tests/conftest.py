@@ -1,16 +1,19 @@
 """What the tests share: running the commands in this process, from an empty folder."""
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import absl.logging
 import pytest
+from threadpoolctl import threadpool_limits
 
 from dpml import cli
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# dp-accounting's logger keeps the stderr it first sees, and Hydra flushes every logger: let it not be pytest's
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
+threadpool_limits(1)  # small matrices: a second BLAS thread only gets in the way
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def test_privacy_loss_never_exceeds_the_proven_eps(calibration: str, eps: float,
         return first - log_density(w, other, np.append(labels[1:N], labels[N]), scale, lam + extra)
 
     rng, found = np.random.default_rng(0), 0.0
-    for _ in range(40):
+    for _ in range(16):
         labels = rng.choice([-1.0, 1.0], N + 1)
         start = rng.standard_normal(d + (N + 1) * d) * 2
         best = minimize(lambda v, y=labels: -loss(v, y), start, method="Nelder-Mead", options={"maxiter": 3000})
