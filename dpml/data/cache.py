@@ -52,11 +52,11 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
 
 
 def _read(place: Path) -> tuple[Arrays, Facts] | None:
+    if not place.is_dir():
+        return None
     try:
         described = json.loads((place / "facts.json").read_text(encoding="utf-8"))
         return {name: _map(place / f"{name}.npy") for name in described["arrays"]}, described["facts"]
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError, KeyError, EOFError):  # damaged: as good as absent
         shutil.rmtree(place, ignore_errors=True)
         return None

@@ -207,7 +207,7 @@ def encode(parts: Sequence[pd.DataFrame], symbolic: Collection[int]) -> tuple[Ar
         start = 0
         for part in parts:
             cells = part.iloc[:, column]
-            codes = cells if values is None else pd.Categorical(cells, categories=values).codes
+            codes = cells if values is None else pd.Index(values).get_indexer(pd.Index(cells))
             X[start : start + len(part), column] = codes
             start += len(part)
     return X, tuple(levels)
