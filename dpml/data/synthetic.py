@@ -105,7 +105,6 @@ class Synthetic:
             how_to_get="It is generated.",
             licence="generated here",
             rows=self.rows + self.test_rows,
-            train_rows=self.rows,
             features=self.d,
             parties="M = 5 (Imtiaz fig. 3), 4 (Imtiaz fig. 2), 5, 10, 15 (Rajkumar & Agarwal fig. 1)",
             schema="`dataset.recipe` chooses. linear: rows uniform on [0, 1]^d, scaled to norm 1, y = x'w*. logistic: "
