@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.decomposition import PCA
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from dpml.arrays import Array
 from dpml.errors import UserError, nearest
@@ -86,34 +86,68 @@ def centre(train: Array) -> tuple[Apply, Record]:
     return lambda X: X - mean, {"fitted_on": PRIVATE}
 
 
-def pca(train: Features, components: int) -> tuple[Apply, Record]:
+def pca(train: Any, components: int) -> tuple[Apply, Record]:
     """Centre and project onto the `components` directions of largest variance over the training rows.
 
-    Sparse rows stay sparse: the mean is subtracted from the projections only, and features that no training row has
-    (their variance is zero) are left out before anything else.
+    Sparse rows stay sparse: the mean is subtracted from products only, and features that no training row has (their
+    variance is zero) are left out before anything else. A direction without variance gives zeros.
     """
+    used = None
+    if not isinstance(train, np.ndarray):
+        used = np.flatnonzero(train.getnnz(axis=0))
+        train = train[:, used]
     most = min(train.shape) - 1
     if not 1 <= components <= most:
         raise UserError(
             f"pca:{components} in dataset.steps needs more than {components} training rows and features, but there "
             f"are {train.shape[0]} x {train.shape[1]}: choose pca:D with D in 1..{most}, or a larger N."
         )
-    used = None
-    if sparse.issparse(train):
-        used = np.flatnonzero(train.getnnz(axis=0))
-        train = train[:, used]
-    # the start of the Lanczos iteration is fixed: the same rows give the same bits
-    model = PCA(n_components=components, svd_solver="arpack", random_state=0).fit(train)
-    basis, offset = np.ascontiguousarray(model.components_.T), model.mean_ @ model.components_.T
+    mean = np.asarray(train.mean(axis=0)).ravel()
+    basis, variance = _directions(train, mean, components)
+    offset = mean @ basis
+    entries = train.data if used is not None else np.ravel(train)
+    total = float(entries @ entries - train.shape[0] * mean @ mean)
 
-    def apply(X: Features) -> Array:
+    def apply(X: Any) -> Array:
         return np.asarray((X if used is None else X[:, used]) @ basis - offset)
 
-    return apply, {
-        "fitted_on": PRIVATE,
-        "components": components,
-        "variance": float(model.explained_variance_ratio_.sum()),
-    }
+    return apply, {"fitted_on": PRIVATE, "components": components, "variance": float(variance.sum()) / (total or 1.0)}
+
+
+def _directions(A: Any, mean: Array, components: int) -> tuple[Array, Array]:
+    """The leading right singular vectors (p, components) of A - mean (n, p), and the squares of their singular values.
+
+    Lanczos iteration on the smaller Gram matrix, through products with A alone, so that A stays as it is.
+    """
+    n, p = A.shape
+    transposed = A.T
+
+    def forward(v: Array) -> Array:
+        return np.asarray(A @ v - mean @ v)
+
+    def back(u: Array) -> Array:
+        return np.asarray(transposed @ u - mean * u.sum())
+
+    def gram(x: Array) -> Array:
+        x = x.ravel()
+        return forward(back(x)) if n < p else back(forward(x))
+
+    size = min(n, p)
+    # the start is fixed: the same rows give the same bits
+    start = np.random.default_rng(0).standard_normal(size)
+    squares, vectors = eigsh(
+        LinearOperator((size, size), matvec=gram, dtype=np.float64), components, v0=start, tol=1e-8
+    )
+    squares, vectors = np.maximum(squares[::-1], 0.0), vectors[:, ::-1]
+    if n < p:
+        lengths = np.sqrt(squares)
+        # left singular vectors sum to zero, so that the mean drops out
+        vectors = transposed @ (vectors / np.where(lengths > 1e-7 * lengths[0], lengths, np.inf))
+    vectors = np.ascontiguousarray(vectors)
+    # the sign of a direction is free: its entry of largest size is positive
+    for column in vectors.T:
+        column *= 1.0 if column.max() >= -column.min() else -1.0
+    return vectors, squares
 
 
 def max_norm(train: Array) -> tuple[Apply, Record]:
