@@ -9,13 +9,15 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pooch
+from filelock import FileLock
 from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -37,18 +39,39 @@ def folder(name: str, key: Mapping[str, Any]) -> Path:
 def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, Facts]]) -> tuple[Arrays, Facts]:
     """What `build` returns: from the cache where it is there, else built now and kept.
 
-    Arrays from the cache are read-only and memory-mapped. An entry appears whole or not at all, also when two
-    processes build it at the same time.
+    Arrays from the cache are read-only and memory-mapped. An entry appears whole or not at all; of two
+    processes that want the same one, the second waits for the first.
     """
     place = folder(name, key)
     found = _read(place)
-    if found is None:
-        arrays, facts = build()
-        if not _write(place, arrays, facts):
-            return arrays, facts
-        del arrays  # before the same bytes are mapped
-        found = _read(place) or build()
+    if found is not None:
+        return found
+    with _turn(place):
+        found = _read(place)  # another process may have built it meanwhile
+        if found is None:
+            arrays, facts = build()
+            if not _write(place, arrays, facts):
+                return arrays, facts
+            del arrays  # before the same bytes are mapped
+            found = _read(place) or build()
     return found
+
+
+@contextmanager
+def _turn(place: Path) -> Iterator[None]:
+    """Wait until no other process builds the same entry. It only saves work, so that going on without it is right."""
+    lock = FileLock(place.with_name(f".{place.name}.lock"))
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
 
 
 def _read(place: Path) -> tuple[Arrays, Facts] | None:

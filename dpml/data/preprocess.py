@@ -27,6 +27,9 @@ PRIVATE = "training rows, no budget spent"
 EACH_ROW = "nothing: row by row"
 SCHEMA = "the list of symbolic values in the official training file, taken as public"
 
+VERSION = 1
+"""Raised when a step comes to give something else: what is cached is then made anew."""
+
 _BLOCK = 1 << 14  # rows transformed at once
 
 

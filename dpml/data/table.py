@@ -122,7 +122,7 @@ class Tabular:
             X, y, X_test, y_test, record = self._preprocess(table, slice(split), slice(split, None))
             return {"X": X, "y": y, "X_test": X_test, "y_test": y_test}, {"preprocessing": record}
 
-        key = self.key(source["sha256"]) | {"steps": list(self.pipeline)}
+        key = self.key(source["sha256"]) | {"steps": list(self.pipeline), "preprocess": preprocess.VERSION}
         return cache.stored(self.info.name, key, build)
 
     def _preprocess(

@@ -80,12 +80,13 @@ def test_two_processes_that_build_the_same_entry(tmp_path):
         "import time, numpy as np\n"
         "from dpml.data import cache\n"
         "def build():\n"
-        "    time.sleep(0.5)\n"
+        "    print('built')\n"
+        "    time.sleep(1)\n"
         "    return {'X': np.ones(3)}, {}\n"
         "print(cache.stored('mini', {}, build)[0]['X'].sum())\n"
     )
     both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate(timeout=60)[0] for process in both] == ["3.0\n", "3.0\n"]
+    assert sorted(process.communicate(timeout=60)[0] for process in both) == ["3.0\n", "built\n3.0\n"]
     entries = list((tmp_path / "cache" / "processed").iterdir())
     assert len(entries) == 1
     assert json.loads((entries[0] / "facts.json").read_text())["arrays"] == ["X"]
