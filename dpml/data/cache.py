@@ -46,7 +46,7 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
     found = _read(place)
     if found is not None:
         return found
-    with _turn(place):
+    with turn(place.with_name(f".{place.name}.lock")):
         found = _read(place)  # another process may have built it meanwhile
         if found is None:
             arrays, facts = build()
@@ -58,19 +58,22 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
 
 
 @contextmanager
-def _turn(place: Path) -> Iterator[None]:
-    """Wait until no other process builds the same entry. It only saves work, so that going on without it is right."""
-    lock = FileLock(place.with_name(f".{place.name}.lock"))
+def turn(path: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock file `path`, and hold it.
+
+    It only saves double work: what it guards is safe without it. So where a lock cannot be had, go on without one.
+    """
+    lock = FileLock(path)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
-    except OSError:
+    except (OSError, NotImplementedError):  # a folder that cannot be written, or a file system without locks
         yield
         return
     try:
         yield
     finally:
-        Path(lock.lock_file).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
         lock.release()
 
 

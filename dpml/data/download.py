@@ -12,10 +12,11 @@ from typing import IO
 from urllib.parse import urlsplit
 
 import pooch
-from filelock import FileLock
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
+from dpml.data.cache import turn
 from dpml.data.info import Info, Raw
 from dpml.errors import UserError
 
@@ -39,19 +40,11 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
         UserError: one cannot be had, or `folder` cannot be written. What was right is kept, nothing else is.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock")
-        with lock:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)  # one who was here before may have removed it
-                _sweep(folder)
-                with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
-                    _Transfer(info, folder, Path(part), accept).run(wanted)
-            finally:
-                # the lock only saves a second transfer: one who waits for it, or comes later, is safe without it
-                Path(lock.lock_file).unlink(missing_ok=True)
-                if not any(folder.iterdir()):
-                    folder.rmdir()
+        with turn(folder / ".lock"):
+            folder.mkdir(parents=True, exist_ok=True)
+            _sweep(folder)
+            with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
+                _Transfer(info, folder, Path(part), accept).run(wanted)
     except OSError as error:
         raise UserError(
             f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; "
@@ -260,7 +253,7 @@ class _Bar:
     def total(self, size: int) -> None:
         self.progress.update(self.task, total=size or None)
         if self.progress.disable:
-            print(f"Fetching {self.url}" + (f" ({size / 1e6:.1f} MB)" if size else ""), file=sys.stderr)
+            print(f"Fetching {self.url}" + (f" ({decimal(size)})" if size else ""), file=sys.stderr)
 
     def update(self, size: int) -> None:
         self.progress.update(self.task, advance=size)
