@@ -108,6 +108,7 @@ class _Transfer:
                 suffix = self.accept(raw, path)
                 place = self.folder / f"{raw.name}{suffix}"
                 place.parent.mkdir(parents=True, exist_ok=True)
+                path.chmod(0o644)  # as temporary files are, it is private until now
                 path.replace(place)
                 outcome.append((raw, None))
             except UserError as error:
@@ -158,6 +159,9 @@ class _Transfer:
                     break
             except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError):
                 reason = f"the transfer broke off ({_TRIES} tries)"
+            except requests.ConnectTimeout:
+                reason = _UNREACHABLE
+                break
             except requests.Timeout:
                 reason = f"no answer within {_TIMEOUT} s"
             except requests.ConnectionError as error:

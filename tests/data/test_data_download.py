@@ -68,6 +68,7 @@ def test_fetches_plain_compressed_and_archived_files(server, tmp_path, address, 
     path = Files().find(mini(f"{server.url}/{address}"), "squares.csv")
     assert path == tmp_path / "cache" / "mini" / stored
     assert read_content(path).sha256 == SHA256
+    assert path.stat().st_mode & 0o777 == 0o644
     assert left(tmp_path / "cache") == [f"mini/{stored}"]
 
 
