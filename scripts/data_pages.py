@@ -41,7 +41,7 @@ def index(sources: dict[str, Source]) -> str:
             "",
             "To add one: a frozen dataclass in `dpml/data/<name>.py` that derives from `OfficialSplit` or",
             "`RandomSplit`, with `info` (where its files come from, and what must be in them) and `parse` (files to a",
-            "`Table`), and `dpml/conf/dataset/<name>.yaml` with its `_target_` and options. Then every command knows it.",
+            "`Table`), and `dpml/conf/dataset/<name>.yaml` with `_target_` and options. Then every command knows it.",
             "",
             "Written by `python scripts/data_pages.py`.",
             "",

@@ -140,15 +140,15 @@ class _Transfer:
     def _download(self, url: str) -> Path:
         import requests  # here, because it is slow to import and rarely needed
 
-        for attempt in range(_TRIES):
+        for _ in range(_TRIES):
             try:
                 with _Bar(url) as bar:
                     return Path(
                         pooch.retrieve(
                             url,
                             known_hash=None,
-                            fname=f"{len(list(self.part.iterdir()))}-{attempt}",
-                            path=self.part,
+                            fname="content",
+                            path=tempfile.mkdtemp(dir=self.part),
                             downloader=pooch.HTTPDownloader(progressbar=bar, timeout=_TIMEOUT, chunk_size=1 << 16),
                         )
                     )

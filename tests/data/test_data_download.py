@@ -87,6 +87,22 @@ def test_an_archive_is_transferred_once_for_all_its_files(server):
     assert server.hits == ["/b.tar.gz"]
 
 
+def test_one_bad_file_of_several_spoils_no_other(server, tmp_path):
+    """What was refused from one address must not be taken for the answer of another."""
+    (server.folder / "a.zip").write_bytes(zipped("one.csv", CONTENT))
+    for name in ("bad.csv", "two.csv", "good.csv"):
+        (server.folder / name).write_bytes(CONTENT)
+    server.fails("/bad.csv", "something else")
+    files = (
+        Raw("one.csv", (f"{server.url}/a.zip!one.csv",), (SHA256,)),
+        Raw("two.csv", (f"{server.url}/bad.csv", f"{server.url}/two.csv"), (SHA256,)),
+        Raw("three.csv", (f"{server.url}/404", f"{server.url}/404", f"{server.url}/good.csv"), (SHA256,)),
+    )
+    info = Info("mini", "Mini", "binary", "none", files=files)
+    Files().find(info, "one.csv")
+    assert left(tmp_path / "cache") == ["mini/one.csv", "mini/three.csv", "mini/two.csv"]
+
+
 FAULTS = {
     "wrong checksum": (["something else"], "its sha256 is"),
     "truncated transfer": (["truncated", "truncated"], "the transfer broke off (2 tries)"),
