@@ -157,7 +157,7 @@ def _check(arguments: argparse.Namespace) -> None:
             print(f"{name}: no files. {source.info.how_to_get}")
     if bad:
         raise UserError(
-            f"{bad} files are not what they should be: move them away and get them again with dpml data get."
+            f"{bad} of the files are not what they should be: move them away, then get them again with dpml data get."
         )
 
 

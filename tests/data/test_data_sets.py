@@ -123,6 +123,28 @@ def test_the_same_rng_gives_the_same_rows_and_fewer_are_the_first_of_them(name, 
     assert not np.array_equal(few.X, other.X)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("crime_authors", {"rows": 800}),
+        ("crime_authors", {"rows": 1600}),
+        ("twitter_authors", {"rows": 1000}),
+        ("twitter_authors", {"rows": 20_000}),
+        ("synthetic_authors", {"rows": 1000}),
+        ("synthetic_authors", {"rows": 5000}),
+        ("synthetic_authors", {"rows": 20_000}),
+    ],
+)
+def test_the_authors_samples(name, options, files):
+    source = replace(catalogue.source(name), **options)
+    data = source.load(files, None, rng())
+    assert data.X.shape == source.size(None)
+    assert len(data.y) == options["rows"]
+    assert data.provenance["preprocessing"][0]["fitted_on"].startswith("training rows")
+    if name == "synthetic_authors":
+        np.testing.assert_allclose(data.X @ data.truth, data.y, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", ["adult", "crime", "har_73of561", "wdbc"])
 def test_steps_are_fitted_to_the_rows_in_use(name, files):
     source = catalogue.source(name)
