@@ -18,8 +18,9 @@ import json, re, sys, time
 from pathlib import Path
 import numpy as np
 from dpml.data import Files, catalogue
+source = catalogue.source(sys.argv[1])
 start = time.perf_counter()
-data = catalogue.source(sys.argv[1]).load(Files(sys.argv[2], offline=True), None, np.random.default_rng(0))
+data = source.load(Files(sys.argv[2], offline=True), None, np.random.default_rng(0))
 seconds = time.perf_counter() - start
 # the process's own peak in GiB; what getrusage says includes that of the process that started this one
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 2**20
