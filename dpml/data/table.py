@@ -67,7 +67,7 @@ class Tabular:
         check_rows(self.info, N, self.available())
         table, source = self.table(files)
         train, test = self.rows(table.y, N, rng)
-        if isinstance(test, slice) and len(train) == self.available():
+        if isinstance(test, slice) and len(train) == self.available():  # an official split, all of it
             arrays, facts = self._prepared(table, source)
             # the rows are drawn from a preprocessed, memory-mapped array; the test part is not copied at all
             X, y = arrays["X"].take(train, axis=0), arrays["y"].take(train)
@@ -85,7 +85,7 @@ class Tabular:
         """
         found = files.verified(self.info)
         paths = {name: path for name, (path, _) in found.items()}
-        source = {
+        source: dict[str, Any] = {
             "source": ", ".join(str(path) for path in paths.values()),
             "sha256": checksum({name: digest for name, (_, digest) in found.items()}),
             "files": {name: digest for name, (_, digest) in found.items()},
@@ -93,7 +93,7 @@ class Tabular:
 
         def build() -> tuple[cache.Arrays, cache.Facts]:
             table = self.parse(paths)
-            self._check(table, source["source"])  # type: ignore[arg-type]
+            self._check(table, source["source"])
             X = table.X
             if sparse.issparse(X):
                 arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": table.y}
@@ -101,7 +101,7 @@ class Tabular:
                 arrays = {"X": X, "y": table.y}
             return arrays, {"shape": list(X.shape), "levels": list(table.levels)}
 
-        arrays, facts = cache.stored(self.info.name, self.key(source["sha256"]), build)  # type: ignore[arg-type]
+        arrays, facts = cache.stored(self.info.name, self.key(source["sha256"]), build)
         if "X" in arrays:
             X: Features = arrays["X"]
         else:
