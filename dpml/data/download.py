@@ -7,6 +7,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -39,6 +40,7 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
     Raises:
         UserError: one cannot be had, or `folder` cannot be written. What was right is kept, nothing else is.
     """
+    made = [path for path in (folder, folder.parent) if not path.exists()]
     try:
         with turn(folder / ".lock"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -50,6 +52,10 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
             f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; "
             f"set DPML_DATA or data_dir=DIR to a folder that can be written."
         ) from error
+    finally:
+        for path in made:  # those that are still empty
+            with suppress(OSError):
+                path.rmdir()
 
 
 def _sweep(folder: Path) -> None:
@@ -178,7 +184,7 @@ class _Transfer:
     def _failure(self, left: list[Raw], problems: dict[str, str]) -> UserError:
         names = ", ".join(raw.name for raw in left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
         which = f"cannot fetch {names} of dataset={self.info.name}"
-        mend = f"set mirror=URL to another place, or put the file into {self.folder} yourself"
+        mend = f"set mirror=URL to another place, or put it there yourself as {self.folder / left[0].name}"
         if all(problem == _UNREACHABLE for problem in problems.values()):
             return UserError(f"{which}: no network connection to {' or '.join(problems)}; go online, {mend}.")
         told = "; ".join(f"{where}: {problem}" for where, problem in problems.items())

@@ -109,9 +109,10 @@ class Files:
         download.fetch(info, wanted, self.root / info.name, _accept)
 
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
-        folders = " nor in ".join(str(self.root / name) for name in dict.fromkeys([info.name, *info.folders, "."]))
+        folders = dict.fromkeys([info.name, *info.folders, "."])
+        looked = " nor ".join(str(self.root / folder / filename) for folder in folders)
         return UserError(
-            f"dataset={info.name} needs the file {filename}, which is neither in {folders} (also tried with .gz, .xz "
+            f"dataset={info.name} needs the file {filename}, which is neither {looked} (also tried with .gz, .xz "
             f"and .bz2). {why}{info.how_to_get} Put it there, or set data_dir=DIR to the folder that holds it."
         )
 
