@@ -29,6 +29,7 @@ from rich.table import Table
 from dpml import __version__
 from dpml.algorithms import Algorithm
 from dpml.data import Files, Source
+from dpml.data.cli import add_command as add_data_command
 from dpml.errors import UserError, nearest
 from dpml.experiment import PRIVACY, SETTING, Run, execute, summarise, write_atomically
 from dpml.figures import plot
@@ -210,7 +211,7 @@ def build(config: DictConfig) -> Run:
         N=_grid(config.N, "N", _optional(_whole)),
         seed=_whole(config.seed, "seed"),
         draws=_whole(config.draws, "draws"),
-        files=Files(config.data_dir),
+        files=Files(config.data_dir, config.mirror, config.offline),
     )
 
 
@@ -228,7 +229,7 @@ def _check_keys(config: DictConfig) -> None:
 
 
 KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
-KEYS += ["data_dir", "results_dir"]
+KEYS += ["data_dir", "mirror", "offline", "results_dir"]
 
 
 def _instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
@@ -393,6 +394,8 @@ def dpml() -> None:
     figure.add_argument("--x", help="eps, delta, M or N (default: what varies)")
     figure.add_argument("--metric", nargs="+", help="one panel for each (default: loss, and accuracy or rmse)")
     figure.set_defaults(action=_plot)
+
+    add_data_command(commands)
 
     arguments = parser.parse_args()
     _exit_on_mistakes("dpml", lambda: arguments.action(arguments))

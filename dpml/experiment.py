@@ -19,6 +19,7 @@ from scipy import stats
 from dpml import __version__
 from dpml.algorithms import Algorithm
 from dpml.data import Files, Source
+from dpml.data.preprocess import private_note
 from dpml.errors import UserError
 from dpml.metrics import evaluate
 from dpml.partition import Parties, Partition, partition
@@ -26,7 +27,7 @@ from dpml.privacy import Budget, Problem, worst
 
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
 PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view"]
-COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, "tuned"]
+COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, "tuned", "private_preprocessing"]
 
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "hydra-core")
 
@@ -149,6 +150,7 @@ def _cell(run: Run, parties: Parties) -> tuple[pd.DataFrame, pd.DataFrame]:
                     "proven_eps": proven.eps,
                     "proven_view": proven.view,
                     "tuned": "fixed",
+                    "private_preprocessing": private_note(parties.data.provenance.get("preprocessing", [])),
                 },
                 columns=COLUMNS,
             )

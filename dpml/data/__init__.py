@@ -1,38 +1,29 @@
 """Data sets: what they are (`Info`), where their files lie (`Files`), and the arrays an experiment gets (`Dataset`)."""
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
-import pooch
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
+from dpml.data.files import Files
+from dpml.data.info import Info, Raw
 from dpml.errors import UserError
 from dpml.losses import Task
 
-
-@dataclass(frozen=True)
-class Info:
-    """What is known about a data set before any file is opened. `how_to_get` says where its files come from."""
-
-    name: str
-    title: str
-    task: Task
-    citation: str
-    how_to_get: str = "It ships with a dependency."
+__all__ = ["Dataset", "Files", "Info", "Raw", "Source", "check_rows", "sha256", "split_rows", "training_rows"]
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Training and test arrays, ready for an algorithm: one row per sample, ||x||_2 <= 1, labels as `task` has them.
 
-    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. `truth` is the weight vector
-    that generated the labels, where there is one. `provenance` records source, checksum and every preprocessing step
-    with what it was fitted on.
+    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Test rows went through the same
+    steps; what was fitted on the training rows may leave a test row or target a little outside. `truth` is the weight
+    vector that generated the labels, where there is one. `provenance` records source, checksum, the rows in all after
+    cleaning, and every preprocessing step with what it was fitted on. Arrays may be read-only and memory-mapped.
     """
 
     name: str
@@ -57,36 +48,9 @@ class Source(Protocol):
         """(training rows, features) without touching any data; N overrides the rows."""
         ...
 
-    def load(self, files: "Files", N: int | None, rng: Generator) -> Dataset:
+    def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """The arrays, with N training rows (all when None). The same rng gives the same rows; a smaller N a prefix."""
         ...
-
-
-@dataclass(frozen=True)
-class Files:
-    """Where data files lie: `data_dir`, else the DPML_DATA environment variable, else the user's cache folder."""
-
-    data_dir: str | None = None
-
-    @property
-    def root(self) -> Path:
-        return Path(self.data_dir or os.environ.get("DPML_DATA") or pooch.os_cache("dpml")).expanduser()
-
-    def find(self, info: Info, filename: str) -> Path:
-        """The path of one of a data set's files, as ``root/<name>/<filename>`` or ``root/<filename>``.
-
-        Raises:
-            UserError: it is in neither place; says which file, where it looked, and how to get it.
-        """
-        places = [self.root / info.name / filename, self.root / filename]
-        for place in places:
-            if place.is_file():
-                return place
-        looked = " nor ".join(str(place) for place in places)
-        raise UserError(
-            f"dataset={info.name} needs the file {filename}, which is neither {looked}. "
-            f"{info.how_to_get} Put it there, or set data_dir=DIR to the folder that holds it."
-        )
 
 
 def sha256(*contents: bytes) -> str:

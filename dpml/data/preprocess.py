@@ -1,110 +1,292 @@
 """Preprocessing as a short list of named steps, fitted on the training rows and applied to both parts.
 
 Fitting on private rows spends privacy that no budget here accounts for. The papers do it, so we allow it, and every
-step leaves a record that says so.
+step leaves a record that says so; `private_note` sums it up for a row of results.
+
+A step is fitted to the training rows as the steps before it left them, and gives a map that works row by row. So large
+arrays are transformed in blocks, and in place where the width stays.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from dpml.arrays import Array
 from dpml.errors import UserError, nearest
 
 Record = dict[str, Any]
-Step = Callable[[Array, Array], tuple[Array, Array, Record]]
+Features = Array | sparse.csr_matrix
+Apply = Callable[[Any], Array]
+Step = Callable[..., tuple[Apply, Record]]
 
 PRIVATE = "training rows, no budget spent"
 EACH_ROW = "nothing: row by row"
+SCHEMA = "the list of symbolic values in the official training file, taken as public"
+
+VERSION = 1
+"""Raised when a step comes to give something else: what is cached is then made anew."""
+
+_BLOCK = 1 << 14  # rows transformed at once
 
 
-def _per_column(offset: Array, scale: Array) -> Callable[[Array], Array]:
-    safe = np.where(scale > 0, scale, 1.0)
+def norms(X: Array) -> Array:
+    """The L2 norm of every row: (n, d) -> (n,). Makes no copy of X."""
+    return np.sqrt(np.einsum("ij,ij->i", X, X))
+
+
+def impute(train: Array) -> tuple[Apply, Record]:
+    """Missing values (NaN) become the feature's median over the training rows."""
+    median = np.nan_to_num(np.nanmedian(train, axis=0))
+    return lambda X: np.where(np.isnan(X), median, X), {
+        "fitted_on": PRIVATE,
+        "training_cells_imputed": int(np.isnan(train).sum()),
+    }
+
+
+def one_hot(train: Array, levels: Sequence[int] = ()) -> tuple[Apply, Record]:
+    """The numeric columns, then one 0/1 column for every value of each symbolic one; an unknown value is all zeros."""
+    numeric = [column for column, count in enumerate(levels) if not count]
+    columns = len(numeric) + sum(levels)
 
     def apply(X: Array) -> Array:
-        return np.asarray((X - offset) / safe)
+        out = np.zeros((len(X), columns))
+        out[:, : len(numeric)] = X[:, numeric]
+        start = len(numeric)
+        for column, count in enumerate(levels):
+            if count:
+                known = np.flatnonzero(X[:, column] >= 0)
+                out[known, start + X[known, column].astype(np.intp)] = 1.0
+                start += count
+        return out
 
-    return apply
+    return apply, {"fitted_on": SCHEMA, "columns": columns}
 
 
-def min_max(train: Array, test: Array) -> tuple[Array, Array, Record]:
+def min_max(train: Array) -> tuple[Apply, Record]:
     """Each feature to [0, 1] over the training rows."""
     low = train.min(axis=0)
-    apply = _per_column(low, train.max(axis=0) - low)
-    return apply(train), apply(test), {"fitted_on": PRIVATE}
+    return _per_column(low, train.max(axis=0) - low), {"fitted_on": PRIVATE}
 
 
-def max_abs(train: Array, test: Array) -> tuple[Array, Array, Record]:
+def max_abs(train: Array) -> tuple[Apply, Record]:
     """Each feature to [-1, 1] by its largest absolute value over the training rows; zeros stay zeros."""
-    apply = _per_column(np.zeros(train.shape[1]), np.abs(train).max(axis=0))
-    return apply(train), apply(test), {"fitted_on": PRIVATE}
+    largest = np.maximum(train.max(axis=0), -train.min(axis=0))
+    return _per_column(np.zeros(train.shape[1]), largest), {"fitted_on": PRIVATE}
 
 
-def centre(train: Array, test: Array) -> tuple[Array, Array, Record]:
+def _per_column(offset: Array, scale: Array) -> Apply:
+    safe = np.where(scale > 0, scale, 1.0)
+    return lambda X: np.asarray((X - offset) / safe)
+
+
+def centre(train: Array) -> tuple[Apply, Record]:
     """Subtract each feature's mean over the training rows."""
     mean = train.mean(axis=0)
-    return train - mean, test - mean, {"fitted_on": PRIVATE}
+    return lambda X: X - mean, {"fitted_on": PRIVATE}
 
 
-def max_norm(train: Array, test: Array) -> tuple[Array, Array, Record]:
-    """Divide every row by the largest L2 norm of a training row."""
-    largest = float(np.linalg.norm(train, axis=1).max()) or 1.0
+def pca(train: Any, components: int) -> tuple[Apply, Record]:
+    """Centre and project onto the `components` directions of largest variance over the training rows.
+
+    Sparse rows stay sparse: the mean is subtracted from products only, and features that no training row has (their
+    variance is zero) are left out before anything else. A direction without variance gives zeros.
+    """
+    used = None
+    if not isinstance(train, np.ndarray):
+        used = np.flatnonzero(train.getnnz(axis=0))
+        train = train[:, used]
+    most = min(train.shape) - 1
+    if not 1 <= components <= most:
+        raise UserError(
+            f"pca:{components} in dataset.steps needs more than {components} training rows and features, but there "
+            f"are {train.shape[0]} x {train.shape[1]}: choose pca:D with D in 1..{most}, or a larger N."
+        )
+    mean = np.asarray(train.mean(axis=0)).ravel()
+    basis, variance = _directions(train, mean, components)
+    offset = mean @ basis
+    entries = train.data if used is not None else np.ravel(train)
+    total = float(entries @ entries - train.shape[0] * mean @ mean)
+
+    def apply(X: Any) -> Array:
+        return np.asarray((X if used is None else X[:, used]) @ basis - offset)
+
+    return apply, {"fitted_on": PRIVATE, "components": components, "variance": float(variance.sum()) / (total or 1.0)}
+
+
+def _directions(A: Any, mean: Array, components: int) -> tuple[Array, Array]:
+    """The leading right singular vectors (p, components) of A - mean (n, p), and the squares of their singular values.
+
+    Lanczos iteration on the smaller Gram matrix, through products with A alone, so that A stays as it is.
+    """
+    n, p = A.shape
+    transposed = A.T
+
+    def forward(v: Array) -> Array:
+        return np.asarray(A @ v - mean @ v)
+
+    def back(u: Array) -> Array:
+        return np.asarray(transposed @ u - mean * u.sum())
+
+    def gram(x: Array) -> Array:
+        x = x.ravel()
+        return forward(back(x)) if n < p else back(forward(x))
+
+    size = min(n, p)
+    # the start is fixed: the same rows give the same bits
+    start = np.random.default_rng(0).standard_normal(size)
+    squares, vectors = eigsh(
+        LinearOperator((size, size), matvec=gram, dtype=np.float64), components, v0=start, tol=1e-8
+    )
+    squares, vectors = np.maximum(squares[::-1], 0.0), vectors[:, ::-1]
+    if n < p:
+        lengths = np.sqrt(squares)
+        # left singular vectors sum to zero, so that the mean drops out
+        vectors = transposed @ (vectors / np.where(lengths > 1e-7 * lengths[0], lengths, np.inf))
+    vectors = np.ascontiguousarray(vectors)
+    # the sign of a direction is free: its entry of largest size is positive
+    for column in vectors.T:
+        column *= 1.0 if column.max() >= -column.min() else -1.0
+    return vectors, squares
+
+
+def max_norm(train: Array) -> tuple[Apply, Record]:
+    """Divide every row by the largest L2 norm of a training row. A test row may come out longer than 1."""
+    largest = float(norms(train).max()) or 1.0
     # a division may round a norm of one up by an ulp
     largest *= 1 + 1e-12
-    return train / largest, test / largest, {"fitted_on": PRIVATE, "norm": largest}
+    return lambda X: X / largest, {"fitted_on": PRIVATE, "norm": largest}
 
 
-def sample_norm(train: Array, test: Array) -> tuple[Array, Array, Record]:
+def sample_norm(train: Array) -> tuple[Apply, Record]:
     """Divide every row by its own L2 norm."""
-    return _shrink(train, always=True), _shrink(test, always=True), {"fitted_on": EACH_ROW}
+    return partial(_shrink, always=True), {"fitted_on": EACH_ROW}
 
 
-def clip(train: Array, test: Array) -> tuple[Array, Array, Record]:
+def clip(train: Array) -> tuple[Apply, Record]:
     """Scale the rows that are longer than 1 down to the unit ball; leave the others."""
-    outside = int(np.sum(np.linalg.norm(train, axis=1) > 1))
-    return _shrink(train), _shrink(test), {"fitted_on": EACH_ROW, "rows_clipped": outside}
-
-
-def bias(train: Array, test: Array) -> tuple[Array, Array, Record]:
-    """Append a constant feature and keep the rows inside the ball: (x, 1) / sqrt 2. Comes after the scaling step."""
-
-    def widen(X: Array) -> Array:
-        return np.column_stack([X, np.ones(len(X))]) / np.sqrt(2.0)
-
-    return widen(train), widen(test), {"fitted_on": EACH_ROW}
+    return _shrink, {"fitted_on": EACH_ROW, "training_rows_clipped": int(np.sum(norms(train) > 1))}
 
 
 def _shrink(X: Array, always: bool = False) -> Array:
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    norms = np.where(norms > 0, norms, 1.0)
-    return X / (norms if always else np.maximum(norms, 1.0))
+    length = norms(X)[:, None] * (1 + 1e-12)
+    return X / (np.where(length > 0, length, 1.0) if always else np.maximum(length, 1.0))
 
 
-STEPS: dict[str, Step] = {step.__name__: step for step in (min_max, max_abs, centre, max_norm, sample_norm, clip, bias)}
+def bias(train: Array) -> tuple[Apply, Record]:
+    """Append a constant feature and keep the rows inside the ball: (x, 1) / sqrt 2. Comes after the scaling step."""
+    return lambda X: np.column_stack([X, np.ones(len(X))]) / np.sqrt(2.0), {"fitted_on": EACH_ROW}
 
 
-def fit_apply(steps: Iterable[str], train: Array, test: Array) -> tuple[Array, Array, list[Record]]:
-    """Run the named `steps` in order: (train, test, record), the record one entry per step.
+STEPS: dict[str, Step] = {
+    step.__name__: step for step in (impute, one_hot, min_max, max_abs, centre, pca, max_norm, sample_norm, clip, bias)
+}
 
-    Raises:
-        UserError: a step has a name that is not in `STEPS`.
-    """
-    record: list[Record] = []
-    for name in steps:
+
+def _parse(steps: Iterable[str]) -> list[tuple[str, int | None]]:
+    """Names and numbers: ``pca:50`` is the step `pca` with 50 components."""
+    parsed = []
+    for text in steps:
+        name, colon, number = str(text).partition(":")
         if name not in STEPS:
             raise UserError(f"unknown preprocessing step {name!r} in dataset.steps: {nearest(name, STEPS)}")
-        train, test, facts = STEPS[name](train, test)
+        if (name == "pca") != bool(colon) or (colon and not number.isdecimal()):
+            raise UserError(f"dataset.steps has {text!r}: write pca:D with a whole number D, and other steps without.")
+        parsed.append((name, int(number) if colon else None))
+    return parsed
+
+
+def fit_apply(
+    steps: Iterable[str], train: Any, test: Any, levels: Sequence[int] = ()
+) -> tuple[Array, Array, list[Record]]:
+    """Run the named `steps` in order: (train, test, record), the record one entry per step.
+
+    Args:
+        steps: Names from `STEPS`; ``pca:D`` has a number of components.
+        train: Training rows (n, p), an array or a sparse matrix; never modified.
+        test: Test rows (m, p), likewise.
+        levels: The number of values of each symbolic column (their codes are 0, 1, ...; -1 is unknown), 0 for a numeric
+            one. Empty when all are numeric.
+
+    Raises:
+        UserError: a step is unknown, or the steps do not suit the columns.
+    """
+    parsed = _parse(steps)
+    names = [name for name, _ in parsed]
+    _check(names, train, levels)
+    record: list[Record] = []
+    fresh = False  # whether the arrays are our own, so that they may be overwritten
+    for name, number in parsed:
+        options: dict[str, dict[str, Any]] = {"pca": {"components": number}, "one_hot": {"levels": levels}}
+        apply, facts = STEPS[name](train, **options.get(name, {}))
+        train, test = _in_blocks(apply, train, fresh), _in_blocks(apply, test, fresh)
+        fresh = True
         record.append({"step": name, **facts})
     return train, test, record
 
 
+def _check(names: list[str], train: Features, levels: Sequence[int]) -> None:
+    if sparse.issparse(train):
+        if names[:1] != ["pca"]:
+            raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
+        return
+    if any(levels) and "one_hot" not in names:
+        raise UserError(
+            f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
+            f"for example [{', '.join(['one_hot', *names])}]."
+        )
+    if "impute" not in names and np.isnan(train).any():
+        raise UserError(
+            f"dataset.steps must begin with impute, because values are missing: [{', '.join(['impute', *names])}]."
+        )
+
+
+def _in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
+    rows = X.shape[0]
+    first = apply(X[:_BLOCK])
+    out = X if in_place and first.shape[1] == X.shape[1] else np.empty((rows, first.shape[1]))
+    out[:_BLOCK] = first
+    for start in range(_BLOCK, rows, _BLOCK):
+        out[start : start + _BLOCK] = apply(X[start : start + _BLOCK])
+    return out
+
+
 def width(steps: Iterable[str], columns: int) -> int:
-    """How many features `columns` columns become."""
-    return columns + sum(step == "bias" for step in steps)
+    """How many features `columns` (after one-hot coding) become."""
+    for name, number in _parse(steps):
+        columns = number if number is not None else columns + (name == "bias")
+    return columns
 
 
 def scale_target(train: Array, test: Array) -> tuple[Array, Array, Record]:
     """Regression targets into [-1, 1] by the largest absolute value over the training rows."""
     largest = float(np.abs(train).max()) or 1.0
     return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}
+
+
+def private_note(record: Iterable[Mapping[str, Any]]) -> str:
+    """Which steps were fitted on private rows, in a few words; empty when none was.
+
+    >>> private_note([{"step": "min_max", "fitted_on": PRIVATE}, {"step": "clip", "fitted_on": EACH_ROW}])
+    'min_max fitted on training rows'
+    """
+    fitted = [str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE]
+    return f"{','.join(fitted)} fitted on training rows" if fitted else ""
+
+
+def fold_duplicates(X: Array, y: Array) -> tuple[Array, Array, Array]:
+    """Rows that agree in every feature and in the label, kept once: (X, y, how often each was there).
+
+    The sum of the weights is the number of rows, and weighted sums over the folded rows are the sums over all rows.
+    Rows keep the order of their first appearance. Shapes (n, d), (n,) -> (m, d), (m,), (m,).
+    """
+    # + 0.0 turns -0.0 into 0.0, so that equal numbers have equal bytes
+    whole = np.ascontiguousarray(np.column_stack([X, y]) + 0.0)
+    keys = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    rows = first[order]
+    return X[rows], y[rows], counts[order].astype(np.float64)

@@ -19,6 +19,17 @@ class WDBC:
         title="Breast Cancer Wisconsin (Diagnostic)",
         task="binary",
         citation="W. Street, W. Wolberg, O. Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI, 1995",
+        how_to_get="It ships with scikit-learn.",
+        homepage="https://archive.ics.uci.edu/dataset/17/breast+cancer+wisconsin+diagnostic",
+        licence="CC BY 4.0",
+        rows=569,
+        features=30,
+        classes={-1: 357, +1: 212},
+        parties="M = 5, 10, 15 (Rajkumar & Agarwal 2012)",
+        schema="30 real features of cell nuclei. Label +1: malignant.",
+        papers="Rajkumar & Agarwal 2012 use five-fold cross-validation; their scaling is not stated.",
+        differences="A fifth of the rows, drawn at random, is for testing. Each feature is scaled to [0, 1] and "
+        "centred, then all rows are divided by the largest training norm.",
     )
     test_fraction: float = 0.2
     steps: tuple[str, ...] = ("min_max", "centre", "max_norm")

@@ -1,0 +1,133 @@
+"""Parsed and preprocessed arrays on disk, as .npy files that are memory-mapped when they are used again.
+
+Everything here can be made again from the raw files, so that a folder that cannot be written only costs time.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pooch
+from filelock import FileLock
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+Facts = dict[str, Any]
+
+
+def root() -> Path:
+    """Where derived files go: DPML_CACHE, else DPML_DATA, else the user's cache. Never the folder data_dir names."""
+    chosen = os.environ.get("DPML_CACHE") or os.environ.get("DPML_DATA") or pooch.os_cache("dpml")
+    return Path(chosen).expanduser()
+
+
+def folder(name: str, key: Mapping[str, Any]) -> Path:
+    """The folder of what `key` (plain JSON values) determines, whether it exists or not."""
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+    return root() / "processed" / f"{name}-{digest[:16]}"
+
+
+def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, Facts]]) -> tuple[Arrays, Facts]:
+    """What `build` returns: from the cache where it is there, else built now and kept.
+
+    Arrays from the cache are read-only and memory-mapped. An entry appears whole or not at all; of two
+    processes that want the same one, the second waits for the first.
+    """
+    place = folder(name, key)
+    found = _read(place)
+    if found is not None:
+        return found
+    with turn(place.with_name(f".{place.name}.lock")):
+        found = _read(place)  # another process may have built it meanwhile
+        if found is None:
+            arrays, facts = build()
+            if not _write(place, arrays, facts):
+                return arrays, facts
+            del arrays  # before the same bytes are mapped
+            found = _read(place) or build()
+    return found
+
+
+@contextmanager
+def turn(path: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock file `path`, and hold it.
+
+    It only saves double work: what it guards is safe without it. So where a lock cannot be had, go on without one.
+    """
+    lock = FileLock(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except (OSError, NotImplementedError):  # a folder that cannot be written, or a file system without locks
+        yield
+        return
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
+
+
+def _read(place: Path) -> tuple[Arrays, Facts] | None:
+    if not place.is_dir():
+        return None
+    try:
+        described = json.loads((place / "facts.json").read_text(encoding="utf-8"))
+        return {name: _map(place / f"{name}.npy") for name in described["arrays"]}, described["facts"]
+    except (OSError, ValueError, KeyError, EOFError):  # damaged: as good as absent
+        shutil.rmtree(place, ignore_errors=True)
+        return None
+
+
+def _map(path: Path) -> NDArray[Any]:
+    # an empty file cannot be mapped; a plain view of the map has the speed and the looks of any other array
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except ValueError:
+        array = np.load(path, allow_pickle=False)
+        if array.size:
+            raise
+        return array
+
+
+def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=place.parent))
+        try:
+            for name, array in arrays.items():
+                np.save(part / f"{name}.npy", array, allow_pickle=False)
+            described = {"arrays": list(arrays), "facts": facts}
+            (part / "facts.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+            part.chmod(0o755)  # mkdtemp's folders are private
+            _move(part, place)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    except OSError as error:
+        _say_once(
+            f"note: cannot keep parsed data in {place.parent} ({error.strerror}); set DPML_CACHE=DIR to save time."
+        )
+        return False
+    return True
+
+
+def _move(part: Path, place: Path) -> None:
+    try:
+        part.replace(place)
+    except OSError:
+        if not (place / "facts.json").exists():  # not merely another process that was faster
+            raise
+
+
+@cache
+def _say_once(message: str) -> None:
+    print(message, file=sys.stderr)

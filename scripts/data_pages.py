@@ -1,0 +1,160 @@
+"""Write docs/data: one page per data set and an index, from the metadata that the loaders use.
+
+To write them: python scripts/data_pages.py. With --check, only say which are out of date.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from dpml.data import Info, Raw, Source, catalogue
+from dpml.data.preprocess import STEPS
+from dpml.data.table import Tabular
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
+
+
+def pages() -> dict[str, str]:
+    """The text of every page, by file name."""
+    sources = catalogue.sources()
+    return {f"{name}.md": page(name, source) for name, source in sources.items()} | {"README.md": index(sources)}
+
+
+def index(sources: dict[str, Source]) -> str:
+    """The list of all data sets."""
+    rows = [
+        f"| [{name}]({name}.md) | {source.info.task} | {_used(source):,} | {_width(source)} | {source.info.parties} |"
+        for name, source in sources.items()
+    ]
+    return "\n".join(
+        [
+            "# Data sets",
+            "",
+            "`dpml data list` shows which of these are here, `dpml data get NAME` fetches one, `dpml data check`",
+            "verifies what is here, and `dpml-run dataset=NAME` fetches what is missing. Settings: `data_dir=DIR` or",
+            "DPML_DATA for the folder of the files, `mirror=URL` or DPML_MIRROR for another place to fetch them from,",
+            "`offline=true` or DPML_OFFLINE=1 to fetch nothing, DPML_CACHE for the folder of parsed arrays.",
+            "",
+            "| name | task | rows | features | parties |",
+            "| --- | --- | ---: | ---: | --- |",
+            *rows,
+            "",
+            "To add one: a frozen dataclass in `dpml/data/<name>.py` that derives from `OfficialSplit` or",
+            "`RandomSplit`, with `info` (where its files come from, and what must be in them) and `parse` (files to a",
+            "`Table`), and `dpml/conf/dataset/<name>.yaml` with `_target_` and options. Then every command knows it.",
+            "",
+            "Written by `python scripts/data_pages.py`.",
+            "",
+        ]
+    )
+
+
+def page(name: str, source: Source) -> str:
+    """One data set's page."""
+    info = source.info
+    train, d = source.size(None)
+    steps: tuple[str, ...] = getattr(source, "steps", ())
+    how = ", official split" if info.train_rows else ", drawn at random" if train < _used(source) else ""
+    lines = [
+        f"# {name}: {info.title}",
+        "",
+        f"`dpml-run dataset={name}`",
+        "",
+        "## Counts",
+        "",
+        "| what | number |",
+        "| --- | ---: |",
+        f"| rows in use | {_used(source):,} |",
+        f"| training rows{how} | {train:,} |",
+        f"| test rows | {_used(source) - train:,} |",
+        f"| features after one-hot coding | {info.features:,} |",
+        f"| features an algorithm sees | {d:,} |",
+    ]
+    whole = "" if _used(source) == info.rows else f", of {info.rows:,} rows in the files"
+    lines += [f"| rows with label {label:+g}{whole} | {count:,} |" for label, count in sorted(info.classes.items())]
+    lines += ["", f"Task: {info.task}. Parties: {info.parties}.", "", "## Schema", "", info.schema, ""]
+    lines += ["## Preprocessing", ""]
+    lines += [f"- `{step}`: {_first_line(step)}" for step in steps] or ["None that can be chosen."]
+    if info.task == "regression" and isinstance(source, Tabular):
+        lines += ["- The target is divided by its largest absolute value over the training rows."]
+    lines += [
+        "",
+        "A step that is fitted is fitted to the training rows in use, which spends privacy that no budget counts:",
+        "every row of results names it under `private_preprocessing`, and the run's manifest has the details.",
+        "`dataset.steps=[...]` chooses others.",
+        "",
+        "## In the papers",
+        "",
+        info.papers,
+        "",
+        "## What we do differently",
+        "",
+        info.differences,
+        "",
+        "## Files",
+        "",
+        *_files(info),
+        "",
+        f"Licence: {info.licence}. Citation: {info.citation}.",
+        "",
+        "Written by `python scripts/data_pages.py`.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _files(info: Info) -> list[str]:
+    if not info.files:
+        return [info.how_to_get]
+    shown = info.files[:4]
+    lines = [line for raw in shown for line in _file(raw)]
+    if len(info.files) > len(shown):
+        lines += [f"- and so on up to `{info.files[-1].name}`, from the same places"]
+    folders = " or ".join(f"`{folder}/`" for folder in (info.name, *info.folders))
+    return [*lines, "", f"{info.how_to_get} In a data folder they lie in {folders}, plain or as .gz, .xz or .bz2."]
+
+
+def _file(raw: Raw) -> list[str]:
+    if raw.sha256:
+        known = "sha256 of the content " + " or ".join(f"`{digest}`" for digest in raw.sha256)
+    else:
+        sizes = [f"{number:,} {what}" for number, what in ((raw.lines, "lines"), (raw.fields, "columns")) if number]
+        known = (
+            f"{', '.join(sizes) or 'its contents'} checked; its sha256 is not known here and recorded at first sight"
+        )
+    return [f"- `{raw.name}`: {known}", *(f"  - <{url}>" if "!" not in url else f"  - `{url}`" for url in raw.urls)]
+
+
+def _first_line(step: str) -> str:
+    return (STEPS[step.partition(":")[0]].__doc__ or "").splitlines()[0]
+
+
+def _used(source: Source) -> int:
+    return source.drawn() if isinstance(source, Tabular) else source.info.rows
+
+
+def _width(source: Source) -> str:
+    d = source.size(None)[1]
+    return f"{d}" if d == source.info.features else f"{source.info.features:,}, reduced to {d}"
+
+
+def main() -> None:
+    """Write the pages, or with --check compare them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is out of date")
+    wanted = pages()
+    here = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    stale = sorted(name for name in wanted.keys() | here.keys() if wanted.get(name) != here.get(name))
+    if parser.parse_args().check:
+        sys.exit(f"out of date: {', '.join(stale)}; run python scripts/data_pages.py" if stale else 0)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        if name in wanted:
+            (FOLDER / name).write_text(wanted[name], encoding="utf-8")
+        else:
+            (FOLDER / name).unlink()
+    print(f"{len(stale)} of {len(wanted)} pages written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""A cache of its own for every test, real data where they are at hand, and a server that can misbehave."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for name in ("DPML_CACHE", "DPML_MIRROR", "DPML_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def raw() -> Path:
+    """A folder with real data files: DPML_TEST_DATA, or shared/data/raw beside the checkout or further up."""
+    named = os.environ.get("DPML_TEST_DATA")
+    above = Path(__file__).resolve().parents[2:]
+    for folder in [Path(named)] if named else [parent / "shared" / "data" / "raw" for parent in above]:
+        if folder.is_dir():
+            return folder
+    pytest.skip("no real data at hand: set DPML_TEST_DATA")
+
+
+@pytest.fixture(scope="session")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that tests on real data share, so that each set is parsed once."""
+    return tmp_path_factory.mktemp("parsed")
+
+
+@dataclass
+class Server:
+    """A loopback HTTP server over `folder`. `faults` maps a path to what goes wrong with it; `hits` are its GETs."""
+
+    folder: Path
+    url: str = ""
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    hits: list[str] = field(default_factory=list)
+    delay: float = 0.0
+
+    def fails(self, path: str, *faults: str) -> None:
+        """The next requests for `path` go wrong: `404`, `500`, `truncated`, or a text that is sent instead."""
+        self.faults[path] = list(faults)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    state = Server(tmp_path / "served")
+    state.folder.mkdir()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def translate_path(self, path: str) -> str:
+            return str(state.folder / path.lstrip("/"))
+
+        def do_GET(self) -> None:
+            state.hits.append(self.path)
+            time.sleep(state.delay)
+            waiting = state.faults.get(self.path, [])
+            fault = waiting.pop(0) if waiting else None
+            if fault is None:
+                super().do_GET()
+            elif fault.isdigit():
+                self.send_error(int(fault))
+            else:
+                content = (
+                    (state.folder / self.path.lstrip("/")).read_bytes() if fault == "truncated" else fault.encode()
+                )
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content[: len(content) // 2] if fault == "truncated" else content)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        state.url = f"http://127.0.0.1:{running.server_address[1]}"
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield state
+        running.shutdown()
+        thread.join()

@@ -1,0 +1,92 @@
+"""Parsed arrays are kept whole, reused, made anew when they are damaged, and never in the way."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dpml.data import cache
+
+
+@pytest.fixture
+def build():
+    calls = []
+
+    def make():
+        calls.append(1)
+        return {"X": np.arange(12.0).reshape(4, 3), "none": np.empty((0, 3))}, {"levels": [0, 2]}
+
+    make.calls = calls
+    return make
+
+
+def test_built_once_then_mapped(build):
+    for _ in range(3):
+        arrays, facts = cache.stored("mini", {"version": 1}, build)
+        np.testing.assert_array_equal(arrays["X"], np.arange(12.0).reshape(4, 3))
+        assert arrays["none"].shape == (0, 3)
+        assert facts == {"levels": [0, 2]}
+        assert not arrays["X"].flags.writeable
+        assert type(arrays["X"]) is np.ndarray
+    assert len(build.calls) == 1
+
+
+def test_another_key_is_another_entry(build):
+    for version in (1, 2):
+        cache.stored("mini", {"version": version}, build)
+    assert len(build.calls) == 2
+
+
+@pytest.mark.parametrize("damage", ["truncated array", "no array", "broken facts"])
+def test_a_damaged_entry_is_made_anew(build, damage):
+    cache.stored("mini", {}, build)
+    place = cache.folder("mini", {})
+    if damage == "truncated array":
+        (place / "X.npy").write_bytes((place / "X.npy").read_bytes()[:-8])
+    elif damage == "no array":
+        (place / "X.npy").unlink()
+    else:
+        (place / "facts.json").write_text("{")
+    arrays, _ = cache.stored("mini", {}, build)
+    assert arrays["X"].shape == (4, 3)
+    assert len(build.calls) == 2
+    cache.stored("mini", {}, build)
+    assert len(build.calls) == 2
+
+
+def test_a_cache_that_cannot_be_written_costs_only_time(build, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "file" / "cache"))
+    for _ in range(2):
+        arrays, _ = cache.stored("mini", {}, build)
+        assert arrays["X"].shape == (4, 3)
+    assert capsys.readouterr().err.count("note: cannot keep parsed data") == 1
+
+
+def test_no_half_entry_when_the_disk_is_full(build, tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    arrays, _ = cache.stored("mini", {}, build)
+    assert arrays["X"].shape == (4, 3)
+    assert list((tmp_path / "cache" / "processed").iterdir()) == []
+
+
+def test_two_processes_that_build_the_same_entry(tmp_path):
+    program = (
+        "import time, numpy as np\n"
+        "from dpml.data import cache\n"
+        "def build():\n"
+        "    print('built')\n"
+        "    time.sleep(1)\n"
+        "    return {'X': np.ones(3)}, {}\n"
+        "print(cache.stored('mini', {}, build)[0]['X'].sum())\n"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert sorted(process.communicate(timeout=60)[0] for process in both) == ["3.0\n", "built\n3.0\n"]
+    entries = list((tmp_path / "cache" / "processed").iterdir())
+    assert len(entries) == 1
+    assert json.loads((entries[0] / "facts.json").read_text())["arrays"] == ["X"]

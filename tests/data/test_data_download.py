@@ -1,0 +1,293 @@
+"""Every way a download can go wrong: one sentence for the user, nothing half-written."""
+
+import errno
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dpml.data import Files, Info, Raw, download
+from dpml.data.files import read_content
+from dpml.errors import UserError
+
+CONTENT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(5000))
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+def mini(*urls: str, sha256: tuple[str, ...] = (SHA256,), **known: object) -> Info:
+    raw = Raw("squares.csv", urls, sha256, **known)  # type: ignore[arg-type]
+    return Info("mini", "Mini", "binary", "none", "It is made here.", files=(raw,), folders=("other_name",))
+
+
+def left(root: Path) -> list[str]:
+    """Every file under a folder, apart from the records of checksums."""
+    return sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file() and "checksums" not in p.parts)
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    box = io.BytesIO()
+    with zipfile.ZipFile(box, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("__MACOSX/x/" + name, b"resource fork")
+        file.writestr(name, content)
+    return box.getvalue()
+
+
+def tarred(name: str, content: bytes) -> bytes:
+    box = io.BytesIO()
+    with tarfile.open(fileobj=box, mode="w:gz") as file:
+        item = tarfile.TarInfo(name)
+        item.size = len(content)
+        file.addfile(item, io.BytesIO(content))
+    return box.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("address", "served", "stored"),
+    [
+        ("squares.csv", CONTENT, "squares.csv"),
+        ("squares.csv.gz", gzip.compress(CONTENT), "squares.csv.gz"),
+        ("no_suffix", lzma.compress(CONTENT), "squares.csv.xz"),
+        ("a.zip!squares.csv", zipped("folder/squares.csv", CONTENT), "squares.csv"),
+        ("a.zip!squares.gz", zipped("squares.gz", gzip.compress(CONTENT)), "squares.csv.gz"),
+        ("a.zip!b.zip!in/squares.csv", zipped("b.zip", zipped("in/squares.csv", CONTENT)), "squares.csv"),
+        ("a.zip!b.tar.gz!in/squares.csv", zipped("b.tar.gz", tarred("in/squares.csv", CONTENT)), "squares.csv"),
+        ("b.tar.gz!in/squares.csv", tarred("in/squares.csv", CONTENT), "squares.csv"),
+    ],
+)
+def test_fetches_plain_compressed_and_archived_files(server, tmp_path, address, served, stored):
+    (server.folder / address.partition("!")[0]).write_bytes(served)
+    path = Files().find(mini(f"{server.url}/{address}"), "squares.csv")
+    assert path == tmp_path / "cache" / "mini" / stored
+    assert read_content(path).sha256 == SHA256
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert left(tmp_path / "cache") == [f"mini/{stored}"]
+
+
+def test_an_archive_is_transferred_once_for_all_its_files(server):
+    box = io.BytesIO()
+    with tarfile.open(fileobj=box, mode="w:gz") as file:
+        for name in ("one", "two", "three"):
+            item = tarfile.TarInfo(f"in/{name}")
+            item.size = len(CONTENT)
+            file.addfile(item, io.BytesIO(CONTENT))
+    (server.folder / "b.tar.gz").write_bytes(box.getvalue())
+    files = tuple(Raw(name, (f"{server.url}/b.tar.gz!in/{name}",), (SHA256,)) for name in ("one", "two", "three"))
+    info = Info("mini", "Mini", "binary", "none", files=files)
+    Files().find(info, "two")
+    assert all(Files().local(info, raw.name) for raw in files)
+    assert server.hits == ["/b.tar.gz"]
+
+
+def test_one_bad_file_of_several_spoils_no_other(server, tmp_path):
+    """What was refused from one address must not be taken for the answer of another."""
+    (server.folder / "a.zip").write_bytes(zipped("one.csv", CONTENT))
+    for name in ("bad.csv", "two.csv", "good.csv"):
+        (server.folder / name).write_bytes(CONTENT)
+    server.fails("/bad.csv", "something else")
+    files = (
+        Raw("one.csv", (f"{server.url}/a.zip!one.csv",), (SHA256,)),
+        Raw("two.csv", (f"{server.url}/bad.csv", f"{server.url}/two.csv"), (SHA256,)),
+        Raw("three.csv", (f"{server.url}/404", f"{server.url}/404", f"{server.url}/good.csv"), (SHA256,)),
+    )
+    info = Info("mini", "Mini", "binary", "none", files=files)
+    Files().find(info, "one.csv")
+    assert left(tmp_path / "cache") == ["mini/one.csv", "mini/three.csv", "mini/two.csv"]
+
+
+FAULTS = {
+    "wrong checksum": (["something else"], "its sha256 is"),
+    "truncated transfer": (["truncated", "truncated"], "the transfer broke off (2 tries)"),
+    "not found": (["404"], "it is not there (404)"),
+    "server error": (["500", "500"], "the server answered 500"),
+    "forbidden": (["403"], "the server answered 403"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_gives_one_sentence_and_leaves_nothing(server, tmp_path, fault):
+    sent, told = FAULTS[fault]
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    server.fails("/squares.csv", *sent)
+    info = mini(f"{server.url}/squares.csv")
+    with pytest.raises(UserError) as error:
+        Files().find(info, "squares.csv")
+    message = str(error.value)
+    assert "cannot fetch squares.csv of dataset=mini" in message
+    assert told in message
+    assert "mirror=URL" in message
+    assert "\n" not in message
+    assert not (tmp_path / "cache").exists()
+    # and once the fault is mended, the same command works
+    assert Files().find(info, "squares.csv").is_file()
+
+
+@pytest.mark.parametrize("sent", [["something else"], ["404"], ["500", "500"], ["truncated", "truncated"]])
+def test_the_next_address_is_tried(server, sent):
+    for name in ("first.csv", "second.csv"):
+        (server.folder / name).write_bytes(CONTENT)
+    server.fails("/first.csv", *sent)
+    path = Files().find(mini(f"{server.url}/first.csv", f"{server.url}/second.csv"), "squares.csv")
+    assert path.read_bytes() == CONTENT
+    assert server.hits[-1] == "/second.csv"
+
+
+@pytest.mark.parametrize("fault", ["truncated", "503"])
+def test_a_passing_fault_is_retried(server, fault):
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    server.fails("/squares.csv", fault)
+    assert Files().find(mini(f"{server.url}/squares.csv"), "squares.csv").read_bytes() == CONTENT
+    assert len(server.hits) == 2
+
+
+def test_no_network(tmp_path):
+    # port 9 of the loopback refuses connections, as an unplugged machine would
+    with pytest.raises(UserError, match=r"no network connection to 127\.0\.0\.1:9; go online, set mirror=URL"):
+        Files().find(mini("http://127.0.0.1:9/squares.csv"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+def test_an_address_that_is_none():
+    with pytest.raises(UserError, match="is not an address that can be fetched"):
+        Files(mirror="nowhere").find(mini(), "squares.csv")
+
+
+@pytest.mark.parametrize("damaged", [zipped("squares.csv", CONTENT)[:2000], b"neither zip nor tar"])
+def test_a_damaged_archive(server, tmp_path, damaged):
+    (server.folder / "a.zip").write_bytes(damaged)
+    with pytest.raises(UserError, match="archive"):
+        Files().find(mini(f"{server.url}/a.zip!squares.csv"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+def test_a_damaged_compressed_file(server, tmp_path):
+    (server.folder / "squares.csv.gz").write_bytes(gzip.compress(CONTENT)[:-2000])
+    with pytest.raises(UserError, match=r"squares\.csv cannot be read to its end"):
+        Files().find(mini(f"{server.url}/squares.csv.gz"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+def test_an_archive_without_the_file(server):
+    (server.folder / "a.zip").write_bytes(zipped("circles.csv", CONTENT))
+    with pytest.raises(UserError, match=r"its archive does not hold squares\.csv"):
+        Files().find(mini(f"{server.url}/a.zip!squares.csv"), "squares.csv")
+
+
+def test_a_cache_that_cannot_be_written(server, tmp_path, monkeypatch):
+    # a file where a folder should be: no user, not even root, can write below it
+    (tmp_path / "file").write_text("")
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    monkeypatch.setenv("DPML_DATA", str(tmp_path / "file" / "cache"))
+    with pytest.raises(UserError, match=r"cannot write the files of dataset=mini .*: .*set DPML_DATA or data_dir=DIR"):
+        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+
+
+def test_a_full_disk(server, tmp_path, monkeypatch):
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+
+    def full(self: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(UserError, match="No space left on device; set DPML_DATA"):
+        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+def test_an_interrupted_download_leaves_nothing(server, tmp_path, monkeypatch):
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+
+    def interrupted(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(download._Bar, "update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+def test_what_a_killed_process_left_is_swept_away(server, tmp_path):
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    old, young = tmp_path / "cache" / "mini" / ".part-old", tmp_path / "cache" / "mini" / ".part-young"
+    for part in (old, young):
+        part.mkdir(parents=True)
+        (part / "half").write_text("half")
+    two_days_ago = time.time() - 2 * 24 * 3600
+    os.utime(old, (two_days_ago, two_days_ago))
+    Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+    assert not old.exists()
+    assert young.exists()  # it may belong to a process on another machine
+
+
+def test_two_processes_fetch_a_file_once(server, tmp_path):
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    server.delay = 0.5
+    program = (
+        "from dpml.data import Files, Info, Raw\n"
+        f"raw = Raw('squares.csv', ('{server.url}/squares.csv',), ('{SHA256}',))\n"
+        "print(Files().find(Info('mini', 'Mini', 'binary', 'none', files=(raw,)), 'squares.csv'))\n"
+    )
+    both = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    told = [process.communicate(timeout=60) for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert {out.strip() for out, _ in told} == {str(tmp_path / "cache" / "mini" / "squares.csv")}
+    assert server.hits == ["/squares.csv"]
+    assert left(tmp_path / "cache") == ["mini/squares.csv"]
+
+
+@pytest.mark.parametrize("served", ["mini/squares.csv", "other_name/squares.csv.gz", "squares.csv.xz"])
+@pytest.mark.parametrize("way", ["setting", "variable"])
+def test_a_mirror_is_laid_out_as_a_data_folder(server, monkeypatch, served, way):
+    pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(served).suffix, bytes)
+    (server.folder / served).parent.mkdir(exist_ok=True)
+    (server.folder / served).write_bytes(pack(CONTENT))
+    if way == "variable":
+        monkeypatch.setenv("DPML_MIRROR", server.url)
+    files = Files(mirror=f"{server.url}/" if way == "setting" else None)
+    path = files.find(mini("http://127.0.0.1:9/never-asked"), "squares.csv")
+    assert read_content(path).sha256 == SHA256
+
+
+@pytest.mark.parametrize("way", ["setting", "variable"])
+def test_offline_fetches_nothing(server, monkeypatch, way):
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    if way == "variable":
+        monkeypatch.setenv("DPML_OFFLINE", "1")
+    with pytest.raises(UserError, match=r"Offline mode forbids fetching it: It is made here\. Put it there, or set"):
+        Files(offline=way == "setting").find(mini(f"{server.url}/squares.csv"), "squares.csv")
+    assert server.hits == []
+
+
+def test_a_file_without_a_published_checksum_is_measured_and_recorded(server, capsys):
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    info = mini(f"{server.url}/squares.csv", sha256=(), lines=5000, fields=2, separator=",")
+    path = Files().find(info, "squares.csv")
+    assert f"its sha256 {SHA256} is recorded" in capsys.readouterr().err
+    assert Files().verified(info) == {"squares.csv": (path, SHA256)}
+
+
+@pytest.mark.parametrize(("lines", "fields", "told"), [(4999, 2, "5,000 lines"), (5000, 3, "2 columns instead of 3")])
+def test_a_file_of_the_wrong_size_is_refused(server, tmp_path, lines, fields, told):
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    info = mini(f"{server.url}/squares.csv", sha256=(), lines=lines, fields=fields, separator=",")
+    with pytest.raises(UserError, match=told):
+        Files().find(info, "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+def test_both_line_ends_can_be_accepted(server):
+    crlf = CONTENT.replace(b"\n", b"\r\n")
+    (server.folder / "squares.csv").write_bytes(crlf)
+    info = mini(f"{server.url}/squares.csv", sha256=(SHA256, hashlib.sha256(crlf).hexdigest()))
+    assert Files().find(info, "squares.csv").read_bytes() == crlf

@@ -1,0 +1,148 @@
+"""Steps are fitted to the training rows, applied to both parts, and leave a record."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+
+from dpml.data.preprocess import STEPS, fit_apply, fold_duplicates, norms, private_note, width
+from dpml.errors import UserError
+
+SCALING = [("min_max", "max_norm"), ("max_abs", "max_norm"), ("centre", "sample_norm"), ("clip",), ("max_norm", "bias")]
+
+
+def rows(n: int, d: int = 5, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
+
+
+@pytest.mark.parametrize("steps", [*SCALING, ("pca:3", "max_norm")])
+def test_training_rows_end_in_the_unit_ball_and_inputs_are_untouched(steps):
+    train, test = rows(40), rows(20, seed=1)
+    before = train.copy(), test.copy()
+    train.flags.writeable = test.flags.writeable = False
+    X, X_test, record = fit_apply(steps, train, test)
+    assert norms(X).max() <= 1
+    assert X.shape[1] == X_test.shape[1] == width(steps, 5)
+    assert [entry["step"] for entry in record] == [step.partition(":")[0] for step in steps]
+    np.testing.assert_array_equal(train, before[0])
+    np.testing.assert_array_equal(test, before[1])
+
+
+@pytest.mark.parametrize("steps", [*SCALING, ("pca:3", "max_norm"), ("impute", "min_max")])
+def test_no_step_looks_at_test_rows(steps):
+    train = rows(40)
+    X, _, record = fit_apply(steps, train, rows(20, seed=1))
+    again, _, record_again = fit_apply(steps, train, 1e3 * rows(7, seed=2))
+    np.testing.assert_array_equal(X, again)
+    assert record == record_again
+
+
+@pytest.mark.parametrize("steps", [*SCALING, ("pca:3", "max_norm")])
+def test_the_same_map_is_applied_to_both_parts(steps):
+    train = rows(40)
+    X, X_test, _ = fit_apply(steps, train, train[::-1])
+    np.testing.assert_allclose(X_test, X[::-1], atol=1e-14)
+
+
+def test_large_arrays_are_transformed_in_blocks_to_the_same_result():
+    X = rows(40_000, 3)
+    whole, _, _ = fit_apply(["min_max", "centre", "max_norm", "bias"], X, X[:0])
+    low, high = X.min(axis=0), X.max(axis=0)
+    scaled = (X - low) / (high - low)
+    scaled -= scaled.mean(axis=0)
+    scaled /= np.linalg.norm(scaled, axis=1).max()
+    np.testing.assert_allclose(whole, np.column_stack([scaled, np.ones(len(X))]) / np.sqrt(2), atol=1e-11)
+
+
+def test_constant_features_and_zero_rows_do_no_harm():
+    X = np.zeros((5, 2))
+    for step in set(STEPS) - {"one_hot", "pca"}:
+        assert np.all(np.isfinite(fit_apply([step], X, X)[0]))
+
+
+def test_one_hot_knows_the_training_values_only():
+    train = np.array([[1.5, 0], [2.5, 2], [0.5, 1]])
+    test = np.array([[9.0, -1], [8.0, 2]])
+    X, X_test, record = fit_apply(["one_hot"], train, test, levels=(0, 3))
+    np.testing.assert_array_equal(X, [[1.5, 1, 0, 0], [2.5, 0, 0, 1], [0.5, 0, 1, 0]])
+    np.testing.assert_array_equal(X_test, [[9, 0, 0, 0], [8, 0, 0, 1]])
+    assert record[0]["columns"] == 4
+
+
+def test_impute_fills_in_the_training_median():
+    train = np.array([[1.0, np.nan], [2.0, 4.0], [9.0, 6.0]])
+    X, X_test, record = fit_apply(["impute"], train, np.array([[np.nan, np.nan]]))
+    np.testing.assert_array_equal(X, [[1, 5], [2, 4], [9, 6]])
+    np.testing.assert_array_equal(X_test, [[2, 5]])
+    assert record[0]["training_cells_imputed"] == 1
+
+
+def test_sparse_pca_is_dense_pca():
+    rng = np.random.default_rng(3)
+    # correlated columns, so that the leading directions are well apart
+    X = (rng.normal(size=(300, 4)) * [8, 4, 2, 1]) @ rng.normal(size=(4, 60)) + 0.1 * rng.normal(size=(300, 60))
+    X[np.abs(X) < 2] = 0
+    X[:, 7] = 0  # a feature that only the test part has
+    test = X[:50].copy()
+    test[:, 7] = 5
+    dense, dense_test, _ = fit_apply(["pca:4", "max_norm"], X, test)
+    thin, thin_test, _ = fit_apply(["pca:4", "max_norm"], sparse.csr_matrix(X), sparse.csr_matrix(test))
+    np.testing.assert_allclose(np.abs(thin), np.abs(dense), atol=1e-8)
+    np.testing.assert_allclose(np.abs(thin_test), np.abs(dense_test), atol=1e-8)
+    # and both are the projections on the leading eigenvectors of the covariance
+    values, vectors = np.linalg.eigh(np.cov(X.T))
+    expected = (X - X.mean(axis=0)) @ vectors[:, np.argsort(values)[::-1][:4]]
+    expected /= np.linalg.norm(expected, axis=1).max()
+    np.testing.assert_allclose(np.abs(dense), np.abs(expected), atol=1e-8)
+
+
+def test_pca_is_the_same_every_time():
+    X = rows(200, 30)
+    np.testing.assert_array_equal(fit_apply(["pca:5"], X, X)[0], fit_apply(["pca:5"], X, X)[0])
+
+
+@pytest.mark.parametrize(
+    ("steps", "levels", "told"),
+    [
+        (["min_mx"], (), "did you mean 'min_max'"),
+        (["pca"], (), "write pca:D"),
+        (["clip:3"], (), "other steps without"),
+        (["pca:5"], (), r"choose pca:D with D in 1\.\.4"),
+        (["max_norm"], (0, 0, 3, 0, 0), "must have one_hot"),
+    ],
+)
+def test_mistakes_are_told(steps, levels, told):
+    with pytest.raises(UserError, match=told):
+        fit_apply(steps, rows(9), rows(2), levels)
+
+
+def test_missing_values_need_impute():
+    with pytest.raises(UserError, match="must begin with impute"):
+        fit_apply(["max_norm"], np.array([[np.nan]]), np.array([[1.0]]))
+
+
+def test_sparse_features_need_pca_first():
+    with pytest.raises(UserError, match="must begin with pca:D"):
+        fit_apply(["max_norm"], sparse.csr_matrix(rows(9)), sparse.csr_matrix(rows(2)))
+
+
+def test_private_note_names_what_was_fitted_on_private_rows():
+    _, _, record = fit_apply(["min_max", "centre", "clip"], rows(9), rows(2))
+    assert private_note(record) == "min_max,centre fitted on training rows"
+    assert private_note(fit_apply(["clip", "bias"], rows(9), rows(2))[2]) == ""
+
+
+@given(
+    arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5])),
+    st.integers(0, 2**32 - 1),
+)
+def test_folded_rows_give_the_same_weighted_sums(X, seed):
+    y = np.random.default_rng(seed).choice([-1.0, 1.0], len(X))
+    Z, labels, weights = fold_duplicates(X, y)
+    assert weights.sum() == len(X)
+    assert len({(*row, label) for row, label in zip(Z.tolist(), labels, strict=True)}) == len(Z)
+    np.testing.assert_allclose((weights * labels) @ Z, y @ X)
+    np.testing.assert_allclose((Z * weights[:, None]).T @ Z, X.T @ X)
+    np.testing.assert_array_equal(Z[0], X[0])
