@@ -126,12 +126,23 @@ def minimise_convex(
     """
     n, d = X.shape
     strength = np.broadcast_to(np.asarray(lam, dtype=float), (len(tilt),))
-    width = max(1, (1 << 22) // (n * d))
+    width = max(1, (1 << 22) // max(n, d * d))
     blocks = [
         _newton(loss, X, y, strength[start : start + width], tilt[start : start + width], tolerance, iterations)
         for start in range(0, len(tilt), width)
     ]
     return np.concatenate(blocks)
+
+
+def _weighted_grams(X: Array, weights: Array) -> Array:
+    """``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d). In blocks of rows that stay in cache."""
+    n, d = X.shape
+    grams = np.zeros((len(weights), d, d))
+    rows = max(16, (1 << 18) // (len(weights) * d))
+    for start in range(0, n, rows):
+        block = X[start : start + rows]
+        grams += (block.T[None] * weights[:, None, start : start + rows]) @ block
+    return grams
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem runs away before it is refused
@@ -154,7 +165,7 @@ def _newton(loss: Loss, X: Array, y: Array, lam: Array, tilt: Array, tolerance: 
         if not np.abs(w).max() < 1e50:  # unbounded below
             break
         curvature = loss.curvature(margins, y).T
-        hessian = (X.T[None] * curvature[:, None, :]) @ X / n + lam[:, None, None] * eye
+        hessian = _weighted_grams(X, curvature) / n + lam[:, None, None] * eye
         # a hair of regularisation keeps the direction defined where the data are separable or rank deficient
         hessian += 1e-12 * np.einsum("bii->b", hessian)[:, None, None] * eye + 1e-300 * eye
         step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]

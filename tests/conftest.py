@@ -31,6 +31,7 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     """Run ``dpml-run`` or ``dpml`` with some words, in an empty working folder without a data cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("COLUMNS", "120")
 
     def run(program: str, *words: str) -> Outcome:
