@@ -128,6 +128,7 @@ class FunctionalMechanism:
     """
 
     name: ClassVar[str] = "fm"
+    version: ClassVar[int] = 1
     claim: ClassVar[str] = "Imtiaz et al. 2019, Thm 2"
 
     loss: Loss
@@ -439,6 +440,7 @@ class ObjectivePerturbation:
     """
 
     name: ClassVar[str] = "objpert"
+    version: ClassVar[int] = 1
 
     loss: Loss
     calibration: Calibration = "published"
@@ -537,6 +539,7 @@ class NonPrivate:
     """
 
     name: ClassVar[str] = "nonpriv"
+    version: ClassVar[int] = 1
 
     loss: Loss
     calibration: Calibration = "published"
