@@ -64,7 +64,14 @@ class Evidence:
     published: pd.DataFrame
 
     def runs(self, block: str, algo: str, reading: Reading) -> pd.DataFrame:
-        """Values in absolute size, a line per run (seed, draw), a column per x; empty when nothing was computed."""
+        """Values, a line per run (seed, draw), a column per x; empty when nothing was computed.
+
+        Where they are compared they are compared in absolute size, as they are drawn.
+        """
+        return self.signed(block, algo, reading).abs()
+
+    def signed(self, block: str, algo: str, reading: Reading) -> pd.DataFrame:
+        """The same with their signs: the published points are means of these, in absolute size."""
         rows = self.rows
         rows = rows[
             (rows["block"] == block)
@@ -72,8 +79,7 @@ class Evidence:
             & (rows["variant"] == reading.variant)
             & (rows["metric"] == reading.metric)
         ]
-        table = rows.pivot_table(index=["seed", "draw"], columns=block.split("_")[-1], values="value", dropna=False)
-        return table.abs()
+        return rows.pivot_table(index=["seed", "draw"], columns=block.split("_")[-1], values="value", dropna=False)
 
 
 Check = tuple[bool, str]
@@ -253,7 +259,7 @@ def agrees(series: Mapping[str, str]) -> Test:
             points = evidence.published
             points = points[(points["series"] == name) & (points["metric"] == reading.metric)]
             for algo in PRIVATE:
-                means = evidence.runs(block, algo, reading).mean()
+                means = evidence.signed(block, algo, reading).mean().abs()
                 theirs = points[points["algo"] == algo].set_index("x")["mean"].abs()
                 for x in means.index:
                     close = np.isclose(theirs.index.to_numpy(dtype=float), x)

@@ -299,6 +299,15 @@ def dpml() -> None:
     figure.add_argument("--metric", nargs="+", help="one panel for each (default: loss, and accuracy or rmse)")
     figure.set_defaults(action=_plot)
 
+    union = commands.add_parser("merge", help="put the tables of several runs or sweeps together")
+    union.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
+    union.add_argument("-o", "--output", type=Path, default=Path("results/merged"), help="default: %(default)s")
+    union.set_defaults(action=_merge)
+
+    report = commands.add_parser("report", help="one page about all experiments: RESULTS/index.html")
+    report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
+    report.set_defaults(action=_report)
+
     arguments = parser.parse_args()
     _exit_on_mistakes("dpml", lambda: arguments.action(arguments))
 
@@ -347,3 +356,16 @@ def _plot(arguments: argparse.Namespace) -> None:
     rows = pd.read_csv(source)
     for path in plot(rows, arguments.folder, f"dpml plot {arguments.folder}", arguments.x, arguments.metric):
         print(path)
+
+
+def _merge(arguments: argparse.Namespace) -> None:
+    from dpml.tables import merge  # only this command needs it
+
+    for path in merge(arguments.folders, arguments.output):
+        print(path)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    from dpml.report import write_report  # slow to load
+
+    print(write_report(arguments.results))

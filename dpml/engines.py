@@ -23,6 +23,7 @@ from dpml.solvers import NotConvergedError
 from dpml.store import Record
 
 ENGINES = ("auto", "serial", "processes", "dask")
+PATIENCE = 20.0  # seconds to wait for a scheduler
 ATTEMPTS = 3  # a cell that has brought down this many workers is failed, not tried again
 
 
@@ -133,7 +134,7 @@ def _dask(cells: list[Cell], workers: int, address: str | None) -> Iterator[tupl
             cluster = distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
             )
-        client = distributed.Client(cluster, timeout=20, set_as_default=False)
+        client = distributed.Client(cluster, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
         raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error
     try:

@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
 
 from dpml.errors import UserError, nearest
 from dpml.experiment import summarise, write_atomically
@@ -39,7 +39,7 @@ METRICS = {
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
 _LINEAR = ("accuracy", "trimmed")
-_ZERO = 1e-12  # means below it are rounding errors of zero
+_ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
 # colour, marker; the non-private reference is black and dashed
 _LOOKS: dict[str, tuple[str, str]] = {
@@ -132,7 +132,8 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         for panel, chart in zip(panels, charts, strict=False):
             what = chart.panel
-            _draw(panel, chart.summary, what.x, what.y, what.curve, what.band, (what.xscale, what.yscale))
+            # the y scale waits until the published points are known
+            _draw(panel, chart.summary, what.x, what.y, what.curve, what.band, (what.xscale, "linear"))
             if chart.published is not None:
                 _draw_published(panel, chart.published, what.y)
             panel.set_title(what.title, fontsize=9, loc="left")
@@ -142,8 +143,8 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         for panel in panels[len(charts) :]:
             panel.set_axis_off()
         handles, labels = _legend(list(panels[: len(charts)]), charts)
-        # the layout keeps a second line of the title free for the legend
-        figure.suptitle(f"{textwrap.fill(title, 48 * columns)}\n", fontsize=11, x=0.01, ha="left")
+        # the layout keeps the lines below the title free for the legend
+        figure.suptitle(f"{textwrap.fill(title, 48 * columns)}\n\n", fontsize=11, x=0.01, ha="left")
         below = 1 - 0.27 * (1 + len(title) // (48 * columns)) / figure.get_figheight()
         figure.legend(
             handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=4 if columns == 1 else 8, fontsize=9
@@ -185,6 +186,7 @@ def _draw_published(panel: Axes, points: pd.DataFrame, metric: str) -> None:
     """The numbers that the paper's authors report, as hollow markers."""
     for algo, line in points.groupby("algo", sort=True):
         colour, marker = look(str(algo))
+        line = line[line["mean"].abs() > _ZERO]
         mean = line["mean"].abs() if metric in _SIGNED else line["mean"]
         # no line through them: they are points, and only points were published
         panel.plot(
@@ -215,7 +217,7 @@ def _note_zeros(panel: Axes, chart: Chart) -> None:
     """Say which curves are nothing but rounding errors: a log scale that held them would hide all others."""
     zeros = [algo for algo, line in chart.summary.groupby("algo") if line["mean"].abs().max() <= _ZERO]
     if zeros:
-        text = f"{', '.join(map(str, zeros))}: 0 up to rounding"
+        text = f"{', '.join(map(str, zeros))}: 0 to machine precision"
         panel.text(0.02, 0.03, text, transform=panel.transAxes, fontsize=7.5, color="#555555")
 
 
@@ -223,7 +225,9 @@ def _log_ticks(axis: XAxis | YAxis) -> None:
     """Minor ticks on every decade, however many decades there are."""
     axis.set_major_locator(LogLocator(numticks=8))
     axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)), numticks=200))
-    axis.set_minor_formatter(NullFormatter())
+    low, high = sorted(axis.get_view_interval())
+    # within a decade or so the powers of ten alone would leave the axis without labels
+    axis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(2, 0.5)) if high < 20 * low else NullFormatter())
 
 
 def look(algo: str) -> tuple[str, str]:

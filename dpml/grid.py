@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, TypeVar
@@ -136,7 +136,8 @@ class Expansion:
     @cached_property
     def files(self) -> Files:
         """Where the data lie, as a path that holds in every worker."""
-        return Files(str(Files(self.config["data_dir"]).root.resolve()))
+        files = Files(self.config["data_dir"])
+        return replace(files, data_dir=str(files.root.resolve()))
 
     def points(self, experiment: Experiment) -> list[Point]:
         """Every combination of every block, in the file's order."""

@@ -201,6 +201,20 @@ def _claims_table(verdicts: Any) -> str:
     return markdown(pd.DataFrame(list(verdicts))[list(columns)].rename(columns=columns))
 
 
+def with_published(summary: pd.DataFrame, panels: Sequence[Panel], points: pd.DataFrame) -> pd.DataFrame:
+    """The summary with a column `published`: the point that a panel lays over this row, as its authors stored it."""
+    summary = summary.assign(published=float("nan"))
+    for panel in panels:
+        theirs = _points(points, panel)
+        if theirs is None:
+            continue
+        known = {(algo, f"{x:g}"): mean for algo, x, mean in theirs[["algo", "x", "mean"]].itertuples(index=False)}
+        shown = _shown(summary, panel)
+        for row, algo, x in zip(shown.index, shown["algo"], shown[panel.x], strict=True):
+            summary.loc[row, "published"] = known.get((algo, f"{x:g}"), float("nan"))
+    return summary
+
+
 def manifests(results: Path) -> list[dict[str, Any]]:
     """What is known about every experiment whose outputs lie under `results`, by name."""
     found = []

@@ -97,7 +97,7 @@ class Store:
                 return known["sha256"]
         except (OSError, ValueError, KeyError, AttributeError):
             pass  # not seen before, or a file has gone
-        watched = _Watched(files.data_dir)
+        watched = _Watched(**vars(files))
         checksum = dataset.load(watched, None, generator(0, "data")).provenance.get("sha256")
         stamp.parent.mkdir(parents=True, exist_ok=True)
         states = {str(path): _state(path) for path in watched.seen}
