@@ -58,7 +58,7 @@ def _main(config: DictConfig) -> None:
         _run_in_sweep(config, folder)
         return
     try:
-        if config.experiment is not None:
+        if "experiment" in config:
             _remove_if_empty(folder)
             sys.exit(_experiment(config))
         _run(config, folder)
@@ -92,7 +92,7 @@ def _run_in_sweep(config: DictConfig, folder: Path) -> None:
     """One job of a sweep. A failure is shown at once in one line and kept in error.txt; the other jobs go on."""
     job = " ".join(HydraConfig.get().overrides.task)
     try:
-        if config.experiment is not None:
+        if "experiment" in config:
             if _experiment(config):
                 raise UserError("some of its cells failed, as said above.")
             return

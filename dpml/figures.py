@@ -21,7 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogFormatterSciNotation, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from dpml.errors import UserError, nearest
 from dpml.experiment import summarise, write_atomically
@@ -57,7 +57,7 @@ _NAMES = {"eps": "ε", "delta": "δ"}
 _SPARE = (("#8C510A", "X"), ("#7F7F7F", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
 
 STYLE: Any = {
-    "figure.dpi": 150,
+    "figure.dpi": 120,
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.spines.top": False,
@@ -165,9 +165,15 @@ def _save(figure: Figure, base: Path) -> list[Path]:
         figure.savefig(picture, format=path.suffix[1:], metadata=metadata)
         content = picture.getvalue()
         if path.suffix == ".svg":
-            content = re.sub(rb"(\d\.\d\d)\d+", rb"\1", content)  # a hundredth of a point is enough, at half the size
+            # a hundredth of a point is enough for paths and places; scales are left alone
+            content = re.sub(rb' (?:d|x|y)="[^"]*"', lambda found: _rounded(found[0]), content)
+            content = re.sub(rb"\n\s+", b"\n", content)
         write_atomically(path, content)
     return paths
+
+
+def _rounded(text: bytes) -> bytes:
+    return b" ".join(re.sub(rb"(\.\d\d)\d+", rb"\1", text).split(b"\n"))
 
 
 def _legend(panels: Sequence[Axes], charts: Sequence[Chart]) -> tuple[list[Any], list[str]]:
@@ -216,18 +222,23 @@ def _fit_log(panel: Axes, chart: Chart, what: Panel) -> None:
 def _note_zeros(panel: Axes, chart: Chart) -> None:
     """Say which curves are nothing but rounding errors: a log scale that held them would hide all others."""
     zeros = [algo for algo, line in chart.summary.groupby("algo") if line["mean"].abs().max() <= _ZERO]
-    if zeros:
+    if zeros and panel.get_yscale() == "log":
         text = f"{', '.join(map(str, zeros))}: 0 to machine precision"
         panel.text(0.02, 0.03, text, transform=panel.transAxes, fontsize=7.5, color="#555555")
 
 
 def _log_ticks(axis: XAxis | YAxis) -> None:
-    """Minor ticks on every decade, however many decades there are."""
-    axis.set_major_locator(LogLocator(numticks=8))
-    axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)), numticks=200))
+    """Minor ticks inside every decade; with many decades, at every decade."""
     low, high = sorted(axis.get_view_interval())
+    axis.set_major_locator(LogLocator(numticks=8))
+    axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)) if high < 1e6 * low else (1.0,), numticks=200))
     # within a decade or so the powers of ten alone would leave the axis without labels
-    axis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(2, 0.5)) if high < 20 * low else NullFormatter())
+    axis.set_minor_formatter(FuncFormatter(_two_or_five) if high < 30 * low else NullFormatter())
+
+
+def _two_or_five(value: float, _: int | None) -> str:
+    digit, exponent = f"{value:.0e}".split("e")
+    return rf"$\mathdefault{{{digit}\times10^{{{int(exponent)}}}}}$" if digit in "25" else ""
 
 
 def look(algo: str) -> tuple[str, str]:

@@ -12,7 +12,6 @@ import pandas as pd
 
 from dpml.errors import UserError
 from dpml.experiment import write_atomically
-from dpml.figures import METRICS
 from dpml.grid import Panel
 from dpml.outputs import manifests, published, with_published
 
@@ -137,9 +136,7 @@ def _picture(target: Path, label: str) -> str:
 
 def _rows(rows: pd.DataFrame, name: str) -> str:
     """A table that the page's script fills from JSON: sorted by clicking a head, filtered by words."""
-    rows = rows[[column for column in _COLUMNS if column in rows]].assign(
-        metric=rows["metric"].map(lambda metric: METRICS.get(metric, metric))
-    )
+    rows = rows[[column for column in _COLUMNS if column in rows]]
     # a script element ends at the first </script, wherever it stands
     content = rows.to_json(orient="split", index=False).replace("</", "<\\/")
     heads = "".join(

@@ -140,8 +140,8 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
 def _read(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
-    # a number that is read and written again must not change in its last digit
-    return pd.read_csv(path, float_precision="round_trip")
+    # as text: a number that is read and written again must not change in its last digit
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 def _refuse_conflicts(rows: pd.DataFrame) -> None:
@@ -149,5 +149,5 @@ def _refuse_conflicts(rows: pd.DataFrame) -> None:
     twice = rows[rows.duplicated(keys, keep=False)]
     if len(twice):
         first = twice.iloc[0]
-        what = " ".join(f"{key}={first[key]}" for key in keys if pd.notna(first[key]))
+        what = " ".join(f"{key}={first[key]}" for key in keys if first[key])
         raise UserError(f"the folders disagree about {what}: they were made by different versions of dpml.")
