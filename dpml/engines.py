@@ -140,7 +140,12 @@ def _dask(cells: list[Cell], workers: int, address: str | None) -> Iterator[tupl
     try:
         numbers = {client.submit(_attempt_there, cell, pure=False): i for i, cell in enumerate(cells)}
         for future in distributed.as_completed(numbers):
-            outcome = future.result() if future.status == "finished" else _lost(future)
+            try:
+                # done, and yet it may be pending again: its worker died with the result, and it is being recomputed
+                outcome: Outcome = future.result()
+            except Exception as error:
+                log = "".join(traceback.format_exception(error))
+                outcome = Failure(f"{type(error).__name__}: {error}".splitlines()[0], log)
             yield cells[numbers[future]], outcome
             future.release()
     finally:
@@ -153,9 +158,3 @@ def _attempt_there(cell: Cell) -> Outcome:
     # somebody else's worker may run several cells in threads, so its one BLAS thread is set once and for all
     limit_blas()
     return attempt(cell)
-
-
-def _lost(future: Any) -> Failure:
-    error = future.exception()
-    log = "".join(traceback.format_exception(error))
-    return Failure(f"{type(error).__name__}: {error}".splitlines()[0], log)
