@@ -207,7 +207,8 @@ def test_stop_at_the_first_failure(tmp_path, broken, capsys):
     assert not (tmp_path / "mine" / "tiny.png").exists()
 
 
-def test_what_cannot_be_is_skipped_with_its_reason(tmp_path, capsys):
+def test_what_cannot_be_is_skipped_with_its_reason(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("DPML_OFFLINE", "1")
     content = TINY | {
         "grid": {
             "a_eps": {"N": 50, "eps": [1, 10]},
@@ -311,3 +312,15 @@ def test_two_runs_at_once_do_no_harm(tmp_path, finished):
     rows = (finished / "mine" / "tiny_rows.csv").read_bytes()
     assert (results / "mine" / "tiny_rows.csv").read_bytes() == rows
     assert not list(results.rglob(".*-*"))
+
+
+@pytest.mark.parametrize("launcher", ["joblib", "submitit"])
+def test_hydras_own_launchers_still_sweep(tmp_path, launcher):
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
+    option = {"joblib": "joblib", "submitit": "submitit_local"}[launcher]
+    words = ["-m", f"hydra/launcher={option}", "algo=capefm,conv", "eps=1", f"results_dir={tmp_path}"]
+    program = "from dpml.cli import dpml_run; dpml_run()"
+    subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True)
+    merged = next(tmp_path.glob("sweeps/*/*/rows.csv")).read_text()
+    assert "capefm" in merged
+    assert "conv" in merged
