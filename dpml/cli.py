@@ -1,7 +1,6 @@
 """The commands: `dpml-run` (Hydra: one run or a sweep) and `dpml` (everything about runs that needs no sweep)."""
 
 import argparse
-import inspect
 import json
 import os
 import re
@@ -10,12 +9,10 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from types import NoneType
-from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn
 
 import hydra
 import pandas as pd
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from hydra.experimental.callback import Callback
@@ -27,16 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from dpml import __version__
-from dpml.algorithms import Algorithm
-from dpml.data import Files, Source
+from dpml.build import KEYS, build, build_algorithm, check_keys, compose, instantiate, number, optional, whole
+from dpml.data import Source
 from dpml.data.cli import add_command as add_data_command
 from dpml.errors import UserError, nearest
-from dpml.experiment import PRIVACY, SETTING, Run, execute, summarise, write_atomically
-from dpml.figures import plot
-from dpml.losses import for_task
+from dpml.experiment import PRIVACY, SETTING, execute, summarise, write_atomically
 from dpml.privacy import Budget, Guarantee, Problem
-
-T = TypeVar("T")
 
 _CONFIG = {"config_path": "conf", "config_name": "config", "version_base": "1.3"}
 
@@ -66,6 +59,9 @@ def _main(config: DictConfig) -> None:
         _run_in_sweep(config, folder)
         return
     try:
+        if "experiment" in config:
+            _remove_if_empty(folder)
+            sys.exit(_experiment(config))
         _run(config, folder)
     except UserError as error:
         _remove_if_empty(folder)
@@ -75,11 +71,20 @@ def _main(config: DictConfig) -> None:
         raise
 
 
+def _experiment(config: DictConfig) -> int:
+    from dpml.reproduce import run_experiment  # only experiments need it
+
+    check_keys(config)
+    return run_experiment(config, HydraConfig.get().overrides.task)
+
+
 def _run(config: DictConfig, folder: Path) -> None:
     result = execute(build(config), OmegaConf.to_container(config, resolve=True))  # type: ignore[arg-type]
     result.write(folder)
     show(result.rows, result.guarantees)
     if _axes(result.rows):
+        from dpml.figures import plot  # slow to load
+
         plot(result.rows, folder, " ".join(["dpml-run", *HydraConfig.get().overrides.task]))
     print(f"Written to {_relative(folder)}/: rows.csv, guarantees.csv, manifest.json")
 
@@ -88,6 +93,10 @@ def _run_in_sweep(config: DictConfig, folder: Path) -> None:
     """One job of a sweep. A failure is shown at once in one line and kept in error.txt; the other jobs go on."""
     job = " ".join(HydraConfig.get().overrides.task)
     try:
+        if "experiment" in config:
+            if _experiment(config):
+                raise UserError("some of its cells failed, as said above.")
+            return
         execute(build(config), OmegaConf.to_container(config, resolve=True)).write(folder)  # type: ignore[arg-type]
     except Exception as error:
         mistake = isinstance(error, UserError)
@@ -123,6 +132,8 @@ class MergeSweep(Callback):
             rows = pd.read_csv(folder / "rows.csv")
             show(rows, pd.read_csv(folder / "guarantees.csv"))
             if _axes(rows):
+                from dpml.figures import plot  # slow to load
+
                 plot(rows, folder, " ".join(["dpml-run -m", *config.hydra.overrides.task]))
             print(f"Written to {_relative(folder)}/: rows.csv and guarantees.csv of {len(done)} jobs")
         if failed:
@@ -190,105 +201,6 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-# ---- from a configuration to a run
-
-
-def build(config: DictConfig) -> Run:
-    """The run that a composed configuration describes.
-
-    Raises:
-        UserError: a key is unknown or its value is of the wrong kind.
-    """
-    _check_keys(config)
-    dataset: Source = _instantiate(config.dataset, "dataset")
-    return Run(
-        dataset=dataset,
-        partition=_instantiate(config.partition, "partition"),
-        algorithm=build_algorithm(config, dataset),
-        eps=_grid(config.eps, "eps", _number),
-        delta=_grid(config.delta, "delta", _optional(_number)),
-        M=_grid(config.M, "M", _whole),
-        N=_grid(config.N, "N", _optional(_whole)),
-        seed=_whole(config.seed, "seed"),
-        draws=_whole(config.draws, "draws"),
-        files=Files(config.data_dir, config.mirror, config.offline),
-    )
-
-
-def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
-    """The algorithm of a composed configuration, with the loss that `loss` or the data set's task says."""
-    loss = for_task(dataset.info.task, config.loss)
-    algorithm: Algorithm = _instantiate(config.algo, "algo", loss=loss, calibration=config.calibration)
-    return algorithm
-
-
-def _check_keys(config: DictConfig) -> None:
-    for key in config:
-        if key not in KEYS:
-            raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
-
-
-KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
-KEYS += ["data_dir", "mirror", "offline", "results_dir"]
-
-
-def _instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
-    """Build the object that ``_target_`` names from the node's other keys, which must be parameters of it."""
-    if not isinstance(node, DictConfig) or "_target_" not in node:
-        raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
-    options: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
-    try:
-        target = hydra.utils.get_class(options.pop("_target_"))
-    except Exception as error:
-        raise UserError(f"{key}: {error}") from error
-    parameters = inspect.signature(target).parameters
-    hints = get_type_hints(target)
-    for name, value in options.items():
-        if name not in parameters or name in extra:
-            raise UserError(f"unknown key {f'{key}.{name}'!r}: {nearest(name, set(parameters) - set(extra))}")
-        options[name] = _convert(value, hints.get(name), f"{key}.{name}")
-    return target(**options, **extra)
-
-
-def _convert(value: Any, hint: Any, key: str) -> Any:
-    """The value as the field's annotation has it; kinds that a command line cannot confuse are left alone."""
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            raise UserError(f"{key} must be a list, got {key}={value}: write {key}=[{value}].")
-        return tuple(value)
-    kinds = get_args(hint) or (hint,)
-    if value is None and NoneType in kinds:
-        return None
-    if float in kinds:
-        return _number(value, key)
-    if int in kinds:
-        return _whole(value, key)
-    return value
-
-
-def _number(value: Any, key: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f"{key} must be a number, got {key}={value}.")
-    return float(value)
-
-
-def _whole(value: Any, key: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        raise UserError(f"{key} must be a whole number, got {key}={value}.")
-    return int(value)
-
-
-def _optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
-    return lambda value, key: None if value is None else convert(value, key)
-
-
-def _grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
-    values = list(value) if OmegaConf.is_list(value) else [value]
-    if not values:
-        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    return tuple(convert(item, key) for item in values)
-
-
 # ---- mistakes
 
 
@@ -302,6 +214,9 @@ def _exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
         _fail(program, _sentence(error))
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def _fail(program: str, message: str) -> NoReturn:
@@ -342,13 +257,6 @@ def _known_keys(like: str) -> list[str]:
         return [f"{group}.{key}" for key in node if key != "_target_"]
     except Exception:  # a second mistake on the same line: the top keys will do
         return KEYS
-
-
-def compose(overrides: Iterable[str]) -> DictConfig:
-    """The configuration that `dpml-run` would compose from `overrides`."""
-    GlobalHydra.instance().clear()
-    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
-        return hydra.compose("config", overrides=list(overrides))
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -396,6 +304,14 @@ def dpml() -> None:
     figure.set_defaults(action=_plot)
 
     add_data_command(commands)
+    union = commands.add_parser("merge", help="put the tables of several runs or sweeps together")
+    union.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
+    union.add_argument("-o", "--output", type=Path, default=Path("results/merged"), help="default: %(default)s")
+    union.set_defaults(action=_merge)
+
+    report = commands.add_parser("report", help="one page about all experiments: RESULTS/index.html")
+    report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
+    report.set_defaults(action=_report)
 
     arguments = parser.parse_args()
     _exit_on_mistakes("dpml", lambda: arguments.action(arguments))
@@ -418,16 +334,16 @@ def guarantees_for(overrides: Iterable[str]) -> list[Guarantee]:
     overrides = list(overrides)
     features = [word.removeprefix("d=") for word in overrides if word.startswith("d=")]
     config = compose(word for word in overrides if not word.startswith("d="))
-    _check_keys(config)
-    dataset: Source = _instantiate(config.dataset, "dataset")
-    N, d = dataset.size(_optional(_whole)(_single(config, "N"), "N"))
+    check_keys(config)
+    dataset: Source = instantiate(config.dataset, "dataset")
+    N, d = dataset.size(optional(whole)(_single(config, "N"), "N"))
     if features:
         try:
             d = int(features[-1])
         except ValueError:
             raise UserError(f"d must be a whole number, got d={features[-1]}.") from None
-    budget = Budget(_number(_single(config, "eps"), "eps"), _optional(_number)(_single(config, "delta"), "delta"))
-    return build_algorithm(config, dataset).guarantees(budget, Problem(_whole(_single(config, "M"), "M"), N, d))
+    budget = Budget(number(_single(config, "eps"), "eps"), optional(number)(_single(config, "delta"), "delta"))
+    return build_algorithm(config, dataset).guarantees(budget, Problem(whole(_single(config, "M"), "M"), N, d))
 
 
 def _single(config: DictConfig, key: str) -> Any:
@@ -440,6 +356,21 @@ def _plot(arguments: argparse.Namespace) -> None:
     source = arguments.folder / "rows.csv"
     if not source.is_file():
         raise UserError(f"there is no {source}: give the folder that a dpml-run wrote to.")
+    from dpml.figures import plot  # slow to load
+
     rows = pd.read_csv(source)
     for path in plot(rows, arguments.folder, f"dpml plot {arguments.folder}", arguments.x, arguments.metric):
         print(path)
+
+
+def _merge(arguments: argparse.Namespace) -> None:
+    from dpml.tables import merge  # only this command needs it
+
+    for path in merge(arguments.folders, arguments.output):
+        print(path)
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    from dpml.report import write_report  # slow to load
+
+    print(write_report(arguments.results))

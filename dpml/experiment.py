@@ -5,8 +5,10 @@ import os
 import platform
 import subprocess
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache, lru_cache
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
@@ -14,16 +16,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtrit
+from threadpoolctl import ThreadpoolController
 
 from dpml import __version__
 from dpml.algorithms import Algorithm
-from dpml.data import Files, Source
+from dpml.arrays import Array
+from dpml.data import Dataset, Files, Source
 from dpml.data.preprocess import private_note
 from dpml.errors import UserError
 from dpml.metrics import evaluate
 from dpml.partition import Parties, Partition, partition
-from dpml.privacy import Budget, Problem, worst
+from dpml.privacy import Budget, Guarantee, Problem, worst
 
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
 PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view"]
@@ -48,19 +52,24 @@ class Run:
     files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise UserError(f"draws must be at least 1, got draws={self.draws}.")
-        if self.seed < 0:
-            raise UserError(f"seed must be a whole number >= 0, got seed={self.seed}.")
+        check_counts(self.draws, self.seed)
         # refuse what cannot be calibrated before any data are read
         for N, M, budget in product(self.N, self.M, self.budgets):
             rows, d = self.dataset.size(N)
             self.algorithm.guarantees(budget, Problem(M, rows, d))
 
     @property
-    def budgets(self) -> list[Budget]:
+    def budgets(self) -> tuple[Budget, ...]:
         """The grid of eps and delta."""
-        return [Budget(eps, delta) for eps, delta in product(self.eps, self.delta)]
+        return tuple(Budget(eps, delta) for eps, delta in product(self.eps, self.delta))
+
+    @property
+    def cells(self) -> "list[Cell]":
+        """One cell for every N and M, those of the same data next to each other."""
+        return [
+            Cell(self.dataset, self.partition, self.algorithm, M, N, self.seed, self.budgets, self.draws, self.files)
+            for N, M in product(self.N, self.M)
+        ]
 
 
 @dataclass(frozen=True)
@@ -89,76 +98,182 @@ def generator(seed: int, purpose: str, *who: str) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=keys))
 
 
+@dataclass(frozen=True)
+class Cell:
+    """The unit of work: what shares a fit, with all its budgets and draws.
+
+    Everything that a worker needs is in it: small frozen values, never arrays.
+    """
+
+    dataset: Source
+    partition: Partition
+    algorithm: Algorithm
+    M: int
+    N: int | None
+    seed: int
+    budgets: tuple[Budget, ...]
+    draws: int
+    files: Files = field(default_factory=Files)
+
+    def __post_init__(self) -> None:
+        check_counts(self.draws, self.seed)
+
+    def identity(self, checksum: str | None) -> dict[str, Any]:
+        """Everything its numbers depend on, as plain values: settings, the algorithm's version, the data's checksum."""
+        return {
+            "dataset": _plain(self.dataset),
+            "data": checksum,
+            "partition": _plain(self.partition),
+            "algorithm": _plain(self.algorithm) | {"version": self.algorithm.version},
+            "M": self.M,
+            "N": self.N,
+            "seed": self.seed,
+            "budgets": [[budget.eps, budget.delta] for budget in self.budgets],
+            "draws": self.draws,
+        }
+
+
+def check_counts(draws: int, seed: int) -> None:
+    """Raise UserError when nothing could be drawn."""
+    if draws < 1:
+        raise UserError(f"draws must be at least 1, got draws={draws}.")
+    if seed < 0:
+        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
+
+
+def _plain(part: Any) -> dict[str, Any]:
+    """The class and the fields of a configured object; a loss, which has no fields, is its name."""
+    values = {f.name: getattr(part, f.name) for f in fields(part)}
+    loss = {"loss": values["loss"].name} if "loss" in values else {}
+    return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a cell yields: `metrics`, each (budgets, draws), and the guarantees of every budget."""
+
+    problem: Problem
+    metrics: Mapping[str, Array]
+    guarantees: Sequence[Sequence[Guarantee]]
+    provenance: Mapping[str, Any]
+
+
+def measure(cell: Cell) -> Measured:
+    """Load, deal, prepare, release, score, on one BLAS thread: more of them may sum in another order, to other bits.
+
+    Raises:
+        UserError: the algorithm cannot be used on these data, or not with this budget; says why.
+    """
+    with limit_blas():
+        algorithm = cell.algorithm
+        parties = deal(cell)
+        guarantees = [algorithm.guarantees(budget, parties.problem) for budget in cell.budgets]
+        mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
+        noise = generator(cell.seed, "noise", algorithm.name, algorithm.variant)
+        release = mechanism.release(cell.budgets, noise, cell.draws)
+        metrics = evaluate(release.weights, parties, algorithm.loss, algorithm.lam) | dict(release.metrics)
+    provenance = {"N": len(parties.data.y), **parties.data.provenance}
+    return Measured(parties.problem, metrics, guarantees, provenance)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes milliseconds, so it is done once."""
+    return ThreadpoolController()
+
+
+def limit_blas() -> AbstractContextManager[Any]:
+    """Hold this process's BLAS to one thread: until the context ends, or for good when it is not used as one."""
+    return _blas().limit(limits=1)
+
+
+def deal(cell: Cell) -> Parties:
+    """The parties of a cell, which depend on its data, partition, M, N and seed only. The last ones are kept."""
+    return _parties(cell.partition, cell.M, cell.dataset, cell.files, cell.N, cell.seed)  # type: ignore[arg-type]
+
+
+# neighbouring cells share their data; more than one set at a time may not fit
+
+
+@lru_cache(maxsize=1)
+def _parties(rule: Any, M: int, dataset: Any, files: Files, N: int | None, seed: int) -> Parties:
+    return partition(_data(dataset, files, N, seed), rule, M, generator(seed, "partition"))
+
+
+@lru_cache(maxsize=1)
+def _data(dataset: Any, files: Files, N: int | None, seed: int) -> Dataset:
+    data: Dataset = dataset.load(files, N, generator(seed, "data"))
+    return data
+
+
 def execute(run: Run, config: Mapping[str, Any] | None = None) -> Result:
-    """Load, deal, prepare, release, score. `config` is what the manifest shall remember of how `run` was asked for."""
-    rows, guarantees, provenance = [], [], []
-    for N in run.N:
-        data = run.dataset.load(run.files, N, generator(run.seed, "data"))
-        provenance.append({"N": len(data.y), **data.provenance})
-        for M in run.M:
-            parties = partition(data, run.partition, M, generator(run.seed, "partition"))
-            measured, given = _cell(run, parties)
-            rows.append(measured)
-            guarantees.append(given)
+    """Measure every cell of a run. `config` is what the manifest shall remember of how `run` was asked for."""
+    measured = [(cell, measure(cell)) for cell in run.cells]
+    tables = [tabulate(cell, found) for cell, found in measured]
     manifest = {
         "config": dict(config or {}),
-        "dataset": provenance,
+        "dataset": [found.provenance for cell, found in measured if run.M[0] == cell.M],
         "seed": run.seed,
-        "versions": {"dpml": __version__, "python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
-        "git": _git_state(),
-        "cpu": _cpu(),
-        "platform": platform.platform(),
+        **environment(),
     }
-    return Result(pd.concat(rows, ignore_index=True), pd.concat(guarantees, ignore_index=True), manifest)
+    rows, guarantees = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
+    return Result(rows, guarantees, manifest)
 
 
-def _cell(run: Run, parties: Parties) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows and guarantees of one (M, N): one fit, all budgets and draws."""
-    algorithm, problem = run.algorithm, parties.problem
-    mechanism = algorithm.prepare(parties, generator(run.seed, "start"))
-    noise = generator(run.seed, "noise", algorithm.name, algorithm.variant)
-    release = mechanism.release(run.budgets, noise, run.draws)
-    metrics = evaluate(release.weights, parties, algorithm.loss, algorithm.lam) | dict(release.metrics)
-
+def tabulate(cell: Cell, measured: Measured) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a cell (one metric per row) and its guarantees (one view and basis per row)."""
+    algorithm, problem = cell.algorithm, measured.problem
     about = {
-        "dataset": parties.data.name,
-        "partition": run.partition.name,
+        "dataset": cell.dataset.info.name,
+        "partition": cell.partition.name,
         "algo": algorithm.name,
         "variant": algorithm.variant,
         "calibration": algorithm.calibration,
         "loss": algorithm.loss.name,
     }
-    sizes = {"M": problem.M, "N": problem.N, "d": problem.d, "seed": run.seed}
-    frames, given = [], []
-    for i, budget in enumerate(run.budgets):
-        guarantees = algorithm.guarantees(budget, problem)
-        proven = worst(g for g in guarantees if g.basis == "proven")
-        # a tight release claims what it was asked for
-        claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
-        budget_columns = {"eps": budget.eps, "delta": budget.delta}
-        frames += [
-            pd.DataFrame(
-                about
-                | budget_columns
-                | sizes
-                | {
-                    "draw": np.arange(run.draws),
-                    "metric": name,
-                    "value": values[i],
-                    "unit": proven.unit,
-                    "claimed_eps": claimed,
-                    "proven_eps": proven.eps,
-                    "proven_view": proven.view,
-                    "tuned": "fixed",
-                    "private_preprocessing": private_note(parties.data.provenance.get("preprocessing", [])),
-                },
-                columns=COLUMNS,
-            )
-            for name, values in metrics.items()
-        ]
-        asked = {"budget_eps": budget.eps, "budget_delta": budget.delta}
-        given.append(pd.DataFrame([about | sizes | asked | asdict(guarantee) for guarantee in guarantees]))
-    return pd.concat(frames, ignore_index=True), pd.concat(given, ignore_index=True)
+    sizes = {"M": problem.M, "N": problem.N, "d": problem.d, "seed": cell.seed}
+    privacy = [_privacy(budget, given) for budget, given in zip(cell.budgets, measured.guarantees, strict=True)]
+    names = list(measured.metrics)
+    # rows run over budgets, then metrics, then draws
+    per_budget, per_row = len(names) * cell.draws, len(cell.budgets) * len(names)
+    rows = pd.DataFrame(
+        about
+        | {"eps": np.repeat([budget.eps for budget in cell.budgets], per_budget)}
+        | {"delta": np.repeat(np.array([budget.delta for budget in cell.budgets], dtype=float), per_budget)}
+        | sizes
+        | {
+            "draw": np.tile(np.arange(cell.draws), per_row),
+            "metric": np.tile(np.repeat(names, cell.draws), len(cell.budgets)),
+            "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
+        }
+        | {key: np.repeat([facts[key] for facts in privacy], per_budget) for key in PRIVACY}
+        | {"tuned": "fixed", "private_preprocessing": private_note(measured.provenance.get("preprocessing", []))},
+        columns=COLUMNS,
+    )
+    given = [
+        about | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee)
+        for budget, guarantees in zip(cell.budgets, measured.guarantees, strict=True)
+        for guarantee in guarantees
+    ]
+    return rows, pd.DataFrame(given)
+
+
+def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
+    """The privacy columns of a budget: what is claimed, and the worst of what is proven."""
+    proven = worst(g for g in guarantees if g.basis == "proven")
+    # a tight release claims what it was asked for
+    claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
+    return {"unit": proven.unit, "claimed_eps": claimed, "proven_eps": proven.eps, "proven_view": proven.view}
+
+
+def environment() -> dict[str, Any]:
+    """What numbers and timings were made with: versions, the commit, the machine."""
+    return {
+        "versions": {"dpml": __version__, "python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
+        "git": _git_state(),
+        "cpu": _cpu(),
+        "platform": platform.platform(),
+    }
 
 
 def summarise(rows: pd.DataFrame) -> pd.DataFrame:
@@ -168,7 +283,7 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         .agg(["mean", "std", "count"])
         .reset_index()
     )
-    table["interval"] = stats.t.ppf(0.975, np.maximum(table["count"] - 1, 1)) * table["std"] / np.sqrt(table["count"])
+    table["interval"] = stdtrit(np.maximum(table["count"] - 1, 1), 0.975) * table["std"] / np.sqrt(table["count"])
     return table
 
 

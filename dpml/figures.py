@@ -5,10 +5,12 @@ the same colour and marker in every figure.
 """
 
 import io
+import re
 import textwrap
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from dpml.errors import UserError, nearest
 from dpml.experiment import summarise, write_atomically
+from dpml.grid import Panel
 
 AXES = {"eps": "ε", "delta": "δ", "M": "parties M", "N": "training rows N"}
 METRICS = {
@@ -33,6 +39,7 @@ METRICS = {
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
 _LINEAR = ("accuracy", "trimmed")
+_ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
 # colour, marker; the non-private reference is black and dashed
 _LOOKS: dict[str, tuple[str, str]] = {
@@ -50,7 +57,7 @@ _NAMES = {"eps": "ε", "delta": "δ"}
 _SPARE = (("#8C510A", "X"), ("#7F7F7F", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
 
 STYLE: Any = {
-    "figure.dpi": 150,
+    "figure.dpi": 120,
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.spines.top": False,
@@ -59,6 +66,7 @@ STYLE: Any = {
     "axes.grid.which": "major",
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
+    "axes.titleweight": "medium",
     "axes.axisbelow": True,
     "lines.linewidth": 1.6,
     "lines.markersize": 5,
@@ -97,19 +105,140 @@ def plot(
         figure = Figure(figsize=(3.9 * len(metrics) + 1.9, 3.7), layout="constrained")
         panels = figure.subplots(1, len(metrics), squeeze=False)[0]
         for panel, name in zip(panels, metrics, strict=True):
-            _panel(panel, summary[summary["metric"] == name], x, name)
+            _draw(panel, summary[summary["metric"] == name], x, name)
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center")
         figure.suptitle(_settings(summary, x), fontsize=9, x=0.01, ha="left")
-        figure.supxlabel(_footer(summary, command), fontsize=6.5, color="#555555", x=0.01, ha="left")
-        paths = [folder / f"figure.{kind}" for kind in ("png", "svg")]
-        for path in paths:
-            picture = io.BytesIO()
-            # neither date nor version in the file: the same rows give the same bytes
-            metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-            figure.savefig(picture, format=path.suffix[1:], metadata=metadata)
-            write_atomically(path, picture.getvalue())
+        footer = _footer(summary, command, f"{summary['count'].max()} draws", 130)
+        figure.supxlabel(footer, fontsize=6.5, color="#555555", x=0.01, ha="left")
+        return _save(figure, folder / "figure")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One panel of a paper's figure: the summary rows to draw, how, and the published points (x, algo, mean) on top."""
+
+    panel: Panel
+    summary: pd.DataFrame
+    published: pd.DataFrame | None = None
+
+
+def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: str, base: Path) -> list[Path]:
+    """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png`` and ``base.svg``."""
+    columns = min(columns, len(charts))
+    lines = -(-len(charts) // columns)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(3.5 * columns + 0.3, 2.75 * lines + 1.1), layout="constrained")
+        panels = figure.subplots(lines, columns, squeeze=False).ravel()
+        for panel, chart in zip(panels, charts, strict=False):
+            what = chart.panel
+            # the y scale waits until the published points are known
+            _draw(panel, chart.summary, what.x, what.y, what.curve, what.band, (what.xscale, "linear"))
+            if chart.published is not None:
+                _draw_published(panel, chart.published, what.y)
+            panel.set_title(what.title, fontsize=9, loc="left")
+            if what.yscale != "linear" and what.y not in _LINEAR:
+                _fit_log(panel, chart, what)
+                _note_zeros(panel, chart)
+        for panel in panels[len(charts) :]:
+            panel.set_axis_off()
+        handles, labels = _legend(list(panels[: len(charts)]), charts)
+        # the layout keeps the lines below the title free for the legend
+        figure.suptitle(f"{textwrap.fill(title, 48 * columns)}\n\n", fontsize=11, x=0.01, ha="left")
+        below = 1 - 0.27 * (1 + len(title) // (48 * columns)) / figure.get_figheight()
+        figure.legend(
+            handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=4 if columns == 1 else 8, fontsize=9
+        )
+        summary = pd.concat([chart.summary for chart in charts])
+        runs = f"{summary['count'].max()} runs (seeds and draws)"
+        footer = _footer(summary, command, runs, 50 * columns)
+        figure.supxlabel(footer, fontsize=7, color="#555555", x=0.01, ha="left")
+        return _save(figure, base)
+
+
+def _save(figure: Figure, base: Path) -> list[Path]:
+    paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
+    for path in paths:
+        picture = io.BytesIO()
+        # neither date nor version in the file: the same rows give the same bytes
+        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+        figure.savefig(picture, format=path.suffix[1:], metadata=metadata)
+        content = picture.getvalue()
+        if path.suffix == ".svg":
+            # a hundredth of a point is enough for paths and places; scales are left alone
+            content = re.sub(rb' (?:d|x|y)="[^"]*"', lambda found: _rounded(found[0]), content)
+            content = re.sub(rb"\n\s+", b"\n", content)
+        write_atomically(path, content)
     return paths
+
+
+def _rounded(text: bytes) -> bytes:
+    return b" ".join(re.sub(rb"(\.\d\d)\d+", rb"\1", text).split(b"\n"))
+
+
+def _legend(panels: Sequence[Axes], charts: Sequence[Chart]) -> tuple[list[Any], list[str]]:
+    """One entry per curve of the whole figure, in the order of the lines of the first panel that has it."""
+    found: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if any(chart.published is not None for chart in charts):
+        hollow = Line2D([], [], linestyle="", marker="o", markerfacecolor="none", markeredgecolor="#555555")
+        found["published (hollow)"] = hollow
+    return list(found.values()), list(found)
+
+
+def _draw_published(panel: Axes, points: pd.DataFrame, metric: str) -> None:
+    """The numbers that the paper's authors report, as hollow markers."""
+    for algo, line in points.groupby("algo", sort=True):
+        colour, marker = look(str(algo))
+        line = line[line["mean"].abs() > _ZERO]
+        mean = line["mean"].abs() if metric in _SIGNED else line["mean"]
+        # no line through them: they are points, and only points were published
+        panel.plot(
+            line["x"],
+            mean,
+            linestyle="none",
+            marker=marker or "d",
+            color=colour,
+            markerfacecolor="none",
+            markersize=7.5,
+            zorder=3,
+        )
+
+
+def _fit_log(panel: Axes, chart: Chart, what: Panel) -> None:
+    """A log scale that holds our means and the published points, where they span enough to deserve one."""
+    values = chart.summary["mean"].abs() if what.y in _SIGNED else chart.summary["mean"]
+    if chart.published is not None:
+        values = pd.concat([values, chart.published["mean"].abs()])
+    positive = values[values > _ZERO]
+    if len(positive) and (what.yscale == "log" or positive.max() >= 5 * positive.min()):
+        panel.set_yscale("log")
+        panel.set_ylim(positive.min() / 1.8, positive.max() * 1.8)
+        _log_ticks(panel.yaxis)
+
+
+def _note_zeros(panel: Axes, chart: Chart) -> None:
+    """Say which curves are nothing but rounding errors: a log scale that held them would hide all others."""
+    zeros = [algo for algo, line in chart.summary.groupby("algo") if line["mean"].abs().max() <= _ZERO]
+    if zeros and panel.get_yscale() == "log":
+        text = f"{', '.join(map(str, zeros))}: 0 to machine precision"
+        panel.text(0.02, 0.03, text, transform=panel.transAxes, fontsize=7.5, color="#555555")
+
+
+def _log_ticks(axis: XAxis | YAxis) -> None:
+    """Minor ticks inside every decade; with many decades, at every decade."""
+    low, high = sorted(axis.get_view_interval())
+    axis.set_major_locator(LogLocator(numticks=8))
+    axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)) if high < 1e6 * low else (1.0,), numticks=200))
+    # within a decade or so the powers of ten alone would leave the axis without labels
+    axis.set_minor_formatter(FuncFormatter(_two_or_five) if high < 30 * low else NullFormatter())
+
+
+def _two_or_five(value: float, _: int | None) -> str:
+    digit, exponent = f"{value:.0e}".split("e")
+    return rf"$\mathdefault{{{digit}\times10^{{{int(exponent)}}}}}$" if digit in "25" else ""
 
 
 def look(algo: str) -> tuple[str, str]:
@@ -117,9 +246,18 @@ def look(algo: str) -> tuple[str, str]:
     return _LOOKS.get(algo) or _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
 
 
-def _panel(panel: Axes, summary: pd.DataFrame, x: str, metric: str) -> None:
+def _draw(
+    panel: Axes,
+    summary: pd.DataFrame,
+    x: str,
+    metric: str,
+    curve: Sequence[str] = ("algo",),
+    band: str = "interval",
+    scales: tuple[str, str] = ("auto", "auto"),
+) -> None:
     """One metric: a line per algorithm and whatever else varies beside x, drawn in the order of their right ends."""
-    varying = [key for key in _LINE_KEYS if key != x and summary[key].nunique(dropna=False) > 1]
+    keys = dict.fromkeys(["algo", *curve, *(key for key in _LINE_KEYS if summary[key].nunique(dropna=False) > 1)])
+    varying = [key for key in keys if key not in (x, "algo")]
     groups = summary.groupby(["algo", *varying], sort=False, dropna=False)
     lines: list[tuple[Any, pd.DataFrame]] = [(key, line.sort_values(x)) for key, line in groups]
     if metric in _SIGNED:
@@ -133,16 +271,19 @@ def _panel(panel: Axes, summary: pd.DataFrame, x: str, metric: str) -> None:
         colour, marker = look(key[0])
         label = ", ".join([key[0], *(f"{_NAMES.get(c, c)}={v}" for c, v in zip(varying, key[1:], strict=True))])
         panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label)
-        low, high = line["mean"] - line["interval"], line["mean"] + line["interval"]
-        panel.fill_between(line[x], low, high, color=colour, alpha=0.18, linewidth=0)
+        if band != "none":
+            half = line["interval" if band == "interval" else "std"]
+            panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
     panel.set_xlabel(AXES[x])
     panel.set_ylabel(METRICS.get(metric, metric))
-    if summary[x].max() >= 5 * summary[x].min():
+    if scales[0] == "log" or (scales[0] == "auto" and summary[x].max() >= 5 * summary[x].min()):
         panel.set_xscale("log")
+        _log_ticks(panel.xaxis)
     means = pd.concat([line["mean"] for _, line in lines])
-    if metric not in _LINEAR and means.min() > 0 and means.max() >= 5 * means.min():
+    if scales[1] == "auto" and metric not in _LINEAR and means.min() > 0 and means.max() >= 5 * means.min():
         panel.set_yscale("log")
         panel.set_ylim(means.min() / 1.6, means.max() * 1.6)
+        _log_ticks(panel.yaxis)
 
 
 def _settings(summary: pd.DataFrame, x: str) -> str:
@@ -152,14 +293,16 @@ def _settings(summary: pd.DataFrame, x: str) -> str:
     return "  ".join(f"{_NAMES.get(key, key)}={summary[key].iloc[0]}" for key in fixed)
 
 
-def _footer(summary: pd.DataFrame, command: str) -> str:
-    """The command, what the bands are, and by how much the worst proven eps misses the claimed one."""
+def _footer(summary: pd.DataFrame, command: str, runs: str, width: int) -> str:
+    """The command, the calibration, what the bands are, and by how much the worst proven eps misses the claimed one."""
     private = summary[np.isfinite(summary["claimed_eps"])]
-    lines = [command, f"bands: 95 % intervals of the mean over {summary['count'].max()} draws"]
+    calibration = ", ".join(private["calibration"].unique()) or "none"
+    lines = [command, f"calibration: {calibration}; bands: 95 % intervals of the mean over {runs}"]
     if len(private):
         worst = private.loc[(private["proven_eps"] / private["claimed_eps"]).idxmax()]
         lines[1] += (
-            f"; largest proven / claimed ε: {worst['proven_eps'] / worst['claimed_eps']:.3g} "
-            f"({worst['algo']} at ε = {worst['claimed_eps']:g}, {worst['proven_view']} view)"
+            f"; largest proven / claimed ε: {worst['proven_eps'] / worst['claimed_eps']:.3g} ({worst['algo']}"
+            f"{'' if worst['variant'] == 'paper' else ' ' + worst['variant']}: "
+            f"ε = {worst['proven_eps']:.3g} proven at {worst['claimed_eps']:g} claimed, {worst['proven_view']} view)"
         )
-    return "\n".join(textwrap.fill(line, 130) for line in lines)
+    return "\n".join(textwrap.fill(line, width) for line in lines)

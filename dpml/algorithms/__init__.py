@@ -44,6 +44,8 @@ class Algorithm(Protocol):
     """
 
     name: ClassVar[str]
+    version: ClassVar[int]
+    """Raise it when the same settings give other numbers than before: stored results of older versions are not used."""
 
     @property
     def loss(self) -> Loss: ...

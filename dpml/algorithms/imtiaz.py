@@ -132,6 +132,7 @@ class FunctionalMechanism:
     """
 
     name: ClassVar[str] = "fm"
+    version: ClassVar[int] = 1
     claim: ClassVar[str] = "Imtiaz et al. 2019, Thm 2"
 
     loss: Loss
@@ -448,6 +449,7 @@ class ObjectivePerturbation:
     """
 
     name: ClassVar[str] = "objpert"
+    version: ClassVar[int] = 1
 
     loss: Loss
     calibration: Calibration = "published"
@@ -546,6 +548,7 @@ class NonPrivate:
     """
 
     name: ClassVar[str] = "nonpriv"
+    version: ClassVar[int] = 1
 
     loss: Loss
     calibration: Calibration = "published"

@@ -1,0 +1,246 @@
+"""Everything that is made from an experiment's cells: rows, tables, figures, verdicts. Reads rows and only rows."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from dpml.claims import CLAIMS, Claim, Evidence
+from dpml.errors import UserError, nearest
+from dpml.experiment import SETTING, summarise, tabulate, write_atomically
+from dpml.figures import METRICS, Chart, plot_experiment
+from dpml.grid import Experiment, Panel
+from dpml.tables import compare, latex, markdown, proven, wide
+
+if TYPE_CHECKING:
+    from dpml.reproduce import Plan
+
+
+@dataclass(frozen=True)
+class Made:
+    """The files that were written, and what the manifest shall say about them."""
+
+    files: Sequence[Path]
+    about: Mapping[str, Any]
+
+
+def write(plan: "Plan", base: Path, command: str) -> Made:
+    """Write all outputs of a plan: ``base_rows.csv``, and for every calibration ``base.csv .png .svg .md .tex``.
+
+    A calibration other than the published one is the figure's twin, and has its name at the end: ``base_tight.csv``.
+    """
+    experiment = plan.experiment
+    rows, guarantees = tables_of(plan, {*experiment.metrics, *(panel.y for panel in experiment.panels)})
+    points = published(experiment.name)
+    made = [base.with_name(f"{base.name}_rows.csv")]
+    write_atomically(made[0], rows.to_csv(index=False))
+    verdicts = judge(experiment, rows[rows["calibration"] == "published"], points)
+    skipped = Counter(entry.reason for entry in plan.entries.values() if not entry.finished)
+    for calibration, own in rows.groupby("calibration", sort=False):
+        twin = calibration != "published"
+        target = base.with_name(f"{base.name}_{calibration}") if twin else base
+        summary = summary_of(own, experiment)
+        charts = [
+            Chart(panel, shown, None if twin else _points(points, panel))
+            for panel in experiment.panels
+            if len(shown := _shown(summary, panel))
+        ]
+        if charts:
+            made += plot_experiment(charts, experiment.title, experiment.columns, command, target)
+        given = guarantees[guarantees["calibration"] == calibration]
+        made += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
+        write_atomically(made[-3], summary.to_csv(index=False, float_format="%.6g"))
+        page = _page(experiment, command, target.name, charts, given, {} if twin else verdicts, skipped)
+        write_atomically(made[-2], page)
+        captions = [(f"{experiment.source}: {_heading(chart.panel)}", chart) for chart in charts]
+        tables = [latex(wide(chart.summary, chart.panel.x), caption) for caption, chart in captions]
+        write_atomically(made[-1], "\n".join(tables))
+    about = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "source": experiment.source,
+        "note": experiment.note,
+        "command": command,
+        "panels": [asdict(panel) for panel in experiment.panels],
+        "claims": list(verdicts.values()),
+        "cells": len(plan.entries),
+        "skipped": dict(skipped),
+        "guarantees": {
+            str(calibration): json.loads(proven(_typical(experiment, given)).to_json(orient="split", index=False))
+            for calibration, given in guarantees.groupby("calibration", sort=False)
+        },
+    }
+    return Made(made, about)
+
+
+def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of some metrics, and the guarantees, of all finished cells, with their block's name in front."""
+    rows, guarantees = [], []
+    for point, entry in plan.points:
+        if point.cell and entry.finished:
+            measured, given = tabulate(point.cell, plan.measured(entry))
+            measured.insert(0, "block", point.block)
+            given.insert(0, "block", point.block)
+            rows.append(measured[measured["metric"].isin(metrics)])
+            guarantees.append(given)
+    return pd.concat(rows, ignore_index=True), pd.concat(guarantees, ignore_index=True)
+
+
+def summary_of(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
+    """Mean, s.d., n and interval of every metric that a panel shows, and its difference from the reference's."""
+    parts = []
+    for block, own in rows.groupby("block", sort=False):
+        part = summarise(own)
+        part.insert(0, "block", block)
+        parts.append(part)
+    summary = pd.concat(parts, ignore_index=True)
+    if experiment.reference not in set(rows["algo"]):
+        return summary
+    paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
+    keys = ["block", *(key for key in SETTING if key != "loss"), "metric"]
+    columns = ["reference", "difference", "difference_interval", "paired"]
+    return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
+
+
+def published(name: str) -> pd.DataFrame:
+    """The published points that belong to a paper's experiments (series, x, algo, metric, mean, std, n), if any."""
+    path = package_files("dpml.conf").joinpath("experiment", name.rpartition("/")[0], "published.csv")
+    if not path.is_file():
+        return pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
+    with path.open(encoding="utf-8") as file:
+        return pd.read_csv(file, comment="#")
+
+
+def judge(experiment: Experiment, rows: pd.DataFrame, points: pd.DataFrame) -> dict[str, dict[str, str]]:
+    """The verdict on every claim of an experiment."""
+    found = {}
+    for name in experiment.claims:
+        if name not in CLAIMS:
+            raise UserError(f"unknown claim {name!r} in experiment={experiment.name}: {nearest(name, CLAIMS)}")
+        claim: Claim = CLAIMS[name]
+        verdict = claim.judge(Evidence(rows, points))
+        found[name] = {"id": name, "text": claim.text, "criterion": claim.criterion, **asdict(verdict)}
+    return found
+
+
+def _shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    rows = summary[(summary["block"] == panel.block) & (summary["metric"] == panel.y)]
+    for key, value in panel.where.items():
+        if key not in rows:
+            raise UserError(f"unknown key {key!r} in a panel's where: {nearest(key, map(str, rows))}")
+        rows = rows[rows[key] == value]
+    return rows
+
+
+def _points(points: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
+    found = points[(points["series"] == panel.published) & (points["metric"] == panel.y)]
+    return found if len(found) else None
+
+
+def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
+    """The guarantees of one block: the first whose panel is about eps, else the first that there is."""
+    about_eps = [panel.block for panel in experiment.panels if panel.x == "eps"]
+    block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
+    return guarantees[guarantees["block"] == block]
+
+
+def _heading(panel: Panel) -> str:
+    reading = {"authors": ", as the authors ran it", "paper": ", as in the text"}
+    return f"{METRICS.get(panel.y, panel.y)}, {panel.title}{reading.get(str(panel.where.get('variant')), '')}"
+
+
+def _page(
+    experiment: Experiment,
+    command: str,
+    name: str,
+    charts: Sequence[Chart],
+    guarantees: pd.DataFrame,
+    verdicts: Mapping[str, Mapping[str, str]],
+    skipped: Mapping[str, int],
+) -> str:
+    """The Markdown page of a figure."""
+    parts = [f"# {experiment.title}\n", f"{experiment.source}. Made by `{command}`.\n"]
+    if experiment.note:
+        parts.append(f"{experiment.note}\n")
+    if charts:
+        parts.append(f"![{experiment.title}]({name}.png)\n")
+    if verdicts:
+        parts.append("## Claims\n")
+        parts.append(_claims_table(verdicts.values()))
+    if len(guarantees):
+        typical = _typical(experiment, guarantees)
+        one = typical.iloc[0]
+        parts.append("## Guarantees\n")
+        parts.append(
+            f"What is proven when ε is asked for (M = {one['M']}, N = {one['N']}, d = {one['d']}, "
+            f"δ = {one['budget_delta']:g}, per sample). `claimed` marks the views for which the paper or its scripts "
+            "claim ε.\n"
+        )
+        parts.append(markdown(proven(typical)))
+    parts.append("## Values\n")
+    parts.append(
+        "Mean ± half a 95 % interval over seeds and draws. All hyper-parameters are fixed. The CSV file of the same "
+        f"name has n, s.d., and differences from {experiment.reference} with intervals.\n"
+    )
+    for chart in charts:
+        parts.append(f"### {_heading(chart.panel)}\n")
+        parts.append(markdown(wide(chart.summary, chart.panel.x)))
+    if skipped:
+        parts.append("## Not computed\n")
+        parts.append("".join(f"- {number} cells: {reason}\n" for reason, number in skipped.items()))
+    return "\n".join(parts)
+
+
+def _claims_table(verdicts: Any) -> str:
+    columns = {"id": "claim", "text": "what it says", "criterion": "test", "decision": "verdict", "numbers": "numbers"}
+    return markdown(pd.DataFrame(list(verdicts))[list(columns)].rename(columns=columns))
+
+
+def with_published(summary: pd.DataFrame, panels: Sequence[Panel], points: pd.DataFrame) -> pd.DataFrame:
+    """The summary with a column `published`: the point that a panel lays over this row, as its authors stored it."""
+    summary = summary.assign(published=float("nan"))
+    for panel in panels:
+        theirs = _points(points, panel)
+        if theirs is None:
+            continue
+        known = {(algo, f"{x:g}"): mean for algo, x, mean in theirs[["algo", "x", "mean"]].itertuples(index=False)}
+        shown = _shown(summary, panel)
+        for row, algo, x in zip(shown.index, shown["algo"], shown[panel.x], strict=True):
+            summary.loc[row, "published"] = known.get((algo, f"{x:g}"), float("nan"))
+    return summary
+
+
+def manifests(results: Path) -> list[dict[str, Any]]:
+    """What is known about every experiment whose outputs lie under `results`, by name."""
+    found = []
+    for path in sorted(results.glob("*/*.json")):
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError:
+            continue
+        if isinstance(content, dict) and "experiment" in content:
+            found.append(content)
+    return found
+
+
+def write_ledger(results: Path) -> list[Path]:
+    """Write ``results/claims.md``: the verdicts of all experiments under `results`."""
+    parts = [
+        "# Claims\n",
+        "Every verdict is computed from the rows of the experiment named above it, by the tests in dpml/claims.py: "
+        "*significant* is a one-sided t-test at 5 %, Holm-corrected; capefm *reaches* nonpriv where 95 % of the way "
+        "from its value at the smallest eps is done. *plotted* is the noisy objective at its own minimiser, in absolute "
+        "value, as the authors ran it; *true* is the loss of the released models.\n",
+    ]
+    for about in manifests(results):
+        if about["claims"]:
+            parts.append(f"## {about['experiment']}: {about['title']}\n")
+            parts.append(f"`{about['command']}`\n")
+            parts.append(_claims_table(about["claims"]))
+    write_atomically(results / "claims.md", "\n".join(parts))
+    return [results / "claims.md"]

@@ -1,0 +1,115 @@
+"""Verdicts follow from rows: made-up rows with a known answer, and every claim of the shipped experiments."""
+
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from dpml import claims
+from dpml.claims import CLAIMS, PLOTTED, TRUE, Claim, Evidence
+from dpml.grid import Experiment
+from dpml.outputs import published
+
+EPS = [0.1, 1.0, 10.0]
+NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
+
+
+def evidence(means, readings=(TRUE,), spread=0.01, seeds=5, block="d20_eps", points=NO_POINTS):
+    """Rows whose means over runs are `means` (algorithm -> one per eps), up to `spread`."""
+    rng = np.random.default_rng(0)
+    lines = [
+        {"block": block, "algo": algo, "variant": reading.variant, "metric": reading.metric, "seed": seed, "draw": draw,
+         block.split("_")[-1]: x, "value": mean * (1 + spread * rng.standard_normal())}
+        for reading in readings for algo, per_eps in means.items()
+        for x, mean in zip(EPS, per_eps, strict=True) for seed in range(seeds) for draw in range(4)
+    ]  # fmt: skip
+    return Evidence(pd.DataFrame(lines), points)
+
+
+def decide(test, found, readings=(TRUE,)):
+    return Claim("X", "x/x", "text", "criterion", test, readings).judge(found).decision
+
+
+@pytest.mark.parametrize(
+    ("means", "decision"),
+    [
+        ([3, 2, 1], "reproduced"),
+        ([1, 2, 3], "not reproduced"),
+        ([3, 1, 2], "not reproduced"),
+        ([2, 2, 2], "not reproduced"),
+    ],
+)
+def test_falls(means, decision):
+    found = evidence(dict.fromkeys(("capefm", "conv", "local"), means))
+    assert decide(claims.falls(["d20_eps"]), found) == decision
+
+
+@pytest.mark.parametrize(
+    ("other", "decision"),
+    [
+        ([3, 3, 3], "reproduced"),
+        ([2, 3, 3], "reproduced"),
+        ([2, 2, 3], "not reproduced"),
+        ([1, 3, 3], "not reproduced"),
+    ],
+)
+@pytest.mark.parametrize("seeds", [1, 5])
+def test_beats(other, decision, seeds):
+    found = evidence({"capefm": [2, 2, 2], "conv": other}, seeds=seeds)
+    assert decide(claims.beats(["d20_eps"], ["conv"]), found) == decision
+
+
+@pytest.mark.parametrize(("last", "decision"), [(1.04, "reproduced"), (2.0, "not reproduced")])
+def test_reaches(last, decision):
+    found = evidence({"capefm": [9, 5, last], "nonpriv": [1, 1, 1]}, spread=1e-6)
+    assert decide(claims.reaches(["d20_eps"]), found) == decision
+
+
+def test_weak_and_agreement_are_within_a_factor_of_two():
+    about = {"series": "s", "algo": "capefm", "metric": "noisy_objective", "std": 0, "n": 1}
+    points = pd.DataFrame([about | {"x": x, "mean": -m} for x, m in zip(EPS, [4.1, 2, 1.1], strict=True)])
+    found = evidence({"capefm": [-3, -2, -1.6]}, (PLOTTED,), points=points)
+    assert decide(claims.weak(["d20_eps"], ["capefm"]), found, (PLOTTED,)) == "reproduced"
+    assert decide(claims.agrees({"d20_eps": "s"}), found, (PLOTTED,)) == "reproduced"
+    far = Evidence(found.rows, points.assign(mean=points["mean"] * 3))
+    assert decide(claims.agrees({"d20_eps": "s"}), far, (PLOTTED,)) == "not reproduced"
+
+
+def test_readings_that_disagree_are_the_verdict():
+    down = evidence({"capefm": [3, 2, 1]}, (PLOTTED,)).rows
+    up = evidence({"capefm": [1, 2, 3]}, (TRUE,)).rows
+    verdict = Claim("X", "x/x", "", "", claims.falls(["d20_eps"])).judge(Evidence(pd.concat([down, up]), NO_POINTS))
+    assert verdict.decision == "depends on an unstated choice"
+    assert verdict.numbers.startswith("holds only if read as plotted: [plotted] capefm d20_eps 2.99 to 1; [true]")
+
+
+def test_without_rows_it_cannot_be_tested():
+    rows = evidence({"capefm": [1, 2, 3]}, block="other_eps").rows
+    nothing = Evidence(rows.assign(N=1, delta=1), NO_POINTS)
+    assert {claim.judge(nothing).decision for claim in CLAIMS.values()} == {"cannot be tested here"}
+
+
+def test_holm_stops_at_the_first_that_is_not_significant():
+    assert claims._holm({"a": 0.001, "b": 0.03, "c": 0.02}) == {"a": True, "b": True, "c": True}
+    assert claims._holm({"a": 0.001, "b": 0.04, "c": 0.03}) == {"a": True, "b": False, "c": False}
+
+
+SHIPPED = sorted(
+    f"{paper.name}/{figure.name.removesuffix('.yaml')}"
+    for paper in files("dpml.conf").joinpath("experiment").iterdir()
+    for figure in paper.iterdir()
+    if figure.name.endswith(".yaml")
+)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_experiments_hang_together(name):
+    text = files("dpml.conf").joinpath("experiment", f"{name}.yaml").read_text("utf-8")
+    assert text.startswith(f"# To run: dpml-run experiment={name}")
+    experiment = Experiment.of(name, OmegaConf.to_container(OmegaConf.create(text)))
+    assert {CLAIMS[claim].figure for claim in experiment.claims} == {name}
+    series = set(published(name)["series"])
+    assert {panel.published for panel in experiment.panels if panel.published} <= series
+    assert {panel.x for panel in experiment.panels} <= {"eps", "delta", "M", "N"}
