@@ -234,8 +234,8 @@ def write_ledger(results: Path) -> list[Path]:
         "# Claims\n",
         "Every verdict is computed from the rows of the experiment named above it, by the tests in dpml/claims.py: "
         "*significant* is a one-sided t-test at 5 %, Holm-corrected; capefm *reaches* nonpriv where 95 % of the way "
-        "from its value at the smallest eps is done. *plotted* is the noisy objective at its own minimiser, in absolute "
-        "value, as the authors ran it; *true* is the loss of the released models.\n",
+        "from its value at the smallest eps is done. *plotted* is the noisy objective at its own minimiser, in size, "
+        "as the authors ran it; *true* is the loss of the released models.\n",
     ]
     for about in manifests(results):
         if about["claims"]:
