@@ -41,14 +41,25 @@ def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def minimise_quadratic_in_box(A: Array, b: Array, start: Array, bound: float = 1.0, sweeps: int = 5000) -> Array:
-    """A local minimiser of ``w'Aw + b'w`` over ``|w_j| <= bound``, by exact coordinate descent from `start` (d,).
+    """A local minimiser of ``w'Aw + b'w`` over ``|w_j| <= bound`` for B problems, A (B, d, d) symmetric, b (B, d).
 
-    A (B, d, d) is symmetric and may be indefinite: B problems advance together. Each step minimises over one
-    coordinate exactly, so the value never rises, and the end is a point that no single coordinate improves.
+    Where A is positive definite and its minimiser lies in the box, that is it. The other problems, A indefinite or the
+    box in the way, advance together by exact coordinate descent from `start` (d,): the value never rises, and the end is
+    a point that no single coordinate improves.
 
     Raises:
         NotConvergedError: some coordinate still moves by more than 1e-7 of the box after `sweeps` rounds.
     """
+    values = np.linalg.eigvalsh(A)
+    left = values[:, 0] <= A.shape[-1] * _TINY * values[:, -1]
+    w = np.zeros_like(b)
+    w[~left] = -np.linalg.solve(A[~left], b[~left, :, None])[:, :, 0] / 2
+    left |= np.any(np.abs(w) > bound, axis=1)
+    w[left] = _descend_in_box(A[left], b[left], start, bound, sweeps)
+    return w
+
+
+def _descend_in_box(A: Array, b: Array, start: Array, bound: float, sweeps: int) -> Array:
     w = np.broadcast_to(start, b.shape).copy()
     half_gradient = np.einsum("bij,bj->bi", A, w) + b / 2
     diagonal = np.einsum("bii->bi", A)
