@@ -43,19 +43,20 @@ def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
 def minimise_quadratic_in_box(A: Array, b: Array, start: Array, bound: float = 1.0, sweeps: int = 5000) -> Array:
     """A local minimiser of ``w'Aw + b'w`` over ``|w_j| <= bound`` for B problems, A (B, d, d) symmetric, b (B, d).
 
-    Where A is positive definite and its minimiser lies in the box, that is it. The other problems, A indefinite or the
-    box in the way, advance together by exact coordinate descent from `start` (d,): the value never rises, and the end is
-    a point that no single coordinate improves.
+    Where A is positive definite the minimiser is exact: at once where it lies in the box, else as bounded least
+    squares. The indefinite problems advance together by coordinate descent from `start` (d,), exact in each coordinate:
+    the value never rises, and the end is a point that no single coordinate improves.
 
     Raises:
         NotConvergedError: some coordinate still moves by more than 1e-7 of the box after `sweeps` rounds.
     """
     values = np.linalg.eigvalsh(A)
-    left = values[:, 0] <= A.shape[-1] * _TINY * values[:, -1]
-    w = np.zeros_like(b)
-    w[~left] = -np.linalg.solve(A[~left], b[~left, :, None])[:, :, 0] / 2
-    left |= np.any(np.abs(w) > bound, axis=1)
-    w[left] = _descend_in_box(A[left], b[left], start, bound, sweeps)
+    definite = values[:, 0] > A.shape[-1] * _TINY * values[:, -1]
+    w = np.empty_like(b)
+    w[definite] = -np.linalg.solve(A[definite], b[definite, :, None])[:, :, 0] / 2
+    w[~definite] = _descend_in_box(A[~definite], b[~definite], start, bound, sweeps)
+    for i in np.flatnonzero(np.any(np.abs(w) > bound, axis=1)):
+        w[i] = minimise_least_squares_in_box(A[i], b[i], bound)
     return w
 
 

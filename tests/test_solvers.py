@@ -70,7 +70,7 @@ def test_least_squares_in_box_matches_coordinate_descent() -> None:
 
 
 def test_box_says_when_it_has_not_converged() -> None:
-    A = np.array([[[1.0, 0.999], [0.999, 1.0]]])
+    A = np.array([[[1.0, 1.0001], [1.0001, 1.0]]])  # indefinite, just
     with pytest.raises(solvers.NotConvergedError, match="after 3 sweeps"):
         solvers.minimise_quadratic_in_box(A, np.array([[0.1, -0.1]]), np.array([0.9, -0.9]), sweeps=3)
 
