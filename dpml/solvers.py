@@ -40,7 +40,7 @@ def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
     return -np.einsum("...ij,...j->...i", vectors, step) / 2, ~keep.all(axis=-1)
 
 
-def minimise_quadratic_in_box(A: Array, b: Array, start: Array, bound: float = 1.0, sweeps: int = 5000) -> Array:
+def minimise_quadratic_in_box(A: Array, b: Array, start: Array, bound: float = 1.0, sweeps: int = 20_000) -> Array:
     """A local minimiser of ``w'Aw + b'w`` over ``|w_j| <= bound`` for B problems, A (B, d, d) symmetric, b (B, d).
 
     Where A is positive definite the minimiser is exact: at once where it lies in the box, else as bounded least
