@@ -33,6 +33,7 @@ from dpml.errors import UserError, nearest
 from dpml.experiment import PRIVACY, SETTING, Run, execute, summarise, write_atomically
 from dpml.figures import plot
 from dpml.losses import for_task
+from dpml.partition import set_aside
 from dpml.privacy import Budget, Guarantee, Problem
 
 T = TypeVar("T")
@@ -424,7 +425,9 @@ def guarantees_for(overrides: Iterable[str]) -> list[Guarantee]:
         except ValueError:
             raise UserError(f"d must be a whole number, got d={features[-1]}.") from None
     budget = Budget(_number(_single(config, "eps"), "eps"), _optional(_number)(_single(config, "delta"), "delta"))
-    return build_algorithm(config, dataset).guarantees(budget, Problem(_whole(_single(config, "M"), "M"), N, d))
+    aside = set_aside(_instantiate(config.partition, "partition"), N)
+    problem = Problem(_whole(_single(config, "M"), "M"), N - aside, d, aside)
+    return build_algorithm(config, dataset).guarantees(budget, problem)
 
 
 def _single(config: DictConfig, key: str) -> Any:

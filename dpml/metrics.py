@@ -8,8 +8,8 @@ from dpml.partition import Parties
 from dpml.solvers import optimum
 
 
-def evaluate(weights: Array, parties: Parties, loss: Loss, lam: float) -> dict[str, Array]:
-    """Score models `weights` (budgets, draws, d): each metric is an array (budgets, draws).
+def evaluate(weights: Array | None, parties: Parties, loss: Loss, lam: float) -> dict[str, Array]:
+    """Score models `weights` (budgets, draws, d), where some were released: each metric is an array (budgets, draws).
 
     - ``loss``: mean loss on the private training rows, without regulariser.
     - ``optimality_gap``: how far the objective, mean loss + lam/2 ||w||^2, lies above its minimum on those rows; absent
@@ -17,6 +17,8 @@ def evaluate(weights: Array, parties: Parties, loss: Loss, lam: float) -> dict[s
     - ``accuracy`` (a share) or ``rmse`` (in units of the scaled target) on the test rows, when there are any.
     - ``err_w``: ||w - w*||_2 / d, where the data come with their true weights w* (Imtiaz et al. 2019, fig. 7).
     """
+    if weights is None:  # nothing was released
+        return {}
     data = parties.data
     flat = weights.reshape(-1, weights.shape[-1])
     mean = mean_loss(loss, parties.X, parties.y, flat)
