@@ -1,6 +1,7 @@
 """How good released models are. Computed on the data themselves: for the experimenter's eyes, not part of a release."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpml.arrays import Array
 from dpml.losses import Loss, mean_loss, mean_over_rows
@@ -41,6 +42,7 @@ def _squared_error(scores: Array, y: Array) -> Array:
     return (scores - y[:, None]) ** 2
 
 
-def _correct(scores: Array, y: Array) -> Array:
-    predicted = np.argmax(scores, axis=-1) if scores.ndim == 3 else np.where(scores >= 0, 1.0, -1.0)
-    return (predicted == y[:, None]).astype(float)
+def _correct(scores: Array, y: Array) -> NDArray[np.bool_]:
+    if scores.ndim == 3:
+        return np.argmax(scores, axis=-1) == y[:, None]
+    return (scores >= 0) == (y > 0)[:, None]
