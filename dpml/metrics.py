@@ -32,10 +32,15 @@ def evaluate(weights: Array | None, parties: Parties, loss: Loss, lam: float) ->
         if data.task == "regression":
             found["rmse"] = np.sqrt(mean_over_rows(_squared_error, data.X_test, data.y_test, flat))
         else:
-            found["accuracy"] = mean_over_rows(_correct, data.X_test, data.y_test, flat)
+            found["accuracy"] = accuracy(flat, data.X_test, data.y_test)
     if data.truth is not None and data.truth.shape == flat.shape[1:]:
         found["err_w"] = np.linalg.norm(flat - data.truth, axis=1) / len(data.truth)
     return {name: values.reshape(weights.shape[:-1]) for name, values in found.items()}
+
+
+def accuracy(weights: Array, X: Array, y: Array) -> Array:
+    """The share of the rows X (n, d) that models `weights` (B, d), or (B, K d) for K classes, label as y does: (B,)."""
+    return mean_over_rows(_correct, X, y, weights)
 
 
 def _squared_error(scores: Array, y: Array) -> Array:

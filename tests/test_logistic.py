@@ -1,5 +1,7 @@
 """The batched trainer: minima certified by gradients written down anew, and scikit-learn's coefficients."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
@@ -81,6 +83,23 @@ def test_parties_of_any_size_get_scikit_learns_coefficients(classes) -> None:
         theirs = LogisticRegression(C=1 / (1e-4 * n), fit_intercept=False, tol=1e-10, max_iter=10_000)
         theirs = theirs.fit(X[own], y[own]).coef_.ravel()
         assert np.abs(found[k] - theirs).max() <= 1e-4 * np.abs(theirs).max()
+
+
+def test_memory_does_not_grow_with_the_number_of_parties() -> None:
+    """Beside one index per party; also when a few parties are a thousand times as large as the others."""
+    rng = np.random.default_rng(4)
+    peaks = []
+    for M in (10_000, 40_000):
+        sizes = np.full(M, 6)
+        sizes[:3] = 6000
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        X, y = rng.standard_normal((offsets[-1], 6)) / 6, rng.choice([-1.0, 1.0], offsets[-1])
+        tracemalloc.start()
+        for _ in fit_parties(X, y, offsets, 1e-2, 1):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1] - 4 * 8 * M)
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0] + 1e5
 
 
 def test_what_cannot_be_solved_is_refused() -> None:
