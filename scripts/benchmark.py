@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from dpml.algorithms.hamm import PreparedOutput, Soft
 from dpml.algorithms.imtiaz import CapeFM
@@ -170,12 +171,13 @@ def spread(values: list[float]) -> str:
 
 def main() -> None:
     """Run every case `--repeats` times, the two sides in turn."""
+    threadpool_limits(1)  # on a busy machine, BLAS threads mostly wait for each other
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
     lines = [
-        f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores, {repeats} repeats; "
-        "made by `python scripts/benchmark.py`. Seconds and ratios: median (min to max).",
+        f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores, one BLAS thread, "
+        f"{repeats} repeats; made by `python scripts/benchmark.py`. Seconds and ratios: median (min to max).",
         "",
         "| work | against | ours, s | theirs, s | times faster |",
         "| --- | --- | --- | --- | --- |",

@@ -295,8 +295,8 @@ class Individual(_Global):
         X, _, where = fold(parties.data.X_test)
         shares = vote_shares(parties, X, self.lam, self.local, rng)[where]
         right = hard_targets(y, shares.shape[1])
-        found = shares if self.multiclass else right * shares + (1 - right) * (1 - shares)
-        return PreparedIndividual(float((right * found).sum() if self.multiclass else found.sum()) / len(y))
+        found = right * shares if self.multiclass else right * shares + (1 - right) * (1 - shares)
+        return PreparedIndividual(float(found.sum()) / len(y))
 
 
 @dataclass(frozen=True)
@@ -341,9 +341,14 @@ def vote_shares(parties: Parties, X: Array, lam: float, local: Sequence[Any] | N
             for start in range(0, len(X), height):
                 votes[start : start + height] += count_votes(scores(X[start : start + height], w, classes))
     else:
+        seeds = rng.integers(2**31, size=M)  # one each: no party's rows may change the numbers that another gets
         for k in range(M):
             own = parties.of(k)
-            votes += hard_targets(_predict(local[k % len(local)], parties.X[own], parties.y[own], X, rng), classes)
+            try:
+                labels = _predict(local[k % len(local)], parties.X[own], parties.y[own], X, int(seeds[k]))
+            except ValueError as error:
+                raise UserError(f"algo.local: {local[k % len(local)]} fails at party {k}: {error}") from error
+            votes += hard_targets(labels, classes)
     return votes / M
 
 
@@ -387,15 +392,15 @@ def build_local(spec: Any) -> Any:
     return spec
 
 
-def _predict(spec: Any, X: Array, y: Array, X_new: Array, rng: Generator) -> Array:
+def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
     """Labels (n,) of the rows X_new by a new classifier trained on X, y. A party with one label only votes for that."""
     if np.all(y == y[0]):
         return np.full(len(X_new), y[0])
     from sklearn.base import clone  # slow to import, and only this path needs it
 
     classifier = clone(build_local(spec))
-    if "random_state" in classifier.get_params() and classifier.get_params()["random_state"] is None:
-        classifier.set_params(random_state=int(rng.integers(2**31)))
+    if classifier.get_params().get("random_state", 0) is None:
+        classifier.set_params(random_state=seed)
     return np.asarray(classifier.fit(X, y).predict(X_new))
 
 

@@ -311,14 +311,14 @@ def test_mixed_scikit_learn_classifiers_vote() -> None:
         parties = dataclasses.replace(parties, y=y)
         X = parties.X_auxiliary
         shares = vote_shares(parties, X, 1e-2, [*kinds, GaussianNB()], np.random.default_rng(0))
-        seeds = np.random.default_rng(0)
+        seeds = np.random.default_rng(0).integers(2**31, size=9)
         expected = np.zeros_like(shares)
         for k in range(9):
             own = parties.of(k)
             if k in (3, 4):
                 label = np.full(len(X), y[0])
             else:
-                seed = int(seeds.integers(2**31)) if k % 3 < 2 else 0
+                seed = int(seeds[k])
                 model = (
                     DecisionTreeClassifier(random_state=seed),
                     LogisticRegression(C=10.0, random_state=seed),
@@ -329,6 +329,21 @@ def test_mixed_scikit_learn_classifiers_vote() -> None:
         assert np.allclose(shares, expected)
         for kind in (Soft, Vote, Individual):
             kind(loss_of(K), local=[*kinds, GaussianNB()]).prepare(parties, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", ["ExtraTreeClassifier", "DecisionTreeClassifier"])
+def test_one_partys_rows_change_no_other_partys_vote(kind) -> None:
+    """Also when its labels become all the same, so that it needs no random numbers any more."""
+    parties = dealt(3, 9)
+    y = parties.y.copy()
+    y[parties.of(2)] = y[0]
+    X = parties.X_auxiliary
+    before, after = (
+        vote_shares(other, X, 1e-2, [f"sklearn.tree.{kind}"], np.random.default_rng(0))
+        for other in (parties, dataclasses.replace(parties, y=y))
+    )
+    assert np.abs(before - after).max() <= 1 / 9 + 1e-12
+    assert np.abs(before - after).max() > 0
 
 
 @pytest.mark.parametrize(
@@ -345,6 +360,12 @@ def test_mixed_scikit_learn_classifiers_vote() -> None:
 def test_local_classifiers_that_cannot_be_built(local, sentence) -> None:
     with pytest.raises(UserError, match=sentence):
         Soft(LOGISTIC, local=local)
+
+
+def test_a_local_classifier_that_fails_says_where() -> None:
+    local = ["sklearn.neighbors.KNeighborsClassifier"]
+    with pytest.raises(UserError, match="KNeighborsClassifier fails at party 0: Expected n_neighbors"):
+        Soft(LOGISTIC, local=local).prepare(dealt(1, 80), np.random.default_rng(0))
 
 
 # ---- Theorem 4
