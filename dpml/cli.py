@@ -29,6 +29,7 @@ from dpml.data import Source
 from dpml.data.cli import add_command as add_data_command
 from dpml.errors import UserError, nearest
 from dpml.experiment import PRIVACY, SETTING, execute, summarise, write_atomically
+from dpml.partition import set_aside
 from dpml.privacy import Budget, Guarantee, Problem
 
 _CONFIG = {"config_path": "conf", "config_name": "config", "version_base": "1.3"}
@@ -343,7 +344,9 @@ def guarantees_for(overrides: Iterable[str]) -> list[Guarantee]:
         except ValueError:
             raise UserError(f"d must be a whole number, got d={features[-1]}.") from None
     budget = Budget(number(_single(config, "eps"), "eps"), optional(number)(_single(config, "delta"), "delta"))
-    return build_algorithm(config, dataset).guarantees(budget, Problem(whole(_single(config, "M"), "M"), N, d))
+    aside = set_aside(instantiate(config.partition, "partition"), N)
+    problem = Problem(whole(_single(config, "M"), "M"), N - aside, d, aside)
+    return build_algorithm(config, dataset).guarantees(budget, problem)
 
 
 def _single(config: DictConfig, key: str) -> Any:

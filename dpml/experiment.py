@@ -26,7 +26,7 @@ from dpml.data import Dataset, Files, Source
 from dpml.data.preprocess import private_note
 from dpml.errors import UserError
 from dpml.metrics import evaluate
-from dpml.partition import Parties, Partition, partition
+from dpml.partition import Parties, Partition, partition, set_aside
 from dpml.privacy import Budget, Guarantee, Problem, worst
 
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
@@ -56,7 +56,8 @@ class Run:
         # refuse what cannot be calibrated before any data are read
         for N, M, budget in product(self.N, self.M, self.budgets):
             rows, d = self.dataset.size(N)
-            self.algorithm.guarantees(budget, Problem(M, rows, d))
+            aside = set_aside(self.partition, rows)
+            self.algorithm.guarantees(budget, Problem(M, rows - aside, d, aside))
 
     @property
     def budgets(self) -> tuple[Budget, ...]:

@@ -34,8 +34,10 @@ class Parties:
 
     @property
     def problem(self) -> Problem:
-        """M, N and d, as the privacy analysis needs them."""
-        return Problem(M=len(self.offsets) - 1, N=len(self.y), d=self.X.shape[1])
+        """M, N, d and what else the privacy analysis needs. The number of classes is public: that of all labels."""
+        y, y_test = self.data.y, self.data.y_test
+        classes = 1 + int(max(y.max(), y_test.max(initial=0))) if self.data.task == "multiclass" else 1
+        return Problem(len(self.offsets) - 1, len(self.y), self.X.shape[1], len(self.X_auxiliary), classes)
 
     def of(self, k: int) -> slice:
         """The rows of party k."""
@@ -64,9 +66,7 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties
         UserError: there are fewer rows than the rule needs.
     """
     rows = len(data.y)
-    if not 0 <= rule.auxiliary < 1:
-        raise UserError(f"partition.auxiliary must be a share in [0, 1), got {rule.auxiliary}.")
-    aside = round(rows * rule.auxiliary)
+    aside = set_aside(rule, rows)
     private = rows - aside
     if not 1 <= M <= private:
         raise UserError(
@@ -76,6 +76,17 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties
     offsets = np.concatenate([[0], np.cumsum(rule.sizes(private, M, rng))])
     used = order[aside:][: offsets[-1]]
     return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]])
+
+
+def set_aside(rule: Partition, rows: int) -> int:
+    """How many of `rows` training rows become auxiliary.
+
+    Raises:
+        UserError: the share is not in [0, 1).
+    """
+    if not 0 <= rule.auxiliary < 1:
+        raise UserError(f"partition.auxiliary must be a share in [0, 1), got {rule.auxiliary}.")
+    return round(rows * rule.auxiliary)
 
 
 def whole_rows(shares: Array, N: int) -> Index:

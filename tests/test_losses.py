@@ -68,7 +68,8 @@ def test_quadratic_form_is_the_second_order_expansion(loss: Loss) -> None:
 
 
 def test_mean_loss_in_blocks_equals_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpml.losses._BLOCK", 100)
+    monkeypatch.setattr("dpml.losses._HEIGHT", 7)
+    monkeypatch.setattr("dpml.losses._WIDTH", 5)
     rng = np.random.default_rng(4)
     for loss, width in ((LOSSES["logistic"], 5), (LOSSES["softmax"], 15)):
         X, y = rng.standard_normal((40, 5)), labels(loss, 40, rng)

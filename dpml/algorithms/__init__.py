@@ -18,12 +18,13 @@ from dpml.privacy import Budget, Calibration, Guarantee, Problem
 class Release:
     """Released models, `weights` (budgets, draws, d), and what only the mechanism can say about each of them.
 
-    `metrics` maps a name to values (budgets, draws), for example the value of a noisy objective at its minimiser. The
-    draws of different budgets share their noise directions: a figure's curves are smoother and comparisons paired, but
-    a sweep published as a whole would reveal the noise. Publish one release, not a sweep.
+    An algorithm that releases nothing has weights = None, and says how good it is through its metrics alone. `metrics`
+    maps a name to values (budgets, draws), for example the value of a noisy objective at its minimiser. The draws of
+    different budgets share their noise directions: a figure's curves are smoother and comparisons paired, but a sweep
+    published as a whole would reveal the noise. Publish one release, not a sweep.
     """
 
-    weights: Array
+    weights: Array | None
     metrics: Mapping[str, Array] = field(default_factory=dict)
 
 
@@ -77,12 +78,16 @@ class Algorithm(Protocol):
 
 
 def require_domain(parties: Parties, loss: Loss) -> None:
-    """Raise UserError unless every private row has norm at most 1 and a label that the loss takes."""
-    norms = np.einsum("ij,ij->i", parties.X, parties.X)
-    if not norms.max() <= 1:  # also when NaN
-        worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
-        raise UserError(
-            f"training row {parties.order[worst]} of dataset={parties.data.name} has norm {np.sqrt(norms[worst]):.4g}, "
-            f"but the guarantee needs rows in the unit ball: end dataset.steps with max_norm, sample_norm or clip."
-        )
+    """Raise UserError unless private and auxiliary rows have norm at most 1 and the loss takes every label."""
+    for kind, X, numbers in (
+        ("training", parties.X, parties.order),
+        ("auxiliary", parties.X_auxiliary, np.arange(len(parties.X_auxiliary))),
+    ):
+        norms = np.einsum("ij,ij->i", X, X)
+        if not norms.max(initial=0) <= 1:  # also when NaN
+            worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
+            raise UserError(
+                f"{kind} row {numbers[worst]} of dataset={parties.data.name} has norm {np.sqrt(norms[worst]):.4g}, "
+                f"but the guarantee needs rows in the unit ball: end dataset.steps with max_norm, sample_norm or clip."
+            )
     loss.check_labels(parties.y)

@@ -55,11 +55,17 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Problem:
-    """The facts about the parties' data that noise and guarantees may depend on: parties, training rows, features."""
+    """The facts about the data that noise and guarantees may depend on: parties, private training rows, features.
+
+    `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
+    known; 1 otherwise.
+    """
 
     M: int
     N: int
     d: int
+    auxiliary: int = 0
+    classes: int = 1
 
     def __post_init__(self) -> None:
         for key, value in (("M", self.M), ("N", self.N), ("d", self.d)):
