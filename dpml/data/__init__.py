@@ -49,7 +49,7 @@ class Source(Protocol):
         ...
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (all when None). The same rng gives the same rows; a smaller N a prefix."""
+        """The arrays, with N training rows (None: all). The same rng gives the same rows, and fewer are among more."""
         ...
 
 

@@ -69,8 +69,8 @@ class Tabular:
         train, test = self.rows(table.y, N, rng)
         if isinstance(test, slice) and len(train) == self.available():  # an official split, all of it
             arrays, facts = self._prepared(table, source)
-            # the rows are drawn from a preprocessed, memory-mapped array; the test part is not copied at all
-            X, y = arrays["X"].take(train, axis=0), arrays["y"].take(train)
+            # all rows are wanted, and dealing them to parties will shuffle them: they stay in the file's order, mapped
+            X, y = arrays["X"], arrays["y"]
             X_test, y_test, record = arrays["X_test"], arrays["y_test"], facts["preprocessing"]
         else:
             X, y, X_test, y_test, record = self._preprocess(table, train, test)

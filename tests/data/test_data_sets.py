@@ -105,21 +105,24 @@ def test_canonical_counts_and_the_unit_ball(name, files):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_same_rng_gives_the_same_rows_and_fewer_are_the_first_of_them(name, files):
+def test_the_same_rng_gives_the_same_rows_and_fewer_are_among_them(name, files):
     source = catalogue.source(name)
     if hasattr(source, "steps"):  # without those that are fitted to the rows in use
         source = replace(source, steps=tuple(step for step in source.steps if step in ("one_hot", "impute")))
     whole = source.load(files, None, rng(5))
     again = source.load(files, None, rng(5))
+    more = source.load(files, 90, rng(5))
     few = source.load(files, 60, rng(5))
     other = source.load(files, 60, rng(6))
     np.testing.assert_array_equal(whole.X, again.X)
     np.testing.assert_array_equal(whole.X_test, again.X_test)
     assert few.X.shape[0] == len(few.y) == 60
-    np.testing.assert_array_equal(few.X, whole.X[:60])
+    np.testing.assert_array_equal(few.X, more.X[:60])
     np.testing.assert_array_equal(few.X_test, whole.X_test)
+    rows = {row.tobytes() for row in np.column_stack([whole.X, whole.y])}
     if source.info.task != "regression" or "authors" in name:
-        np.testing.assert_array_equal(few.y, whole.y[:60])
+        np.testing.assert_array_equal(few.y, more.y[:60])
+        assert {row.tobytes() for row in np.column_stack([few.X, few.y])} <= rows
     assert not np.array_equal(few.X, other.X)
 
 
