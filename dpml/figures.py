@@ -105,7 +105,9 @@ def plot(
         figure = Figure(figsize=(3.9 * len(metrics) + 1.9, 3.7), layout="constrained")
         panels = figure.subplots(1, len(metrics), squeeze=False)[0]
         for panel, name in zip(panels, metrics, strict=True):
-            _draw(panel, summary[summary["metric"] == name], x, name)
+            chart = Chart(Panel("", x, name), summary[summary["metric"] == name])
+            _draw(panel, chart.summary, x, name)
+            _fit_log(panel, chart)
         handles, labels = panels[-1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside right center")
         figure.suptitle(_settings(summary, x), fontsize=9, x=0.01, ha="left")
@@ -132,14 +134,11 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         for panel, chart in zip(panels, charts, strict=False):
             what = chart.panel
-            # the y scale waits until the published points are known
-            _draw(panel, chart.summary, what.x, what.y, what.curve, what.band, (what.xscale, "linear"))
+            _draw(panel, chart.summary, what.x, what.y, what.curve, what.band, what.xscale)
             if chart.published is not None:
                 _draw_published(panel, chart.published, what.y)
             panel.set_title(what.title, fontsize=9, loc="left")
-            if what.yscale != "linear" and what.y not in _LINEAR:
-                _fit_log(panel, chart, what)
-                _note_zeros(panel, chart)
+            _fit_log(panel, chart)
         for panel in panels[len(charts) :]:
             panel.set_axis_off()
         handles, labels = _legend(list(panels[: len(charts)]), charts)
@@ -207,8 +206,14 @@ def _draw_published(panel: Axes, points: pd.DataFrame, metric: str) -> None:
         )
 
 
-def _fit_log(panel: Axes, chart: Chart, what: Panel) -> None:
-    """A log scale that holds our means and the published points, where they span enough to deserve one."""
+def _fit_log(panel: Axes, chart: Chart) -> None:
+    """A log scale that holds our means and the published points, where they span enough to deserve one.
+
+    Curves that are nothing but rounding errors would stretch it until all others were flat: a note says which.
+    """
+    what = chart.panel
+    if what.yscale == "linear" or what.y in _LINEAR:
+        return
     values = chart.summary["mean"].abs() if what.y in _SIGNED else chart.summary["mean"]
     if chart.published is not None:
         values = pd.concat([values, chart.published["mean"].abs()])
@@ -217,10 +222,6 @@ def _fit_log(panel: Axes, chart: Chart, what: Panel) -> None:
         panel.set_yscale("log")
         panel.set_ylim(positive.min() / 1.8, positive.max() * 1.8)
         _log_ticks(panel.yaxis)
-
-
-def _note_zeros(panel: Axes, chart: Chart) -> None:
-    """Say which curves are nothing but rounding errors: a log scale that held them would hide all others."""
     zeros = [algo for algo, line in chart.summary.groupby("algo") if line["mean"].abs().max() <= _ZERO]
     if zeros and panel.get_yscale() == "log":
         text = f"{', '.join(map(str, zeros))}: 0 to machine precision"
@@ -253,7 +254,7 @@ def _draw(
     metric: str,
     curve: Sequence[str] = ("algo",),
     band: str = "interval",
-    scales: tuple[str, str] = ("auto", "auto"),
+    xscale: str = "auto",
 ) -> None:
     """One metric: a line per algorithm and whatever else varies beside x, drawn in the order of their right ends."""
     keys = dict.fromkeys(["algo", *curve, *(key for key in _LINE_KEYS if summary[key].nunique(dropna=False) > 1)])
@@ -276,14 +277,9 @@ def _draw(
             panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
     panel.set_xlabel(AXES[x])
     panel.set_ylabel(METRICS.get(metric, metric))
-    if scales[0] == "log" or (scales[0] == "auto" and summary[x].max() >= 5 * summary[x].min()):
+    if xscale == "log" or (xscale == "auto" and summary[x].max() >= 5 * summary[x].min()):
         panel.set_xscale("log")
         _log_ticks(panel.xaxis)
-    means = pd.concat([line["mean"] for _, line in lines])
-    if scales[1] == "auto" and metric not in _LINEAR and means.min() > 0 and means.max() >= 5 * means.min():
-        panel.set_yscale("log")
-        panel.set_ylim(means.min() / 1.6, means.max() * 1.6)
-        _log_ticks(panel.yaxis)
 
 
 def _settings(summary: pd.DataFrame, x: str) -> str:
