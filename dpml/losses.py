@@ -224,3 +224,15 @@ def mean_over_rows(
 def mean_loss(loss: Loss, X: Array, y: Array, weights: Array) -> Array:
     """``(1/n) sum_i loss(x_i'w, y_i)`` of every model in `weights` (B, d): (B,)."""
     return mean_over_rows(loss.value, X, y, weights)
+
+
+def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array) -> Array:
+    """``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of every model in `weights` (B, d), one score per model: (B, d).
+
+    Rows are blocked, so that the slopes of a block are still in cache when they are multiplied back.
+    """
+    total = np.zeros_like(weights)
+    for first in range(0, len(y), _HEIGHT):
+        rows = X[first : first + _HEIGHT]
+        total += loss.slope(rows @ weights.T, y[first : first + _HEIGHT]).T @ rows
+    return total / len(y)

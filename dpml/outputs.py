@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from dpml.claims import CLAIMS, Claim, Evidence
+from dpml.claims import CLAIMS
+from dpml.claims.judging import Claim, Evidence
 from dpml.errors import UserError, nearest
 from dpml.experiment import SETTING, summarise, tabulate, write_atomically
 from dpml.figures import METRICS, Chart, plot_experiment
@@ -232,7 +233,7 @@ def write_ledger(results: Path) -> list[Path]:
     """Write ``results/claims.md``: the verdicts of all experiments under `results`."""
     parts = [
         "# Claims\n",
-        "Every verdict is computed from the rows of the experiment named above it, by the tests in dpml/claims.py: "
+        "Every verdict is computed from the rows of the experiment named above it, by the tests in dpml/claims: "
         "*significant* is a one-sided t-test at 5 %, Holm-corrected; capefm *reaches* nonpriv where 95 % of the way "
         "from its value at the smallest eps is done. *plotted* is the noisy objective at its own minimiser, in size, "
         "as the authors ran it; *true* is the loss of the released models.\n",

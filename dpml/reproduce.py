@@ -347,7 +347,8 @@ def _write_outputs(plan: Plan, results: Path, command: str) -> list[Path]:
 def _stamp(plan: Plan, command: str) -> str:
     """What the outputs are made from: the cells, the experiment's file, and the code that draws and counts."""
     package = Path(__file__).parent
-    sources = [package / f"{name}.py" for name in ("claims", "experiment", "figures", "outputs", "tables")]
+    sources = [package / f"{name}.py" for name in ("experiment", "figures", "outputs", "tables")]
+    sources += sorted((package / "claims").glob("*.py"))
     sources += sorted((package / "conf" / "experiment").glob(f"{Path(plan.experiment.name).parent}/*.csv"))
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     cells = [[point.block, entry.key, entry.status in ("cached", "done"), entry.reason] for point, entry in plan.points]

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from dpml import claims
-from dpml.claims import CLAIMS, PLOTTED, TRUE, Claim, Evidence
+from dpml.claims import CLAIMS, judging
+from dpml.claims.imtiaz2019 import OURS, PLOTTED, TRUE, reaches
+from dpml.claims.judging import Claim, Evidence
 from dpml.grid import Experiment
 from dpml.outputs import published
 
@@ -43,7 +44,7 @@ def decide(test, found, readings=(TRUE,)):
 )
 def test_falls(means, decision):
     found = evidence(dict.fromkeys(("capefm", "conv", "local"), means))
-    assert decide(claims.falls(["d20_eps"]), found) == decision
+    assert decide(judging.falls(["d20_eps"], OURS), found) == decision
 
 
 @pytest.mark.parametrize(
@@ -58,29 +59,31 @@ def test_falls(means, decision):
 @pytest.mark.parametrize("seeds", [1, 5])
 def test_beats(other, decision, seeds):
     found = evidence({"capefm": [2, 2, 2], "conv": other}, seeds=seeds)
-    assert decide(claims.beats(["d20_eps"], ["conv"]), found) == decision
+    assert decide(judging.beats(["d20_eps"], "capefm", ["conv"]), found) == decision
 
 
 @pytest.mark.parametrize(("last", "decision"), [(1.04, "reproduced"), (2.0, "not reproduced")])
 def test_reaches(last, decision):
     found = evidence({"capefm": [9, 5, last], "nonpriv": [1, 1, 1]}, spread=1e-6)
-    assert decide(claims.reaches(["d20_eps"]), found) == decision
+    assert decide(reaches(["d20_eps"]), found) == decision
 
 
 def test_weak_and_agreement_are_within_a_factor_of_two():
     about = {"series": "s", "algo": "capefm", "metric": "noisy_objective", "std": 0, "n": 1}
     points = pd.DataFrame([about | {"x": x, "mean": -m} for x, m in zip(EPS, [4.1, 2, 1.1], strict=True)])
     found = evidence({"capefm": [-3, -2, -1.6]}, (PLOTTED,), points=points)
-    assert decide(claims.weak(["d20_eps"], ["capefm"]), found, (PLOTTED,)) == "reproduced"
-    assert decide(claims.agrees({"d20_eps": "s"}), found, (PLOTTED,)) == "reproduced"
+    assert decide(judging.weak(["d20_eps"], ["capefm"]), found, (PLOTTED,)) == "reproduced"
+    assert decide(judging.agrees({"d20_eps": "s"}, OURS), found, (PLOTTED,)) == "reproduced"
     far = Evidence(found.rows, points.assign(mean=points["mean"] * 3))
-    assert decide(claims.agrees({"d20_eps": "s"}), far, (PLOTTED,)) == "not reproduced"
+    assert decide(judging.agrees({"d20_eps": "s"}, OURS), far, (PLOTTED,)) == "not reproduced"
 
 
 def test_readings_that_disagree_are_the_verdict():
     down = evidence({"capefm": [3, 2, 1]}, (PLOTTED,)).rows
     up = evidence({"capefm": [1, 2, 3]}, (TRUE,)).rows
-    verdict = Claim("X", "x/x", "", "", claims.falls(["d20_eps"])).judge(Evidence(pd.concat([down, up]), NO_POINTS))
+    verdict = Claim("X", "x/x", "", "", judging.falls(["d20_eps"], OURS), (PLOTTED, TRUE)).judge(
+        Evidence(pd.concat([down, up]), NO_POINTS)
+    )
     assert verdict.decision == "depends on an unstated choice"
     assert verdict.numbers.startswith("holds only if read as plotted: [plotted] capefm d20_eps 2.99 to 1; [true]")
 
@@ -92,8 +95,8 @@ def test_without_rows_it_cannot_be_tested():
 
 
 def test_holm_stops_at_the_first_that_is_not_significant():
-    assert claims._holm({"a": 0.001, "b": 0.03, "c": 0.02}) == {"a": True, "b": True, "c": True}
-    assert claims._holm({"a": 0.001, "b": 0.04, "c": 0.03}) == {"a": True, "b": False, "c": False}
+    assert judging.holm({"a": 0.001, "b": 0.03, "c": 0.02}) == {"a": True, "b": True, "c": True}
+    assert judging.holm({"a": 0.001, "b": 0.04, "c": 0.03}) == {"a": True, "b": False, "c": False}
 
 
 SHIPPED = sorted(

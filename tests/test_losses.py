@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpml.errors import UserError
-from dpml.losses import LOSSES, Loss, for_task, mean_loss, scores
+from dpml.losses import LOSSES, Loss, for_task, mean_gradient, mean_loss, scores
 
 BINARY = [LOSSES["logistic"], LOSSES["sigmoid"]]
 SCALAR = [LOSSES["squared"], *BINARY]
@@ -76,6 +76,19 @@ def test_mean_loss_in_blocks_equals_one_by_one(monkeypatch: pytest.MonkeyPatch) 
         weights = rng.standard_normal((17, width))
         one = [loss.value(scores(X, w[None], width // 5), y).mean() for w in weights]
         assert np.allclose(mean_loss(loss, X, y, weights), one)
+
+
+@pytest.mark.parametrize("loss", SCALAR, ids=lambda loss: loss.name)
+def test_mean_gradient_in_blocks_is_the_gradient_of_the_mean_loss(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, h = np.random.default_rng(3), 1e-5
+    X, weights = rng.standard_normal((23, 4)), rng.standard_normal((5, 4))
+    y = labels(loss, 23, rng)
+    monkeypatch.setattr("dpml.losses._HEIGHT", 7)
+    steps = h * np.eye(4)
+    expected = [
+        (mean_loss(loss, X, y, weights + step) - mean_loss(loss, X, y, weights - step)) / (2 * h) for step in steps
+    ]
+    assert np.allclose(mean_gradient(loss, X, y, weights), np.array(expected).T, atol=1e-8)
 
 
 def test_default_losses_and_refusals() -> None:
