@@ -6,6 +6,7 @@ The generators are NumPy's: right for research and reproducible, not hardened ag
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from dpml.arrays import Array
 
@@ -15,6 +16,11 @@ _BLOCK = 1 << 22  # numbers held at once while many parties' noise is summed: 32
 def gaussian(rng: Generator, shape: tuple[int, ...]) -> Array:
     """Independent N(0, 1) entries."""
     return rng.standard_normal(shape)
+
+
+def single_gaussian(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Independent N(0, 1) entries in single precision, in half the time."""
+    return rng.standard_normal(shape, dtype=np.float32)
 
 
 def laplace(rng: Generator, shape: tuple[int, ...]) -> Array:

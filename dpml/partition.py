@@ -37,7 +37,8 @@ class Parties:
         """M, N, d and what else the privacy analysis needs. The number of classes is public: that of all labels."""
         y, y_test = self.data.y, self.data.y_test
         classes = 1 + int(max(y.max(), y_test.max(initial=0))) if self.data.task == "multiclass" else 1
-        return Problem(len(self.offsets) - 1, len(self.y), self.X.shape[1], len(self.X_auxiliary), classes)
+        problem = Problem(len(self.offsets) - 1, len(self.y), self.X.shape[1], len(self.X_auxiliary), classes)
+        return problem.of_sizes(self.sizes)
 
     def of(self, k: int) -> slice:
         """The rows of party k."""
@@ -76,6 +77,12 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties
     offsets = np.concatenate([[0], np.cumsum(rule.sizes(private, M, rng))])
     used = order[aside:][: offsets[-1]]
     return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]])
+
+
+def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index:
+    """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, without any rows."""
+    rng.permutation(rows)
+    return rule.sizes(rows - set_aside(rule, rows), M, rng)
 
 
 def set_aside(rule: Partition, rows: int) -> int:

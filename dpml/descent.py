@@ -1,0 +1,125 @@
+"""Noisy full-gradient descent for many runs at once, at about the speed of matrix products.
+
+A *run* is one sequence of models
+
+    w <- w - step (grad R(w) + scale z),   z ~ N(0, I) anew in every round,
+    R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2,
+
+and runs that share their rows (budgets, step sizes, draws) advance together: a round is two matrix products, scores
+``X W'`` and slopes back ``S'V``, in blocks of rows whose scores stay in cache. Between the two lies one pass over the
+scores, for with h = tanh(t/2)
+
+    logistic: loss'(t, y) = (h - y)/2,      sigmoid: loss'(t, y) = y (h^2 - 1)/4,
+
+so that the labels go into a constant, added once a round, and into V: the gradient is ``constant + sum_i h_i^power
+V_i``. Everything is float32. For eps <= 10 that moves the released models by less than one part in a thousand of
+their noise, and their risk without noise by about 1e-7 (tests/test_descent.py).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Array
+from dpml.losses import Loss
+
+Single = NDArray[np.floating]
+
+LOSSES = ("logistic", "sigmoid")
+"""The losses whose slope is known in the form above."""
+
+_SCORES = 1 << 18  # scores of a block: 1 MiB
+_FEWEST, _MOST = 128, 2048  # rows of a block
+_WORTH = 0.95  # duplicates are folded when they leave at most this share of the rows
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that some runs descend on: ``grad = constant + sum_i tanh(x_i'w / 2)^power V_i``.
+
+    `X` is (n, d); `V`, (n, d), holds its rows times what the loss, the labels and the weights make of them, and is X
+    itself, times `scale`, where that is the same for all.
+    """
+
+    X: Single
+    V: Single
+    scale: float
+    constant: Single
+    power: int
+
+    @classmethod
+    def of(cls, loss: Loss, X: Array, y: Array, v: Array, dtype: type[np.floating] = np.float32) -> "Rows":
+        """Rows X (n, d) with labels y and weights v (n,). Exact duplicates, whatever their labels, become one."""
+        logistic = loss.name == "logistic"
+        factors = v / 2 if logistic else v * y / 4
+        constant = -(v * y / (2 if logistic else 4)) @ X
+        whole = np.ascontiguousarray(X).view(np.dtype((np.void, X.itemsize * X.shape[1]))).ravel()
+        _, first, where = np.unique(whole, return_index=True, return_inverse=True)
+        if len(first) <= _WORTH * len(X):
+            X, factors = X[first], np.bincount(where, weights=factors)
+        thin = np.ascontiguousarray(X, dtype=dtype)
+        if np.ptp(factors) == 0:
+            return cls(thin, thin, float(factors[0]), constant.astype(dtype), 1 if logistic else 2)
+        V = (factors[:, None] * X).astype(dtype)
+        return cls(thin, V, 1.0, constant.astype(dtype), 1 if logistic else 2)
+
+    def gradient(self, w: Single, out: Single) -> None:
+        """Write the gradients of the models `w` (B, d) to `out` (B, d)."""
+        height = min(max(_SCORES // len(w), _FEWEST), _MOST)
+        half = (w * self.X.dtype.type(0.5)).T
+        block = np.empty((min(height, len(self.X)), len(w)), self.X.dtype)
+        out[:] = 0
+        for start in range(0, len(self.X), height):
+            rows = slice(start, start + height)
+            slopes = np.matmul(self.X[rows], half, out=block[: len(self.X[rows])])
+            np.tanh(slopes, out=slopes)
+            if self.power == 2:
+                np.square(slopes, out=slopes)
+            out += slopes.T @ self.V[rows]
+        if self.scale != 1:
+            out *= self.X.dtype.type(self.scale)
+        out += self.constant
+
+
+def descend(
+    groups: Sequence[Rows],
+    start: Array,
+    steps: Array,
+    scales: Array,
+    draw: Callable[[], Array],
+    rounds: int,
+    lam: float = 0.0,
+) -> Single:
+    """The last models of all runs, (G, E, S, D, d): of G groups that never meet, E noise scales, S steps, D draws.
+
+    Args:
+        groups: the rows of each group.
+        start: the first model of every run, (d,).
+        steps: step sizes (S,).
+        scales: standard deviations of the noise in the gradient, (G, E).
+        draw: makes a round's noise z, (G, D, d), which the scales and the steps share.
+        rounds: T.
+        lam: coefficient of lam/2 ||w||^2.
+    """
+    dtype = groups[0].X.dtype
+    noise = np.asarray(draw(), dtype)
+    G, D, d = noise.shape
+    E, S = scales.shape[1], len(steps)
+    w = np.broadcast_to(start.astype(dtype), (G, E, S, D, d)).copy()
+    move = np.empty((E, S, D, d), dtype)
+    size = steps.astype(dtype)[:, None, None]
+    decay = (1 - lam * steps).astype(dtype)[:, None, None]
+    kick = (scales[:, :, None] * steps).astype(dtype)[..., None, None]
+    for round_ in range(rounds):
+        if round_:
+            noise = np.asarray(draw(), dtype)
+        for rows, models, z, widths in zip(groups, w, noise, kick, strict=True):
+            rows.gradient(models.reshape(-1, d), move.reshape(-1, d))
+            np.multiply(move, size, out=move)
+            if lam:
+                models *= decay
+            models -= move
+            models -= np.multiply(widths, z, out=move)
+    return w
