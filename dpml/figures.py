@@ -28,6 +28,10 @@ from dpml.experiment import summarise, write_atomically
 from dpml.grid import Panel
 
 AXES = {"eps": "ε", "delta": "δ", "M": "parties M", "N": "training rows N"}
+_LABELS = AXES | {
+    "tau": "standard deviation of a site's noise τ",
+    "share": "share of colluding sites M_C / M",
+}
 METRICS = {
     "loss": "training loss f(w)",
     "optimality_gap": "optimality gap",
@@ -273,10 +277,10 @@ def _draw(
         colour, marker = look(key[0])
         label = ", ".join([key[0], *(f"{_NAMES.get(c, c)}={v}" for c, v in zip(varying, key[1:], strict=True))])
         panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label)
-        if band != "none":
-            half = line["interval" if band == "interval" else "std"]
+        half = line["interval" if band == "interval" else "std"]
+        if band != "none" and half.notna().any():
             panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
-    panel.set_xlabel(AXES[x])
+    panel.set_xlabel(_LABELS.get(x, x))
     panel.set_ylabel(METRICS.get(metric, metric))
     if xscale == "log" or (xscale == "auto" and summary[x].max() >= 5 * summary[x].min()):
         panel.set_xscale("log")
@@ -292,7 +296,9 @@ def _settings(summary: pd.DataFrame, x: str) -> str:
 
 def _footer(summary: pd.DataFrame, command: str, runs: str, width: int) -> str:
     """The command, the calibration, what the bands are, and by how much the worst proven eps misses the claimed one."""
-    private = summary[np.isfinite(summary["claimed_eps"])]
+    private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
+    if summary["count"].max() == 1 and not len(private):  # formulas
+        return textwrap.fill(command, width)
     calibration = ", ".join(private["calibration"].unique()) or "none"
     lines = [command, f"calibration: {calibration}; bands: 95 % intervals of the mean over {runs}"]
     if len(private):
