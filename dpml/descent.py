@@ -6,14 +6,14 @@ A *run* is one sequence of models
     R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2,
 
 and runs that share their rows (budgets, step sizes, draws) advance together: a round is two matrix products, scores
-``X W'`` and slopes back ``S'V``, in blocks of rows whose scores stay in cache. Between the two lies one pass over the
+``X W'`` and slopes back ``X'S``, in blocks of rows whose scores stay in cache. Between the two lies one pass over the
 scores, for with h = tanh(t/2)
 
     logistic: loss'(t, y) = (h - y)/2,      sigmoid: loss'(t, y) = y (h^2 - 1)/4,
 
-so that the labels go into a constant, added once a round, and into V: the gradient is ``constant + sum_i h_i^power
-V_i``. Everything is float32. For eps <= 10 that moves the released models by less than one part in a thousand of
-their noise, and their risk without noise by about 1e-7 (tests/test_descent.py).
+so that the gradient is ``constant + sum_i f_i h_i^power x_i``: labels and weights are in a constant, added once a
+round, and in one factor per row. Everything is float32. For eps <= 10 that moves the released models by less than one
+part in a thousand of their noise, and their risk without noise by about 1e-7 (tests/test_descent.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -31,21 +31,20 @@ LOSSES = ("logistic", "sigmoid")
 """The losses whose slope is known in the form above."""
 
 _SCORES = 1 << 18  # scores of a block: 1 MiB
-_FEWEST, _MOST = 128, 2048  # rows of a block
+_SMALL, _FEWEST = 1_000_000, 96  # OpenBLAS multiplies without packing up to so many products, worth it from 96 rows
+_MOST = 2048  # rows of a block
 _WORTH = 0.95  # duplicates are folded when they leave at most this share of the rows
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that some runs descend on: ``grad = constant + sum_i tanh(x_i'w / 2)^power V_i``.
+    """The rows X (n, d) that some runs descend on: ``grad = constant + sum_i f_i tanh(x_i'w / 2)^power x_i``.
 
-    `X` is (n, d); `V`, (n, d), holds its rows times what the loss, the labels and the weights make of them, and is X
-    itself, times `scale`, where that is the same for all.
+    `factors` has the f_i, (n, 1), or (1, 1) where they are all the same; `constant` is (d,).
     """
 
     X: Single
-    V: Single
-    scale: float
+    factors: Single
     constant: Single
     power: int
 
@@ -59,28 +58,31 @@ class Rows:
         _, first, where = np.unique(whole, return_index=True, return_inverse=True)
         if len(first) <= _WORTH * len(X):
             X, factors = X[first], np.bincount(where, weights=factors)
-        thin = np.ascontiguousarray(X, dtype=dtype)
         if np.ptp(factors) == 0:
-            return cls(thin, thin, float(factors[0]), constant.astype(dtype), 1 if logistic else 2)
-        V = (factors[:, None] * X).astype(dtype)
-        return cls(thin, V, 1.0, constant.astype(dtype), 1 if logistic else 2)
+            factors = factors[:1]
+        kept = (np.ascontiguousarray(part, dtype=dtype) for part in (X, factors[:, None], constant))
+        return cls(*kept, power=1 if logistic else 2)
 
     def gradient(self, w: Single, out: Single) -> None:
         """Write the gradients of the models `w` (B, d) to `out` (B, d)."""
-        height = min(max(_SCORES // len(w), _FEWEST), _MOST)
-        half = (w * self.X.dtype.type(0.5)).T
-        block = np.empty((min(height, len(self.X)), len(w)), self.X.dtype)
-        out[:] = 0
-        for start in range(0, len(self.X), height):
-            rows = slice(start, start + height)
-            slopes = np.matmul(self.X[rows], half, out=block[: len(self.X[rows])])
+        (n, d), B, equal = self.X.shape, len(w), len(self.factors) == 1
+        height = _SMALL // (B * d)
+        height = min(height if height >= _FEWEST else max(_SCORES // B, _FEWEST), _MOST, n)
+        half = np.multiply(w.T, self.X.dtype.type(0.5), order="C")
+        block = np.empty((height, B), self.X.dtype)
+        total, part = np.zeros_like(half), np.empty_like(half)
+        for start in range(0, n, height):
+            rows = self.X[start : start + height]
+            slopes = np.matmul(rows, half, out=block[: len(rows)])
             np.tanh(slopes, out=slopes)
             if self.power == 2:
                 np.square(slopes, out=slopes)
-            out += slopes.T @ self.V[rows]
-        if self.scale != 1:
-            out *= self.X.dtype.type(self.scale)
-        out += self.constant
+            if not equal:
+                slopes *= self.factors[start : start + height]
+            total += np.matmul(rows.T, slopes, out=part)
+        if equal:
+            total *= self.factors
+        np.add(total.T, self.constant, out=out)
 
 
 def descend(

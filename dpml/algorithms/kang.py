@@ -325,3 +325,106 @@ class WeightedDescent(NoisyDescent):
 def _check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise UserError(f"{key} must be one of {', '.join(allowed)}, got {value!r}: {nearest(value, allowed)}")
+
+
+# ---- the published bounds
+
+
+def excess_risk_bound(p: int, variance: float, T: int, lam: float, smoothness: float, start: float) -> float:
+    """Theorems 2 and 3, ineq. (11): E[R(w_T)] - min R for T rounds with step 1/smoothness from a model with gap `start`.
+
+    ``(1 - lam/L)^T start + p variance / (2 lam) (1 - (1 - lam/L)^T)``, where R is L-smooth, and lam-strongly convex
+    (Thm 2) or has gradients with ||grad R||^2 >= 2 lam (R - min R) (Thm 3, the Polyak-Lojasiewicz condition).
+
+    Args:
+        p: features.
+        variance: of the noise in every entry of the gradient that the model really follows. The paper puts a client's
+            sigma^2 here; of the weighted average it is sigma^2 sum (N_k/N)^2.
+        T: rounds.
+        lam: the constant of strong convexity, or of the condition.
+        smoothness: L, of R with its regulariser.
+        start: R(w_0) - min R.
+    """
+    left = (1 - lam / smoothness) ** T
+    return left * start + p * variance / (2 * lam) * (1 - left)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A row of Table 1: the order of the noise's variance and of the excess risk, constants left out as printed."""
+
+    method: str
+    noise: float
+    excess_risk: float
+    distributed: bool
+    nonconvex: bool
+
+
+def published_bounds(
+    p: int,
+    G: float,
+    N: int,
+    M: int,
+    n_min: int,
+    T: int,
+    lam: float,
+    eps: float,
+    delta: float,
+    smoothness: float = 0.25,
+    diameter: float = 1.0,
+) -> list[Bounds]:
+    """Table 1's five rows.
+
+    Args:
+        p: features.
+        G: the loss's Lipschitz constant.
+        N: rows of all parties.
+        M: parties.
+        n_min: rows of the smallest.
+        T: rounds.
+        lam: the regulariser's coefficient.
+        eps: the budget.
+        delta: its other half.
+        smoothness: L.
+        diameter: D, of the models that Zhang et al. 2017 allow.
+    """
+    log = math.log(1 / delta)
+    length = p / (n_min * eps) * math.log(p / delta)  # of Pathak et al.'s noise, times lam
+    pathak = (lam + 1) / lam**2 * (((M - 1) / n_min) ** 2 + length**2 + (M - 1) / n_min * length)
+    parties, zhang = M * n_min, p * math.log(N / delta) * log
+    central, at_parties = (G**2 * log / (n * eps) ** 2 for n in (N, parties))
+    return [
+        Bounds("Pathak et al. 2010", math.nan, pathak, True, False),
+        Bounds(
+            "Jayaraman et al. 2018",
+            T * at_parties,
+            p * smoothness * math.log(parties) ** 2 / lam**2 * at_parties,
+            True,
+            False,
+        ),
+        Bounds(
+            "Zhang et al. 2017", G**2 * (zhang + eps**2) / eps**2, G * math.sqrt(zhang) * diameter / (N * eps), False, True
+        ),
+        Bounds("Wang et al. 2017", T * central, p * math.log(N) ** 2 * central, False, True),
+        Bounds("WD-DP", T * central, p * math.log(N) * central, True, True),
+    ]
+
+
+def table1(settings: Mapping[str, Mapping[str, float]], **common: float) -> pd.DataFrame:
+    """Table 1 for several settings, named, that differ in some of `published_bounds`' arguments: tidy rows.
+
+    Beside the orders, what this project's accounting makes of wddp's published noise (c = 16): the standard deviation
+    of the noise in the weighted average over the sigma that the proof has there, for `n_min` and equal other clients.
+    """
+    rows = []
+    for name, own in settings.items():
+        for bounds in published_bounds(**{**common, **own}):  # type: ignore[arg-type]
+            about = {"setting": name, "method": bounds.method, "eps": {**common, **own}["eps"], "M": {**common, **own}["M"]}
+            about |= {"distributed": _word(bounds.distributed), "non-convex": _word(bounds.nonconvex)}
+            for metric in ("noise", "excess_risk"):
+                rows.append(about | {"metric": f"{metric}_order", "value": getattr(bounds, metric)})
+    return pd.DataFrame(rows)
+
+
+def _word(yes: bool) -> str:
+    return "yes" if yes else "no"
