@@ -29,7 +29,10 @@ _SHARED = ("eps", "delta")  # one fit serves all of these
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: the rows of one block, kept where `where` holds, y against x with one curve per algorithm."""
+    """One picture: the rows of one block, kept where `where` holds, y against x with one curve per algorithm.
+
+    x may also be ``inverse_eps``, 1/eps, in which no noise (eps = inf) has the place 0.
+    """
 
     block: str
     x: str
@@ -50,24 +53,25 @@ class Panel:
                 )
 
 
+Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 BANDS = ("interval", "sd", "none")
-SCALES = ("auto", "log", "linear")
+SCALES = ("auto", "log", "linear", "symlog")
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A published figure or table, as its file describes it.
 
-    `settings` hold for every block of `grid`, and a block may say otherwise. Lists are crossed; those of eps and delta
-    stay together in one cell. `metrics` are kept in the rows beside those that the panels show; `reference` is the
-    algorithm that the others are compared with in pairs.
+    `settings` hold for every block of `grid`, and a block may say otherwise; a block of several parts is a list of such
+    settings. Lists are crossed; those of eps and delta stay together in one cell. `metrics` are kept in the rows beside
+    those that the panels show; `reference` is the algorithm that the others are compared with in pairs.
     """
 
     name: str
     title: str
     source: str
     settings: Mapping[str, Any]
-    grid: Mapping[str, Mapping[str, Any]]
+    grid: Mapping[str, Block]
     panels: Sequence[Panel]
     metrics: Sequence[str] = ()
     columns: int = 3
@@ -89,7 +93,7 @@ class Experiment:
                 where = f"a panel of experiment={name}"
                 raise UserError(f"unknown block {panel.block!r} in {where}: {nearest(panel.block, made.grid)}")
         for block, settings in made.grid.items():
-            for key in (*made.settings, *settings):
+            for key in (*made.settings, *(key for part in _parts(settings) for key in part)):
                 if key.split(".")[0] not in SETTINGS:
                     where = f"block {block} of experiment={name}"
                     raise UserError(f"unknown key {key!r} in {where}: {nearest(key, SETTINGS)}")
@@ -141,12 +145,16 @@ class Expansion:
 
     def points(self, experiment: Experiment) -> list[Point]:
         """Every combination of every block, in the file's order."""
-        blocks = {name: {**experiment.settings, **block, **self.overrides} for name, block in experiment.grid.items()}
+        blocks = [
+            (name, {**experiment.settings, **part, **self.overrides})
+            for name, block in experiment.grid.items()
+            for part in _parts(block)
+        ]
         options = _options(
-            {(group, name) for block in blocks.values() for group in GROUPS for name in _list(block.get(group, ()))}
+            {(group, name) for _, block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
         )
         found = []
-        for name, block in blocks.items():
+        for name, block in blocks:
             axes = {key: _list(value) for key, value in block.items() if key not in _SHARED}
             shared = {key: block.get(key, self.config[key]) for key in _SHARED}
             for combination in product(*axes.values()):
@@ -212,6 +220,10 @@ def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, An
 
 def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key.split(".", 1)[1]: value for key, value in settings.items() if key.startswith(f"{group}.")}
+
+
+def _parts(block: Block) -> Sequence[Mapping[str, Any]]:
+    return [block] if isinstance(block, Mapping) else block
 
 
 def _list(value: Any) -> list[Any]:

@@ -7,6 +7,7 @@ large 1/eps the largest. Blocks run over eps: 1/eps = 0 is eps = inf.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import pandas as pd
 
@@ -61,7 +62,7 @@ def better(block: str, algorithms: Sequence[str], eps: float) -> Test:
         means = {}
         for algo in algorithms:
             runs = evidence.runs(block, algo, reading)
-            for x in runs.columns.intersection(alone.columns):
+            for x in _grid(runs, alone):
                 if x >= eps:
                     above[algo, x] = algorithm_below(alone[x], runs[x])
                     means[algo] = runs[x].mean()
@@ -70,7 +71,7 @@ def better(block: str, algorithms: Sequence[str], eps: float) -> Test:
         wins = holm(above)
         said = []
         for algo in dict.fromkeys(key[0] for key in above):
-            kept = _held([x for name, x in above if name == algo], lambda x, algo=algo: wins[algo, x])
+            kept = _held([x for name, x in above if name == algo], partial(_won, wins, algo))
             said.append(f"{algo} {_until(kept)}")
         return all(wins.values()), f"better than indiv ({alone[math.inf].mean():.3f}): {', '.join(said)}"
 
@@ -89,13 +90,13 @@ def between(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
                 runs = evidence.runs(block, algo, reading)
                 if runs.empty or low.empty or high.empty:
                     continue
-                small, last = sorted(runs.columns)[-2:], min(runs.columns)
-                for x in reversed(small):
+                last, *_, smallest, none = _grid(runs, low, high)
+                for x in (none, smallest):
                     mean = runs[x].mean()
                     if not low[x].mean() - ROUGHLY <= mean <= high[x].mean() + ROUGHLY:
                         outside.append(f"{algo} {block} at 1/eps = {1 / x:g}")
                 below[algo, block] = algorithm_below(runs[last], low[last])
-                said.append(f"{algo} {block} {runs[small[1]].mean():.3f} to {runs[last].mean():.3f}")
+                said.append(f"{algo} {block} {runs[none].mean():.3f} to {runs[last].mean():.3f}")
         if not below:
             return None
         falls = holm(below)
@@ -116,7 +117,7 @@ def holds_longer(many: str, few: str, algorithms: Sequence[str]) -> Test:
         below: dict[tuple[str, float], float] = {}
         for algo in algorithms:
             ours, theirs = (evidence.runs(block, algo, reading) for block in (many, few))
-            for x in ours.columns.intersection(theirs.columns):
+            for x in _grid(ours, theirs):
                 if math.isfinite(x):
                     above[algo, x] = algorithm_below(theirs[x], ours[x])
                     below[algo, x] = algorithm_below(ours[x], theirs[x])
@@ -142,7 +143,7 @@ def nearly_batch(block: str, algo: str, eps: float) -> Test:
         if ours.empty or best.empty:
             return None
         target = best[math.inf].mean()
-        found = [x for x in ours.columns if x >= eps]
+        found = [x for x in _grid(ours) if x >= eps]
         kept = _held(found, lambda x: ours[x].mean() >= target - ABOUT)
         last = min(found)
         said = f"{algo} {_until(kept)} ({ours[last].mean():.3f} at 1/eps = {1 / last:g}, batch {target:.3f})"
@@ -183,6 +184,11 @@ def either(tests: Mapping[str, Test]) -> Test:
     return test
 
 
+def _grid(*tables: pd.DataFrame) -> list[float]:
+    """The eps that all tables have, from the smallest."""
+    return sorted(set.intersection(*({float(x) for x in table.columns} for table in tables)))
+
+
 def _at(evidence: Evidence, block: str, algo: str, reading: Reading, eps: float) -> pd.Series | None:
     runs = evidence.runs(block, algo, reading)
     return runs[eps] if eps in runs.columns else None
@@ -194,6 +200,10 @@ def _gap(evidence: Evidence, block: str, algo: str, reading: Reading) -> pd.Seri
     if best is None or ours is None:
         return None
     return best.groupby(level="seed").mean() - ours.groupby(level="seed").mean()
+
+
+def _won(wins: Mapping[tuple[str, float], bool], algo: str, x: float) -> bool:
+    return wins[algo, x]
 
 
 def _held(grid: Sequence[float], good: Callable[[float], bool]) -> float | None:

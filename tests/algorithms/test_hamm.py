@@ -21,7 +21,6 @@ from dpml.algorithms.hamm import (
     Vote,
     count_votes,
     excess_risk_bound,
-    fold,
     longest,
     vote_shares,
 )
@@ -272,15 +271,6 @@ def test_ties_go_to_plus_one_and_to_the_lowest_class() -> None:
     assert Vote(SOFTMAX).targets(np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])).tolist() == [[1, 0, 0], [0, 1, 0]]
     assert count_votes(np.zeros((1, 2))).tolist() == [[2]]
     assert count_votes(np.zeros((1, 2, 3))).tolist() == [[2, 0, 0]]
-
-
-def test_fold_keeps_every_row() -> None:
-    X = np.random.default_rng(0).integers(0, 2, (50, 3)).astype(float)
-    rows, share, where = fold(X)
-    assert len(rows) <= 8
-    assert np.array_equal(rows[where], X)
-    assert share.sum() == pytest.approx(1)
-    assert np.allclose(share, np.bincount(where) / 50)
 
 
 def test_batch_is_the_regularised_minimum_and_indiv_the_mean_accuracy() -> None:
