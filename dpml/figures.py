@@ -144,7 +144,9 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
     columns = min(columns, len(charts))
     lines = -(-len(charts) // columns)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.5 * columns + 0.3, 2.75 * lines + 1.1), layout="constrained")
+        # one panel alone needs room for the title and the legend
+        size, units = ((3.5 * columns + 0.3, 2.75 * lines + 1.1), columns) if columns > 1 else ((5.8, 4.1), 1.6)
+        figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         for panel, chart in zip(panels, charts, strict=False):
             what = chart.panel
@@ -157,15 +159,16 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
             panel.set_axis_off()
         handles, labels = _legend(list(panels[: len(charts)]), charts)
         # the layout keeps the lines below the title free for the legend
-        figure.suptitle(f"{textwrap.fill(title, 48 * columns)}\n\n", fontsize=11, x=0.01, ha="left")
-        below = 1 - 0.27 * (1 + len(title) // (48 * columns)) / figure.get_figheight()
+        heading = textwrap.fill(title, int(48 * units))
+        figure.suptitle(f"{heading}\n\n", fontsize=11, x=0.01, ha="left")
+        below = 1 - 0.27 * (1 + len(title) // int(48 * units)) / figure.get_figheight()
         figure.legend(
-            handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=4 if columns == 1 else 8, fontsize=9
+            handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=6 if columns == 1 else 8, fontsize=9
         )
         summary = pd.concat([chart.summary for chart in charts])
         runs = f"{summary['count'].max()} runs (seeds and draws)"
         bands = _BANDS[charts[0].panel.band]
-        footer = _footer(summary, command, runs, 50 * columns, bands)
+        footer = _footer(summary, command, runs, int(50 * units), bands)
         figure.supxlabel(footer, fontsize=7, color="#555555", x=0.01, ha="left")
         return _save(figure, base)
 

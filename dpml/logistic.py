@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
+from dpml.partition import Parties, remembered
 
 _BLOCK = 1 << 17  # entries of all Newton systems solved together: 1 MiB, so that they stay in cache
 _TINY = np.finfo(float).eps
@@ -149,6 +150,14 @@ def _primal_system(X: Array, p: Array, r: Array) -> Array:
                 if j < k:
                     system[:, :, j, :, k] += block
     return system.reshape(B, d * K, d * K)
+
+
+@remembered
+def fit_all(parties: Parties, lam: float) -> Array:
+    """The one model of all private rows: (K d,)."""
+    X, y, counts = parties.folded
+    weights = None if counts is None else counts[None] / counts.sum()
+    return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
 
 
 def fit_parties(

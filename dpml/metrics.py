@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array
+from dpml.logistic import fit_all
 from dpml.losses import Loss, mean_loss, mean_over_rows
 from dpml.partition import Parties, remembered
 from dpml.solvers import optimum
@@ -44,7 +45,8 @@ def least(parties: Parties, loss: Loss, lam: float) -> float:
     runs towards infinity until the gradient is less than 1e-9.
     """
     X, y, counts = parties.folded
-    best = optimum(loss, X, y, lam, counts)[None]
+    regularised = loss.name in ("logistic", "softmax") and lam > 0
+    best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]
     return float(mean_loss(loss, X, y, best, counts)[0] + lam / 2 * np.sum(best * best))
 
 

@@ -28,7 +28,7 @@ from dpml.algorithms import Release, require_domain
 from dpml.arrays import Array
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.logistic import fit, fit_parties, hard_targets
+from dpml.logistic import fit, fit_all, fit_parties, hard_targets
 from dpml.losses import Loss, scores
 from dpml.partition import Parties, remembered
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem
@@ -150,9 +150,9 @@ class _Global(_Classifier, ABC):
     def proven_eps(self, scale: float, problem: Problem) -> float:
         """What noise of this scale gives: the largest privacy loss over all that one party can do.
 
-        Laplace noise on D coordinates has a loss of ||v||_1 / scale <= sqrt(D) ||v||_2 / scale for a move v. Noise of an
-        exponential length has the density ``exp(-||eta||/scale) / ||eta||^(D-1)``, infinite at the model itself: for
-        D > 1 the loss of an output close to it is above any bound.
+        Laplace noise on D coordinates has a loss of ||v||_1 / scale <= sqrt(D) ||v||_2 / scale for a move v. Noise
+        of an exponential length has the density ``exp(-||eta||/scale) / ||eta||^(D-1)``, infinite at the model itself:
+        for D > 1 the loss of an output close to it is above any bound.
         """
         D = problem.classes * problem.d
         if scale == 0 or (self.variant == "radial" and D > 1):
@@ -332,10 +332,7 @@ class Batch(_Global):
         return _no_privacy("no noise")
 
     def model(self, parties: Parties, rng: Generator) -> Array:
-        X, y, counts = parties.folded
-        weights = None if counts is None else counts[None] / counts.sum()
-        targets = hard_targets(y, parties.problem.classes)
-        return fit(X[None], targets[None], self.strength(len(parties.y)), weights)[0]
+        return fit_all(parties, self.strength(len(parties.y)))
 
 
 @dataclass(frozen=True)
