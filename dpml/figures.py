@@ -28,6 +28,10 @@ from dpml.experiment import summarise, write_atomically
 from dpml.grid import Panel
 
 AXES = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "M": "parties M", "N": "training rows N"}
+_LABELS = AXES | {
+    "tau": "standard deviation of a site's noise τ",
+    "share": "share of colluding sites M_C / M",
+}
 METRICS = {
     "loss": "training loss f(w)",
     "optimality_gap": "optimality gap",
@@ -291,10 +295,10 @@ def _draw(
         colour, marker = look(key[0])
         label = ", ".join([key[0], *(f"{_NAMES.get(c, c)}={v}" for c, v in zip(varying, key[1:], strict=True))])
         panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label)
-        if band != "none":
-            half = line["interval" if band == "interval" else "std"]
+        half = line["interval" if band == "interval" else "std"]
+        if band != "none" and half.notna().any():
             panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
-    panel.set_xlabel(AXES[x])
+    panel.set_xlabel(_LABELS.get(x, x))
     panel.set_ylabel(METRICS.get(metric, metric))
     if xscale == "symlog" or (xscale == "auto" and x == "inverse_eps" and summary[x].min() == 0 < summary[x].max()):
         _log_with_zero(panel, summary[x])
@@ -329,7 +333,9 @@ _BANDS = {"interval": "95 % intervals of the mean over", "sd": "one s.d. either 
 
 def _footer(summary: pd.DataFrame, command: str, runs: str, width: int, bands: str = _BANDS["interval"]) -> str:
     """The command, the calibration, what the bands are, and by how much the worst proven eps misses the claimed one."""
-    private = summary[np.isfinite(summary["claimed_eps"])]
+    private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
+    if summary["count"].max() == 1 and not len(private):  # formulas
+        return textwrap.fill(command, width)
     calibration = ", ".join(private["calibration"].unique()) or "none"
     lines = [command, f"calibration: {calibration}; bands: {bands} {runs}"]
     if len(private):
