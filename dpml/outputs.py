@@ -47,7 +47,8 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
     for calibration in rows["calibration"].unique():
         own = rows[rows["calibration"] == calibration]
         # what has no noise, and so no calibration of it, is shown beside either
-        own = pd.concat([rows[~rows["algo"].isin(own["algo"])].assign(calibration=calibration), own])
+        beside = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
+        own = pd.concat([beside.assign(calibration=calibration), own]) if len(beside) else own
         twin = calibration != "published"
         target = base.with_name(f"{base.name}_{calibration}") if twin else base
         summary = summary_of(own, experiment)
