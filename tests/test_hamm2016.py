@@ -71,7 +71,7 @@ def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
     write_days(tmp_path / "data" / "url", 20)
     files = tuple(replace(raw, lines=20) for raw in URL.info.files)
     monkeypatch.setattr(URL, "info", replace(URL.info, files=files, rows=400, train_rows=200))
-    words = ["M=12", "draws=3", "dataset.steps=[pca:4,max_norm]", "partition.auxiliary=0.2"]
+    words = ["M=12", "draws=3", "dataset.steps=[[pca:4,max_norm]]", "partition.auxiliary=0.2"]
     done = run_command("dpml-run", "experiment=hamm2016/fig4", *words, f"data_dir={tmp_path / 'data'}")
     assert done.code == 0, done.err
     table = pd.read_csv(tmp_path / "results" / "hamm2016" / "fig4.csv")
