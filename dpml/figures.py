@@ -169,7 +169,7 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         figure.legend(
             handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=6 if columns == 1 else 8, fontsize=9
         )
-        summary = pd.concat([chart.summary for chart in charts])
+        summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
         runs = f"{summary['count'].max()} runs (seeds and draws)"
         bands = _BANDS[charts[0].panel.band]
         footer = _footer(summary, command, runs, int(50 * units), bands)

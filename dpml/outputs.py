@@ -170,7 +170,7 @@ def _proven_rows(summary: pd.DataFrame) -> pd.DataFrame:
     """The proven eps as if it were a metric, and the claimed one as if it were an algorithm beside the others."""
     rows = summary[np.isfinite(summary["claimed_eps"])].drop_duplicates(["block", *SETTING])
     rows = rows.assign(metric="proven_eps", mean=rows["proven_eps"], std=0.0, interval=0.0)
-    claimed = rows.assign(algo="claimed", mean=rows["claimed_eps"])
+    claimed = rows.assign(algo="claimed", mean=rows["claimed_eps"], proven_eps=rows["claimed_eps"])
     return pd.concat([rows, claimed.drop_duplicates(["block", *SETTING])])
 
 
