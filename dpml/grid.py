@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -30,7 +30,10 @@ _SHARED = ("eps", "delta")  # one fit serves all of these
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: the rows of one block, kept where `where` holds, y against x with one curve per algorithm."""
+    """One picture: the rows of one block, kept where `where` holds, y against x with one curve per algorithm.
+
+    x may also be ``inverse_eps``, 1/eps, in which no noise (eps = inf) has the place 0.
+    """
 
     block: str
     x: str
@@ -51,25 +54,26 @@ class Panel:
                 )
 
 
+Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 BANDS = ("interval", "sd", "none")
-SCALES = ("auto", "log", "linear")
+SCALES = ("auto", "log", "linear", "symlog")
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A published figure or table, as its file describes it.
 
-    `settings` hold for every block of `grid`, and a block may say otherwise. Lists are crossed; those of eps and delta
-    stay together in one cell. A block with a ``_target_`` is computed by a function instead (`dpml.computed`).
-    `metrics` are kept in the rows beside those that the panels show; `reference` is the algorithm that the others are
-    compared with in pairs.
+    `settings` hold for every block of `grid`, and a block may say otherwise; a block of several parts is a list of such
+    settings. Lists are crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is
+    computed by a function instead (`dpml.computed`). `metrics` are kept in the rows beside those that the panels show;
+    `reference` is the algorithm that the others are compared with in pairs.
     """
 
     name: str
     title: str
     source: str
     settings: Mapping[str, Any]
-    grid: Mapping[str, Mapping[str, Any]]
+    grid: Mapping[str, Block]
     panels: Sequence[Panel]
     metrics: Sequence[str] = ()
     columns: int = 3
@@ -92,10 +96,10 @@ class Experiment:
                 raise UserError(f"unknown block {panel.block!r} in {where}: {nearest(panel.block, made.grid)}")
         for block, settings in made.grid.items():
             where = f"block {block} of experiment={name}"
-            if "_target_" in settings:
+            if _is_computed(settings):
                 Computed.of(block, settings, where)  # refuses what cannot be called
                 continue
-            for key in (*made.settings, *settings):
+            for key in (*made.settings, *(key for part in _parts(settings) for key in part)):
                 if key.split(".")[0] not in SETTINGS:
                     raise UserError(f"unknown key {key!r} in {where}: {nearest(key, SETTINGS)}")
         return made
@@ -106,7 +110,7 @@ class Experiment:
         return [
             Computed.of(block, content, f"block {block} of experiment={self.name}")
             for block, content in self.grid.items()
-            if "_target_" in content
+            if _is_computed(content)
         ]
 
 
@@ -155,16 +159,17 @@ class Expansion:
 
     def points(self, experiment: Experiment) -> list[Point]:
         """Every combination of every block, in the file's order."""
-        blocks = {
-            name: {**experiment.settings, **block, **self.overrides}
+        blocks = [
+            (name, {**experiment.settings, **part, **self.overrides})
             for name, block in experiment.grid.items()
-            if "_target_" not in block
-        }
+            if not _is_computed(block)
+            for part in _parts(block)
+        ]
         options = _options(
-            {(group, name) for block in blocks.values() for group in GROUPS for name in _list(block.get(group, ()))}
+            {(group, name) for _, block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
         )
         found = []
-        for name, block in blocks.items():
+        for name, block in blocks:
             axes = {key: _list(value) for key, value in block.items() if key not in _SHARED}
             shared = {key: block.get(key, self.config[key]) for key in _SHARED}
             for combination in product(*axes.values()):
@@ -230,6 +235,14 @@ def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, An
 
 def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key.split(".", 1)[1]: value for key, value in settings.items() if key.startswith(f"{group}.")}
+
+
+def _is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(block, Mapping) and "_target_" in block
+
+
+def _parts(block: Block) -> Sequence[Mapping[str, Any]]:
+    return [block] if isinstance(block, Mapping) else block
 
 
 def _list(value: Any) -> list[Any]:

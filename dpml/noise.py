@@ -35,6 +35,16 @@ def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
     return direction * rng.gamma(d, size=(draws, 1))
 
 
+def radial(rng: Generator, draws: int, d: int) -> Array:
+    """`draws` vectors in R^d with an Exponential(1) length and a uniform direction: **not** `l2_laplace` unless d = 1.
+
+    Their density is exp(-||x||) / ||x||^(d - 1), up to a constant: infinite at 0, so that no shift is ever hidden.
+    """
+    direction = rng.standard_normal((draws, d))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    return direction * rng.exponential(size=(draws, 1))
+
+
 def zero_sum(rng: Generator, draws: int, parties: int, size: int) -> Array:
     """CAPE's correlated noise (Imtiaz et al. 2019, Alg. 1) for every party: (draws, parties, size), summing to zero.
 

@@ -8,6 +8,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from dpml.claims import CLAIMS
@@ -15,7 +16,7 @@ from dpml.claims.judging import Claim, Evidence
 from dpml.computed import overview, own_columns
 from dpml.errors import UserError, nearest
 from dpml.experiment import SETTING, summarise, tabulate, write_atomically
-from dpml.figures import METRICS, Chart, plot_experiment
+from dpml.figures import METRICS, Chart, plot_experiment, with_axis
 from dpml.grid import Experiment, Panel
 from dpml.tables import compare, latex, markdown, proven, wide
 
@@ -43,7 +44,11 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
     write_atomically(made[0], rows.to_csv(index=False))
     verdicts = judge(experiment, rows[rows["calibration"] == "published"], points)
     skipped = Counter(entry.reason for entry in plan.entries.values() if not entry.finished)
-    for calibration, own in rows.groupby("calibration", sort=False):
+    for calibration in rows["calibration"].unique():
+        own = rows[rows["calibration"] == calibration]
+        # what has no noise, and so no calibration of it, is shown beside either
+        beside = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
+        own = pd.concat([beside.assign(calibration=calibration), own]) if len(beside) else own
         twin = calibration != "published"
         target = base.with_name(f"{base.name}_{calibration}") if twin else base
         summary = summary_of(own, experiment)
@@ -152,12 +157,21 @@ def judge(experiment: Experiment, rows: pd.DataFrame, points: pd.DataFrame) -> d
 
 
 def _shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    rows = summary[(summary["block"] == panel.block) & (summary["metric"] == panel.y)]
+    rows = summary[summary["block"] == panel.block]
+    rows = _proven_rows(rows) if panel.y == "proven_eps" else rows[rows["metric"] == panel.y]
     for key, value in panel.where.items():
         if key not in rows:
             raise UserError(f"unknown key {key!r} in a panel's where: {nearest(key, map(str, rows))}")
         rows = rows[rows[key] == value]
-    return rows
+    return with_axis(rows, panel.x)
+
+
+def _proven_rows(summary: pd.DataFrame) -> pd.DataFrame:
+    """The proven eps as if it were a metric, and the claimed one as if it were an algorithm beside the others."""
+    rows = summary[np.isfinite(summary["claimed_eps"])].drop_duplicates(["block", *SETTING])
+    rows = rows.assign(metric="proven_eps", mean=rows["proven_eps"], std=0.0, interval=0.0)
+    claimed = rows.assign(algo="claimed", mean=rows["claimed_eps"], proven_eps=rows["claimed_eps"])
+    return pd.concat([rows, claimed.drop_duplicates(["block", *SETTING])])
 
 
 def _points(points: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
@@ -167,7 +181,7 @@ def _points(points: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
 
 def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
     """The guarantees of one block: the first whose panel is about eps, else the first that there is."""
-    about_eps = [panel.block for panel in experiment.panels if panel.x == "eps"]
+    about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
     block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
     return guarantees[guarantees["block"] == block]
 
@@ -200,9 +214,10 @@ def _page(
         typical = _typical(experiment, guarantees)
         one = typical.iloc[0]
         parts.append("## Guarantees\n")
+        delta = "" if pd.isna(one["budget_delta"]) else f"δ = {one['budget_delta']:g}, "
         parts.append(
             f"What is proven when ε is asked for (M = {one['M']}, N = {one['N']}, d = {one['d']}, "
-            f"δ = {one['budget_delta']:g}, per sample). `claimed` marks the views for which the paper or its scripts "
+            f"{delta}per {one['unit']}). `claimed` marks the views for which the paper or its scripts "
             "claim ε.\n"
         )
         parts.append(markdown(proven(typical)))

@@ -7,7 +7,7 @@ import json
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -208,12 +208,15 @@ def reproduce(
     """Plan, compute and write an experiment under `results`; `words` say in the outputs how it was asked for."""
     name = experiment.name
     store = Store(results / ".cells")
-    plan = make_plan(experiment, expansion.points(experiment), store, options)
+    points = expansion.points(experiment)
+    experiment = replace(experiment, title=_filled(experiment, points))
+    plan = make_plan(experiment, points, store, options)
     console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
     _announce(plan, options, console)
     if options.dry:
         print(plan.table(), end="")
         return 0
+    _require_something_to_show(plan)
     command = "dpml-run " + shlex.join(words)
     try:
         finished = _carry_out(plan, store, options, errors)
@@ -226,11 +229,7 @@ def reproduce(
     if not finished:
         errors.print(f"stopped at the first failure (run.on_error=raise); go on with: {command}", soft_wrap=True)
         return 1
-    if not any(entry.finished for entry in plan.entries.values()) and not experiment.computed:
-        reasons = {entry.reason for entry in plan.entries.values() if entry.reason}
-        raise UserError(
-            f"nothing of experiment={name} can be computed here: {min(reasons, default='it has no cells.')}"
-        )
+    _require_something_to_show(plan)
     for path in _write_outputs(plan, results, _public(words)):
         console.print(f"written: {path}", soft_wrap=True)
     failed = plan.counts()["failed"]
@@ -238,6 +237,27 @@ def reproduce(
         again = f"{command} run.only=failed"
         errors.print(f"dpml-run: {failed} cells failed; to try only them again: {again}", style="red", soft_wrap=True)
     return 1 if failed else 0
+
+
+def _filled(experiment: Experiment, points: Sequence[Point]) -> str:
+    """The title, with the data sets that the panels are really about in the place of ``{dataset}``."""
+    shown = {panel.block for panel in experiment.panels}
+    titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and p.block in shown)
+    return experiment.title.replace("{dataset}", ", ".join(titles))
+
+
+def _require_something_to_show(plan: Plan) -> None:
+    """Raise UserError when every cell is skipped, or every cell that a panel shows."""
+    shown = {panel.block for panel in plan.experiment.panels}
+    if any(not shown or block.block in shown for block in plan.experiment.computed):
+        return
+    entries = [entry for point, entry in plan.points if not shown or point.block in shown]
+    if all(entry.status in ("skipped", "failed") for entry in entries):
+        reasons = {entry.reason for entry in entries if entry.reason}
+        raise UserError(
+            f"nothing of experiment={plan.experiment.name} can be computed here: "
+            f"{min(reasons, default='it has no cells.')}"
+        )
 
 
 def _run_options(config: DictConfig) -> Options:
