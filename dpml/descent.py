@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array
+from dpml.data.preprocess import distinct
 from dpml.losses import Loss
 
 Single = NDArray[np.floating]
@@ -54,8 +55,7 @@ class Rows:
         logistic = loss.name == "logistic"
         factors = v / 2 if logistic else v * y / 4
         constant = -(v * y / (2 if logistic else 4)) @ X
-        whole = np.ascontiguousarray(X).view(np.dtype((np.void, X.itemsize * X.shape[1]))).ravel()
-        _, first, where = np.unique(whole, return_index=True, return_inverse=True)
+        first, where, _ = distinct(X)
         if len(first) <= _WORTH * len(X):
             X, factors = X[first], np.bincount(where, weights=factors)
         if np.ptp(factors) == 0:

@@ -31,6 +31,7 @@ AXES = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "M": "parties M", "N"
 _LABELS = AXES | {
     "tau": "standard deviation of a site's noise τ",
     "share": "share of colluding sites M_C / M",
+    "u": "rows of a large client / of a small one, u",
 }
 METRICS = {
     "loss": "training loss f(w)",
@@ -62,6 +63,9 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "avg": ("#44AA99", "X"),
     "vote": ("#999933", "d"),
     "claimed": ("#000000", ""),
+    "wddp": ("#CC3311", "o"),
+    "jayaraman": ("#0077BB", "s"),
+    "wang": ("#228833", "^"),
 }
 _DASHED = ("nonpriv", "indiv", "claimed")
 _DASHES = ("-", "--", ":", "-.")
@@ -293,7 +297,9 @@ def _draw(
         dashes[key[0]] += 1
     for key, line in sorted(lines, key=lambda pair: -pair[1]["mean"].iloc[-1]):
         colour, marker = look(key[0])
-        label = ", ".join([key[0], *(f"{_NAMES.get(c, c)}={v}" for c, v in zip(varying, key[1:], strict=True))])
+        told = zip(varying, key[1:], *(other[1:] for other, _ in lines if other[0] == key[0]), strict=True)
+        # only what tells an algorithm's own curves apart
+        label = ", ".join([key[0], *(f"{_NAMES.get(c, c)}={v}" for c, v, *others in told if len(set(others)) > 1)])
         panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label)
         half = line["interval" if band == "interval" else "std"]
         if band != "none" and half.notna().any():

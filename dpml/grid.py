@@ -32,6 +32,7 @@ _SHARED = ("eps", "delta")  # one fit serves all of these
 class Panel:
     """One picture: the rows of one block, kept where `where` holds, y against x with one curve per algorithm.
 
+    x, and the keys of `curve` and `where`, may be the last part of a setting that no column has (``u`` is partition.u).
     x may also be ``inverse_eps``, 1/eps, in which no noise (eps = inf) has the place 0.
     """
 
@@ -66,7 +67,8 @@ class Experiment:
     `settings` hold for every block of `grid`, and a block may say otherwise; a block of several parts is a list of such
     settings. Lists are crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is
     computed by a function instead (`dpml.computed`). `metrics` are kept in the rows beside those that the panels show;
-    `reference` is the algorithm that the others are compared with in pairs.
+    `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has a figure
+    of its own; without, all are in one.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Experiment:
     claims: Sequence[str] = ()
     reference: str = "capefm"
     note: str = ""
+    twins: bool = True
 
     @classmethod
     def of(cls, name: str, content: Mapping[str, Any]) -> "Experiment":

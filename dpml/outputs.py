@@ -13,9 +13,9 @@ import pandas as pd
 
 from dpml.claims import CLAIMS
 from dpml.claims.judging import Claim, Evidence
-from dpml.computed import overview, own_columns
+from dpml.computed import STATISTICS, overview, own_columns
 from dpml.errors import UserError, nearest
-from dpml.experiment import SETTING, summarise, tabulate, write_atomically
+from dpml.experiment import COLUMNS, SETTING, summarise, tabulate, write_atomically
 from dpml.figures import METRICS, Chart, plot_experiment, with_axis
 from dpml.grid import Experiment, Panel
 from dpml.tables import compare, latex, markdown, proven, wide
@@ -44,8 +44,8 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
     write_atomically(made[0], rows.to_csv(index=False))
     verdicts = judge(experiment, rows[rows["calibration"] == "published"], points)
     skipped = Counter(entry.reason for entry in plan.entries.values() if not entry.finished)
-    for calibration in rows["calibration"].unique():
-        own = rows[rows["calibration"] == calibration]
+    for calibration in rows["calibration"].unique() if experiment.twins else ["published"]:
+        own = rows[rows["calibration"] == calibration] if experiment.twins else rows
         # what has no noise, and so no calibration of it, is shown beside either
         beside = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
         own = pd.concat([beside.assign(calibration=calibration), own]) if len(beside) else own
@@ -59,7 +59,7 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
         ]
         if charts:
             made += plot_experiment(charts, experiment.title, experiment.columns, command, target)
-        given = guarantees[guarantees["calibration"] == calibration]
+        given = guarantees[guarantees["calibration"] == calibration] if experiment.twins else guarantees
         made += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
         write_atomically(made[-3], summary.to_csv(index=False, float_format="%.6g"))
         page = _page(experiment, command, target.name, charts, summary, given, {} if twin else verdicts, skipped)
@@ -92,8 +92,9 @@ def _proven(experiment: Experiment, guarantees: pd.DataFrame) -> dict[str, Any]:
     """The table of guarantees as plain values; without lines where nothing but computed blocks is shown."""
     if not len(guarantees):
         return {"columns": [], "data": []}
-    table: dict[str, Any] = json.loads(proven(_typical(experiment, guarantees)).to_json(orient="split", index=False))
-    return table
+    table = proven(_typical(experiment, guarantees), _own_keys(experiment))
+    plain: dict[str, Any] = json.loads(table.to_json(orient="split", index=False))
+    return plain
 
 
 def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -105,6 +106,8 @@ def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.
     for point, entry in plan.points:
         if point.cell and entry.finished:
             measured, given = tabulate(point.cell, plan.measured(entry))
+            shown = _settings_shown(plan.experiment, point.settings)
+            measured, given = measured.assign(**shown), given.assign(**shown)
             measured.insert(0, "block", point.block)
             given.insert(0, "block", point.block)
             rows.append(measured[measured["metric"].isin(metrics)])
@@ -118,6 +121,18 @@ def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.
     )
 
 
+def _own_keys(experiment: Experiment) -> list[str]:
+    """The keys by which panels tell curves apart and rows of cells do not have."""
+    return list(dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS))
+
+
+def _settings_shown(experiment: Experiment, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that panels ask for and rows do not have, by the last part of their keys: ``u`` of partition.u."""
+    asked = {key for panel in experiment.panels for key in (panel.x, *panel.curve, *panel.where)} - {*COLUMNS}
+    named = {key.rpartition(".")[2]: value for key, value in settings.items() if "." in key}
+    return {key: value for key, value in named.items() if key in asked}
+
+
 def summary_of(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     """Mean, s.d., n and interval of every metric that a panel shows, and its difference from the reference's."""
     parts = []
@@ -129,8 +144,9 @@ def summary_of(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     rows = rows[~rows["block"].isin([block.block for block in experiment.computed])]
     if experiment.reference not in set(rows["algo"]):
         return summary
-    paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
-    keys = ["block", *(key for key in SETTING if key != "loss"), "metric"]
+    also = [key for key in own_columns(rows) if rows[key].notna().any()]
+    paired = compare(rows, experiment.reference, also).rename(columns={"interval": "difference_interval"})
+    keys = ["block", *(key for key in SETTING if key != "loss"), *also, "metric"]
     columns = ["reference", "difference", "difference_interval", "paired"]
     return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
 
@@ -158,20 +174,21 @@ def judge(experiment: Experiment, rows: pd.DataFrame, points: pd.DataFrame) -> d
 
 def _shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     rows = summary[summary["block"] == panel.block]
-    rows = _proven_rows(rows) if panel.y == "proven_eps" else rows[rows["metric"] == panel.y]
     for key, value in panel.where.items():
         if key not in rows:
             raise UserError(f"unknown key {key!r} in a panel's where: {nearest(key, map(str, rows))}")
         rows = rows[rows[key] == value]
-    return with_axis(rows, panel.x)
+    rows = with_axis(rows, panel.x)
+    return _proven_rows(rows, panel.x) if panel.y == "proven_eps" else rows[rows["metric"] == panel.y]
 
 
-def _proven_rows(summary: pd.DataFrame) -> pd.DataFrame:
+def _proven_rows(rows: pd.DataFrame, x: str) -> pd.DataFrame:
     """The proven eps as if it were a metric, and the claimed one as if it were an algorithm beside the others."""
-    rows = summary[np.isfinite(summary["claimed_eps"])].drop_duplicates(["block", *SETTING])
+    keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
+    rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
     rows = rows.assign(metric="proven_eps", mean=rows["proven_eps"], std=0.0, interval=0.0)
     claimed = rows.assign(algo="claimed", mean=rows["claimed_eps"], proven_eps=rows["claimed_eps"])
-    return pd.concat([rows, claimed.drop_duplicates(["block", *SETTING])])
+    return pd.concat([rows, claimed.drop_duplicates(["delta", x, "claimed_eps"])])
 
 
 def _points(points: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
@@ -220,11 +237,11 @@ def _page(
             f"{delta}per {one['unit']}). `claimed` marks the views for which the paper or its scripts "
             "claim ε.\n"
         )
-        parts.append(markdown(proven(typical)))
+        parts.append(markdown(proven(typical, _own_keys(experiment))))
     parts.append("## Values\n")
     if len(experiment.computed) < len(experiment.grid):
         parts.append(
-            "Mean ± half a 95 % interval over seeds and draws. All hyper-parameters are fixed. The CSV file of the "
+            f"Mean ± half a 95 % interval over seeds and draws. {_tuning(summary)} The CSV file of the "
             f"same name has n, s.d., and differences from {experiment.reference} with intervals.\n"
         )
     for chart in charts:
@@ -237,6 +254,13 @@ def _page(
         parts.append("## Not computed\n")
         parts.append("".join(f"- {number} cells: {reason}\n" for reason, number in skipped.items()))
     return "\n".join(parts)
+
+
+def _tuning(summary: pd.DataFrame) -> str:
+    tuned = sorted(set(summary.loc[summary["tuned"] != "fixed", "algo"]))
+    if not tuned:
+        return "All hyper-parameters are fixed."
+    return f"Chosen on the private rows, which no budget counts: hyper-parameters of {', '.join(tuned)} (`tuned`)."
 
 
 def _undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -174,7 +174,8 @@ class PreparedDescent:
     def objective(self, weights: Array) -> Array:
         """Mean loss + lam/2 ||w||^2 on the private rows, (..., d) -> (...)."""
         flat = weights.reshape(-1, weights.shape[-1])
-        value = mean_loss(self.algorithm.loss, self.parties.X, self.parties.y, flat)
+        X, y, counts = self.parties.folded
+        value = mean_loss(self.algorithm.loss, X, y, flat, counts)
         return (value + self.algorithm.lam / 2 * np.einsum("ij,ij->i", flat, flat)).reshape(weights.shape[:-1])
 
 
@@ -243,7 +244,7 @@ class WeightedDescent(NoisyDescent):
 
     Args:
         variant: `paper`, local rounds, or `synchronous`: a secure sum in every round, which all go on from.
-        view: whom `tight` protects against. `aggregate`: synchronous rounds and secure sums, in which every client adds
+        protects: the view that `tight` noise is for. `aggregate`: synchronous rounds and secure sums, in which every client adds
             an equal share of the noise that one place with all rows would add. `colluders`: the shares of those who do
             not collude are enough. `client`: even a client's own messages may be seen; the variant's rounds.
     """
@@ -252,16 +253,16 @@ class WeightedDescent(NoisyDescent):
     claim: ClassVar[str] = "Kang et al. 2019, Thm 1"
     variants: ClassVar[tuple[str, ...]] = ("paper", "synchronous")
 
-    view: Literal["aggregate", "colluders", "client"] = "aggregate"
+    protects: Literal["aggregate", "colluders", "client"] = "aggregate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("algo.view", self.view, ("aggregate", "colluders", "client"))
+        _check_choice("algo.protects", self.protects, ("aggregate", "colluders", "client"))
 
     @property
     def secure(self) -> bool:
         """Whether single messages are hidden in secure sums."""
-        return self.calibration == "tight" and self.view != "client"
+        return self.calibration == "tight" and self.protects != "client"
 
     @property
     def synchronous(self) -> bool:
@@ -272,7 +273,7 @@ class WeightedDescent(NoisyDescent):
         """The noise that clients with these numbers of rows add to their mean gradient: the one place that says it."""
         if self.calibration == "published":
             return np.full(len(rows), self.per_row(budget) / problem.N)
-        shared = {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.view]
+        shared = {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.protects]
         return self.per_row(budget) / (rows * math.sqrt(shared))
 
     def mus(self, budget: Budget, problem: Problem) -> Mapping[View, float]:
@@ -325,106 +326,3 @@ class WeightedDescent(NoisyDescent):
 def _check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
         raise UserError(f"{key} must be one of {', '.join(allowed)}, got {value!r}: {nearest(value, allowed)}")
-
-
-# ---- the published bounds
-
-
-def excess_risk_bound(p: int, variance: float, T: int, lam: float, smoothness: float, start: float) -> float:
-    """Theorems 2 and 3, ineq. (11): E[R(w_T)] - min R for T rounds with step 1/smoothness from a model with gap `start`.
-
-    ``(1 - lam/L)^T start + p variance / (2 lam) (1 - (1 - lam/L)^T)``, where R is L-smooth, and lam-strongly convex
-    (Thm 2) or has gradients with ||grad R||^2 >= 2 lam (R - min R) (Thm 3, the Polyak-Lojasiewicz condition).
-
-    Args:
-        p: features.
-        variance: of the noise in every entry of the gradient that the model really follows. The paper puts a client's
-            sigma^2 here; of the weighted average it is sigma^2 sum (N_k/N)^2.
-        T: rounds.
-        lam: the constant of strong convexity, or of the condition.
-        smoothness: L, of R with its regulariser.
-        start: R(w_0) - min R.
-    """
-    left = (1 - lam / smoothness) ** T
-    return left * start + p * variance / (2 * lam) * (1 - left)
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """A row of Table 1: the order of the noise's variance and of the excess risk, constants left out as printed."""
-
-    method: str
-    noise: float
-    excess_risk: float
-    distributed: bool
-    nonconvex: bool
-
-
-def published_bounds(
-    p: int,
-    G: float,
-    N: int,
-    M: int,
-    n_min: int,
-    T: int,
-    lam: float,
-    eps: float,
-    delta: float,
-    smoothness: float = 0.25,
-    diameter: float = 1.0,
-) -> list[Bounds]:
-    """Table 1's five rows.
-
-    Args:
-        p: features.
-        G: the loss's Lipschitz constant.
-        N: rows of all parties.
-        M: parties.
-        n_min: rows of the smallest.
-        T: rounds.
-        lam: the regulariser's coefficient.
-        eps: the budget.
-        delta: its other half.
-        smoothness: L.
-        diameter: D, of the models that Zhang et al. 2017 allow.
-    """
-    log = math.log(1 / delta)
-    length = p / (n_min * eps) * math.log(p / delta)  # of Pathak et al.'s noise, times lam
-    pathak = (lam + 1) / lam**2 * (((M - 1) / n_min) ** 2 + length**2 + (M - 1) / n_min * length)
-    parties, zhang = M * n_min, p * math.log(N / delta) * log
-    central, at_parties = (G**2 * log / (n * eps) ** 2 for n in (N, parties))
-    return [
-        Bounds("Pathak et al. 2010", math.nan, pathak, True, False),
-        Bounds(
-            "Jayaraman et al. 2018",
-            T * at_parties,
-            p * smoothness * math.log(parties) ** 2 / lam**2 * at_parties,
-            True,
-            False,
-        ),
-        Bounds(
-            "Zhang et al. 2017", G**2 * (zhang + eps**2) / eps**2, G * math.sqrt(zhang) * diameter / (N * eps), False, True
-        ),
-        Bounds("Wang et al. 2017", T * central, p * math.log(N) ** 2 * central, False, True),
-        Bounds("WD-DP", T * central, p * math.log(N) * central, True, True),
-    ]
-
-
-def table1(settings: Mapping[str, Mapping[str, float]], **common: float) -> pd.DataFrame:
-    """Table 1 for several settings, named, that differ in some of `published_bounds`' arguments: tidy rows.
-
-    Beside the orders, what this project's accounting makes of wddp's published noise (c = 16): the standard deviation
-    of the noise in the weighted average over the sigma that the proof has there, for `n_min` and equal other clients.
-    """
-    rows = []
-    for name, own in settings.items():
-        for bounds in published_bounds(**{**common, **own}):  # type: ignore[arg-type]
-            about = {"setting": name, "method": bounds.method, "eps": {**common, **own}["eps"], "M": {**common, **own}["M"]}
-            about |= {"distributed": _word(bounds.distributed), "non-convex": _word(bounds.nonconvex)}
-            for metric in ("noise", "excess_risk"):
-                rows.append(about | {"metric": f"{metric}_order", "value": getattr(bounds, metric)})
-    return pd.DataFrame(rows)
-
-
-def _word(yes: bool) -> str:
-    return "yes" if yes else "no"

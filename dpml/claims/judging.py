@@ -61,14 +61,16 @@ class Evidence:
 
     def signed(self, block: str, algo: str, reading: Reading) -> pd.DataFrame:
         """The same with their signs: the published points are means of these, in absolute size."""
-        rows = self.rows
+        rows, x = self.rows, block.split("_")[-1]
+        if x not in rows:  # a setting's own column, which no cell has filled
+            return pd.DataFrame()
         rows = rows[
             (rows["block"] == block)
             & (rows["algo"] == algo)
             & (rows["variant"] == reading.variant)
             & (rows["metric"] == reading.metric)
         ]
-        return rows.pivot_table(index=["seed", "draw"], columns=block.split("_")[-1], values="value", dropna=False)
+        return rows.pivot_table(index=["seed", "draw"], columns=x, values="value", dropna=False)
 
 
 Check = tuple[bool, str]

@@ -91,9 +91,9 @@ KINDS = {
     "paper": {},
     "synchronous": {"variant": "synchronous"},
     "tight aggregate": {"calibration": "tight"},
-    "tight colluders": {"calibration": "tight", "view": "colluders"},
-    "tight client": {"calibration": "tight", "view": "client"},
-    "tight client, synchronous": {"calibration": "tight", "view": "client", "variant": "synchronous"},
+    "tight colluders": {"calibration": "tight", "protects": "colluders"},
+    "tight client": {"calibration": "tight", "protects": "client"},
+    "tight client, synchronous": {"calibration": "tight", "protects": "client", "variant": "synchronous"},
 }
 
 
@@ -235,7 +235,7 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
         assert list(proven(algorithm, budget).values()) == pytest.approx([eps] * len(algorithm.views), rel=1e-9)
     for view in ("aggregate", "colluders", "client"):
         for variant in ("paper", "synchronous"):
-            algorithm = WeightedDescent(LOGISTIC, calibration="tight", view=view, variant=variant)
+            algorithm = WeightedDescent(LOGISTIC, calibration="tight", protects=view, variant=variant)
             assert proven(algorithm, budget)[view] == pytest.approx(eps, rel=1e-9)
             if view != "aggregate":
                 assert max(proven(algorithm, budget).values()) == pytest.approx(eps, rel=1e-9)
@@ -246,7 +246,7 @@ def test_tight_is_wang_without_a_trusted_place():
     parties, problem = dealt(), problem_of()
     central = Central(LOGISTIC, calibration="tight").noise(BUDGET, problem)
     assert WeightedDescent(LOGISTIC, calibration="tight").scales(BUDGET, parties) == pytest.approx([central])
-    against = WeightedDescent(LOGISTIC, calibration="tight", view="colluders").scales(BUDGET, parties)
+    against = WeightedDescent(LOGISTIC, calibration="tight", protects="colluders").scales(BUDGET, parties)
     assert against == pytest.approx([central * math.sqrt(problem.M / problem.honest)])
 
 
@@ -365,7 +365,7 @@ def test_party_sizes_are_those_of_the_partition():
         ({"step": math.nan}, "algo.step"),
         ({"steps": ()}, "algo.steps"),
         ({"tuned": "orcale"}, "did you mean 'oracle'"),
-        ({"view": "clients"}, "did you mean 'client'"),
+        ({"protects": "clients"}, "did you mean 'client'"),
         ({"variant": "authors"}, "algo.variant"),
         ({"calibration": "loose"}, "calibration"),
         ({"loss": LOSSES["squared"]}, "loss=logistic or loss=sigmoid"),
