@@ -31,18 +31,23 @@ AXES = {"eps": "ε", "delta": "δ", "M": "parties M", "N": "training rows N"}
 _LABELS = AXES | {
     "tau": "standard deviation of a site's noise τ",
     "share": "share of colluding sites M_C / M",
+    "proven_eps": "ε proven for the worst view",
 }
 METRICS = {
     "loss": "training loss f(w)",
     "optimality_gap": "optimality gap",
     "accuracy": "test accuracy",
+    "train_accuracy": "training accuracy",
+    "path_loss": "training loss, mean over the rounds",
     "rmse": "test RMSE",
     "err_w": "‖w − w*‖ / d",
     "noisy_objective": "|noisy objective|",
     "trimmed": "share of trimmed spectra",
+    "digits": "log₁₀(1/δ): more is better",
+    "gap_ratio": "gap, published noise / tight",
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
-_LINEAR = ("accuracy", "trimmed")
+_LINEAR = ("accuracy", "train_accuracy", "trimmed")
 _ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
 # colour, marker; the non-private reference is black and dashed
@@ -54,6 +59,10 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "local": ("#CC79A7", "v"),
     "dpfm": ("#E69F00", "D"),
     "objpert": ("#56B4E9", "P"),
+    "cape": ("#D55E00", "*"),
+    "nn_nonpriv": ("#000000", ""),
+    "nn_cape": ("#D55E00", "p"),
+    "nn_conv": ("#009E73", "<"),
 }
 _DASHES = ("-", "--", ":", "-.")
 _LINE_KEYS = ("dataset", "partition", "variant", "calibration", "loss", "eps", "delta", "M", "N")
@@ -271,7 +280,7 @@ def _draw(
     dashes: Counter[str] = Counter()
     styles = {}
     for key, _ in lines:
-        styles[key] = "--" if key[0] == "nonpriv" else _DASHES[dashes[key[0]] % len(_DASHES)]
+        styles[key] = "--" if key[0] in ("nonpriv", "nn_nonpriv") else _DASHES[dashes[key[0]] % len(_DASHES)]
         dashes[key[0]] += 1
     for key, line in sorted(lines, key=lambda pair: -pair[1]["mean"].iloc[-1]):
         colour, marker = look(key[0])

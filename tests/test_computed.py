@@ -124,7 +124,10 @@ def test_what_is_missing_is_filled_in():
     [
         ({"_target_": "curves.analytic.kurve", "M": 1}, "no attribute 'kurve'"),
         ({"_target_": "no_such_module.curve"}, "No module named 'no_such_module'"),
-        ({"_target_": "curves.analytic.curve", "m": 1}, "unknown key 'm' in block a of experiment=mine/tiny: choose one of M"),
+        (
+            {"_target_": "curves.analytic.curve", "m": 1},
+            "unknown key 'm' in block a of experiment=mine/tiny: choose one of M",
+        ),
         ({"_target_": "curves.analytic.curve"}, "needs a value for 'M'"),
     ],
 )
