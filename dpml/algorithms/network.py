@@ -1,6 +1,7 @@
 """Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1: a small neural network whose gradients are released by CAPE.
 
-One hidden layer of ReLU units and one sigmoid output, so that the score of a row x is ``t = v'relu(U x + a) + c`` and the loss of label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum of their
+One hidden layer of ReLU units and one sigmoid output, so that the score of a row x is ``t = v'relu(U x + a) + c`` and
+the loss of label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum of their
 rows' clipped gradients, and Adam takes a step; only that sum sees the data, so all rounds together cost
 
     mu^2 = sum over the rounds that a sample takes part in of mu_round^2 = epochs * mu_round^2

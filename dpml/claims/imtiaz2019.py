@@ -204,10 +204,8 @@ def variances(evidence: Evidence, reading: Reading) -> Check | None:
     rows = evidence.rows[evidence.rows["metric"].isin(("cape_over_pooled", "conv_over_cape"))]
     values, said = {}, []
     for M, n, metric, value in rows[["M", "samples", "metric", "value"]].itertuples(index=False):
-        if metric == "cape_over_pooled":
-            below = stats.chi2.cdf(n * value, n)
-        else:
-            below = stats.f.cdf(value / M, n, n)
+        pooled = metric == "cape_over_pooled"
+        below = float(stats.chi2.cdf(n * value, n) if pooled else stats.f.cdf(value / M, n, n))
         values[f"{metric} {M:g}"] = 2 * min(below, 1 - below)
         said.append(f"{metric} at M = {M:g}: {value:.4g}")
     return (not any(holm(values).values()), ", ".join(said)) if values else None
@@ -278,8 +276,8 @@ CLAIMS = (
         "I2.1",
         _FIG2,
         "The accuracy of cape and conv grows with eps and with N.",
-        "test accuracy of nn_cape and nn_conv: from the smallest to the largest eps, and N, the errors fall significantly, "
-        "and no step in between raises them significantly",
+        "test accuracy of nn_cape and nn_conv: from the smallest to the largest eps, and N, the errors fall "
+        "significantly, and no step in between raises them significantly",
         on_errors(of_networks(lambda blocks: falls(blocks, NETWORKS), "eps", "N")),
         _ACCURACY,
     ),
@@ -287,8 +285,8 @@ CLAIMS = (
         "I2.2",
         _FIG2,
         "cape is more accurate than conv, and reaches the non-private accuracy at moderate eps.",
-        "test errors of nn_cape are significantly below nn_conv's at more than half of the eps and N, and significantly "
-        "above at none; and at some eps <= 1 nn_cape is within five points of nn_nonpriv",
+        "test errors of nn_cape are significantly below nn_conv's at more than half of the eps and N, and "
+        "significantly above at none; and at some eps <= 1 nn_cape is within five points of nn_nonpriv",
         both(
             on_errors(of_networks(lambda blocks: beats(blocks, "nn_cape", ("nn_conv",)), "eps", "N")),
             near_reference("eps", 1.0),
@@ -307,8 +305,8 @@ CLAIMS = (
         "I2.4",
         _FIG2,
         "Gradient descent converges faster under cape than under conv.",
-        "the training loss, averaged over ten moments of the training, is significantly lower for nn_cape than for nn_conv "
-        "at more than half of the eps, and significantly higher at none",
+        "the training loss, averaged over ten moments of the training, is significantly lower for nn_cape than for "
+        "nn_conv at more than half of the eps, and significantly higher at none",
         of_networks(lambda blocks: beats(blocks, "nn_cape", ("nn_conv",)), "eps"),
         (Reading("authors", "authors", "path_loss"), Reading("text", "paper", "path_loss")),
     ),
@@ -343,8 +341,8 @@ CLAIMS = (
         "IT.1",
         _FIG5,
         "CAPE's average is as noisy as the pooled one (Lemma 1), and conv's variance is M times that (Prop. 1).",
-        "variances of 20,000 samples: CAPE's over the pooled one does not differ significantly from 1 (chi-squared), nor "
-        "conv's over M times CAPE's (F), two-sided at 5 %, Holm-corrected",
+        "variances of 20,000 samples: CAPE's over the pooled one does not differ significantly from 1 (chi-squared), "
+        "nor conv's over M times CAPE's (F), two-sided at 5 %, Holm-corrected",
         variances,
         (Reading("samples", "paper", "cape_over_pooled"),),
     ),
