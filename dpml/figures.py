@@ -45,6 +45,7 @@ METRICS = {
     "trimmed": "share of trimmed spectra",
     "digits": "log₁₀(1/δ): more is better",
     "gap_ratio": "gap, published noise / tight",
+    "asked_eps": "ε asked for (claimed)",
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
 _LINEAR = ("accuracy", "train_accuracy", "trimmed")
@@ -332,8 +333,9 @@ def _footer(summary: pd.DataFrame, command: str, runs: str, width: int) -> str:
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas
         return textwrap.fill(command, width)
-    calibration = ", ".join(private["calibration"].unique()) or "none"
-    lines = [command, f"calibration: {calibration}; bands: 95 % intervals of the mean over {runs}"]
+    calibration = ", ".join(private["calibration"].unique())
+    lines = [command, f"bands: 95 % intervals of the mean over {runs}"]
+    lines[1] = f"calibration: {calibration}; {lines[1]}" if calibration else lines[1]
     if len(private):
         worst = private.loc[(private["proven_eps"] / private["claimed_eps"]).idxmax()]
         lines[1] += (

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dpml.curves import delta_against_colluders, delta_against_tau, loss_at_proven_eps, noise_left
-from dpml.privacy import gdp
+from dpml.curves import FAMILY, delta_against_colluders, delta_against_tau, loss_at_proven_eps, noise_left
+from dpml.losses import LOSSES
+from dpml.privacy import Budget, Problem, gdp, worst
 
 
 def one(table: pd.DataFrame, algo: str, reading: str) -> pd.Series:
@@ -77,7 +78,11 @@ def test_noise_left_is_lemma_1_and_proposition_1() -> None:
 def test_both_noises_are_compared_at_the_same_proven_eps() -> None:
     table = loss_at_proven_eps("linear", 5, 500, 4, 1e-5, [0.5, 5.0], draws=30)
     assert set(table["proven_eps"]) == {0.5, 5.0}
-    asked = table[table["noise"] == "published"].groupby(["algo", "proven_eps"])["claimed_eps"].first()
+    asked = table[(table["noise"] == "published") & (table["metric"] == "asked_eps")]
+    asked = asked.set_index(["algo", "proven_eps"])["value"]
+    for (name, target), eps in asked.items():
+        given = FAMILY[name](LOSSES["squared"]).guarantees(Budget(eps, 1e-5), Problem(4, 500, 5))
+        assert worst(g for g in given if g.basis == "proven").eps == pytest.approx(target, rel=1e-9)
     assert asked["fm", 5.0] > asked["capefm", 5.0]  # whose colluders see more
     assert asked["fm", 5.0] == pytest.approx(asked["conv", 5.0])  # one message is as private as fm's release
     ratio = table[table["metric"] == "gap_ratio"].set_index(["algo", "proven_eps"])["value"]

@@ -171,9 +171,11 @@ def of_networks(make: Callable[[Sequence[str]], Test], *suffixes: str) -> Test:
 
 
 def _block(reading: Reading, suffix: str) -> str:
-    """The block that a reading is about: `authors_eps`, `text_N`, or `authorshalf_N` for the sweep at eps = 0.5."""
+    """The block that a reading is about: `nn_eps`, `text_N`, `authors_N`; `authorshalf_N` for the sweep at eps = 0.5."""
+    if suffix == "eps":
+        return "nn_eps"
     kind = "authors" if reading.variant == "authors" else "text"
-    return f"{kind}{'half' if suffix == 'N' and reading.name.endswith('0.5') else ''}_{suffix}"
+    return f"{kind}{'half' if reading.name.endswith('0.5') else ''}_{suffix}"
 
 
 # ---- the curves of delta (figs. 5, 6), and Lemma 1
@@ -202,13 +204,15 @@ def below_conventional(blocks: Sequence[str], ours: str, theirs: str) -> Test:
 def variances(evidence: Evidence, reading: Reading) -> Check | None:
     """CAPE's variance over the pooled one, and conv's over CAPE's and M, do not differ significantly from 1."""
     rows = evidence.rows[evidence.rows["metric"].isin(("cape_over_pooled", "conv_over_cape"))]
+    if not len(rows):
+        return None
     values, said = {}, []
     for M, n, metric, value in rows[["M", "samples", "metric", "value"]].itertuples(index=False):
         pooled = metric == "cape_over_pooled"
         below = float(stats.chi2.cdf(n * value, n) if pooled else stats.f.cdf(value / M, n, n))
         values[f"{metric} {M:g}"] = 2 * min(below, 1 - below)
         said.append(f"{metric} at M = {M:g}: {value:.4g}")
-    return (not any(holm(values).values()), ", ".join(said)) if values else None
+    return not any(holm(values).values()), ", ".join(said)
 
 
 def _reached(evidence: Evidence, block: str, reading: Reading) -> float | None:
