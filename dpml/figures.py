@@ -279,10 +279,14 @@ def _draw(
     xscale: str = "auto",
 ) -> None:
     """One metric: a line per algorithm and whatever else varies beside x, drawn in the order of their right ends."""
-    keys = dict.fromkeys(["algo", *curve, *(key for key in _LINE_KEYS if summary[key].nunique(dropna=False) > 1)])
+    fixed = ("eps", "delta") if x == "proven_eps" else ()  # these say where on a curve a point is, not on which one
+    line_keys = [key for key in _LINE_KEYS if key not in fixed and summary[key].nunique(dropna=False) > 1]
+    keys = dict.fromkeys(["algo", *curve, *line_keys])
     varying = [key for key in keys if key not in (x, "algo")]
     groups = summary.groupby(["algo", *varying], sort=False, dropna=False)
-    lines: list[tuple[Any, pd.DataFrame]] = [(key, line.sort_values(x)) for key, line in groups]
+    lines: list[tuple[Any, pd.DataFrame]] = [
+        (key, line.sort_values(x)) for key, line in groups if np.isfinite(line[x]).any()
+    ]
     if metric in _SIGNED:
         lines = [(key, line.assign(mean=line["mean"].abs())) for key, line in lines]
     dashes: Counter[str] = Counter()

@@ -27,6 +27,7 @@ from dpml.claims.judging import (
     falls,
     holm,
     weak,
+    welch,
 )
 
 REACH = 0.05
@@ -132,9 +133,10 @@ def smaller_gap_at_the_start(suffix: str) -> Test:
         cape, conv = (evidence.runs(_block(reading, suffix), algo, reading) for algo in NETWORKS)
         if cape.shape[1] < 2 or conv.shape[1] < 2:
             return None
-        first, last = ((cape[x] - conv[x]).to_numpy(dtype=float) for x in (cape.columns[0], cape.columns[-1]))
-        p = float(stats.ttest_ind(first, last, equal_var=False, alternative="less").pvalue)
-        return p <= LEVEL, f"gap {first.mean():.3g} at {cape.columns[0]:g}, {last.mean():.3g} at {cape.columns[-1]:g}"
+        first, last = (cape[x] - conv[x] for x in (cape.columns[0], cape.columns[-1]))
+        return welch(
+            first, last
+        ) <= LEVEL, f"gap {first.mean():.3g} at {cape.columns[0]:g}, {last.mean():.3g} at {cape.columns[-1]:g}"
 
     return test
 
@@ -171,7 +173,7 @@ def of_networks(make: Callable[[Sequence[str]], Test], *suffixes: str) -> Test:
 
 
 def _block(reading: Reading, suffix: str) -> str:
-    """The block that a reading is about: `nn_eps`, `text_N`, `authors_N`; `authorshalf_N` for the sweep at eps = 0.5."""
+    """The block that a reading is about: `nn_eps`, `text_N`, `authors_N`; `authorshalf_N` for a sweep at eps = 0.5."""
     if suffix == "eps":
         return "nn_eps"
     kind = "authors" if reading.variant == "authors" else "text"
