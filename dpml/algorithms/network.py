@@ -29,6 +29,7 @@ from dpml.partition import Parties
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
+_CACHE = 1 << 17  # and in a gradient: 1 MiB, twice as fast as all rows at once
 _CHECKS = 10  # how often the training loss is looked at on the way
 
 # Adam (Kingma & Ba 2015, Alg. 1) with its usual constants
@@ -74,12 +75,19 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> 
     ``q = v * [z > 0]``, the gradient is ``s (z, 1)`` outside and ``s q (x, 1)'`` inside, so that its squared norm is
     ``s^2 (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its slope.
     """
-    units, slope, back = _pass(models, X, y, loss)
-    if math.isfinite(clip):
-        square = np.einsum("nhb,nhb->nb", units, units) + 1
-        square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", X, X)[:, None]
-        slope *= np.minimum(1.0, clip / (np.abs(slope) * np.sqrt(square) + 1e-300))
-    return _sum(X, units, slope, slope, back, slope, slope)
+    total = Models(np.zeros_like(models.inner), np.zeros_like(models.outer))
+    height = max(64, _CACHE // models.outer.size)
+    for first in range(0, len(y), height):
+        rows = X[first : first + height]
+        units, slope, back = _pass(models, rows, y[first : first + height], loss)
+        if math.isfinite(clip):
+            square = np.einsum("nhb,nhb->nb", units, units) + 1
+            square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", rows, rows)[:, None]
+            slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
+        part = _sum(rows, units, slope, slope, back, slope, slope)
+        total.inner += part.inner
+        total.outer += part.outer
+    return total
 
 
 def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
