@@ -32,6 +32,7 @@ _LABELS = AXES | {
     "tau": "standard deviation of a site's noise τ",
     "share": "share of colluding sites M_C / M",
     "u": "rows of a large client / of a small one, u",
+    "proven_eps": "ε proven for the worst view",
 }
 METRICS = {
     "loss": "training loss f(w)",
@@ -39,13 +40,18 @@ METRICS = {
     "accuracy": "test accuracy",
     "bound": "bound on the excess risk",
     "proven_eps": "proven ε",
+    "train_accuracy": "training accuracy",
+    "path_loss": "training loss, mean over the rounds",
     "rmse": "test RMSE",
     "err_w": "‖w − w*‖ / d",
     "noisy_objective": "|noisy objective|",
     "trimmed": "share of trimmed spectra",
+    "digits": "log₁₀(1/δ): more is better",
+    "gap_ratio": "gap, published noise / tight",
+    "asked_eps": "ε asked for (claimed)",
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
-_LINEAR = ("accuracy", "trimmed")
+_LINEAR = ("accuracy", "train_accuracy", "trimmed")
 _ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
 # colour, marker; references have no marker, and _DASHED says which are dashed
@@ -66,9 +72,14 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "wddp": ("#CC3311", "o"),
     "jayaraman": ("#0077BB", "s"),
     "wang": ("#228833", "^"),
+    "cape": ("#D55E00", "*"),
+    "nn_nonpriv": ("#000000", ""),
+    "nn_cape": ("#D55E00", "p"),
+    "nn_conv": ("#009E73", "<"),
 }
-_DASHED = ("nonpriv", "indiv", "claimed")
+_DASHED = ("nonpriv", "indiv", "nn_nonpriv", "claimed")
 _DASHES = ("-", "--", ":", "-.")
+_SHADES = (0.0, -0.6, 0.45, -0.3)  # of an algorithm's first, second, ... curve in a panel
 _LINE_KEYS = ("dataset", "partition", "variant", "calibration", "loss", "eps", "delta", "M", "N")
 _NAMES = {"eps": "ε", "delta": "δ"}
 _SPARE = (("#8C510A", "X"), ("#7F7F7F", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
@@ -166,13 +177,13 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         for panel in panels[len(charts) :]:
             panel.set_axis_off()
         handles, labels = _legend(list(panels[: len(charts)]), charts)
+        across = _legend_columns(labels, figure.get_figwidth(), 4 if columns == 1 else 8)
         # the layout keeps the lines below the title free for the legend
+        room = "\n" * (1 + -(-len(labels) // across) if across < len(labels) and columns > 1 else 2)
         heading = textwrap.fill(title, int(48 * units))
-        figure.suptitle(f"{heading}\n\n", fontsize=11, x=0.01, ha="left")
+        figure.suptitle(f"{heading}{room}", fontsize=11, x=0.01, ha="left")
         below = 1 - 0.27 * (1 + len(title) // int(48 * units)) / figure.get_figheight()
-        figure.legend(
-            handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=6 if columns == 1 else 8, fontsize=9
-        )
+        figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=across, fontsize=9)
         summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
         runs = f"{summary['count'].max()} runs (seeds and draws)"
         bands = _BANDS[charts[0].panel.band]
@@ -211,6 +222,12 @@ def _legend(panels: Sequence[Axes], charts: Sequence[Chart]) -> tuple[list[Any],
         hollow = Line2D([], [], linestyle="", marker="o", markerfacecolor="none", markeredgecolor="#555555")
         found["published (hollow)"] = hollow
     return list(found.values()), list(found)
+
+
+def _legend_columns(labels: Sequence[str], width: float, most: int) -> int:
+    """How many entries stand side by side in a figure of `width` inches: `most`, or fewer where they are too long."""
+    widths = [0.6 + 0.075 * len(label) for label in labels]  # inches, a little more than needed
+    return most if sum(widths) <= width else min(most, max(1, int(width / max(widths))))
 
 
 def _draw_published(panel: Axes, points: pd.DataFrame, metric: str) -> None:
@@ -284,23 +301,31 @@ def _draw(
     xscale: str = "auto",
 ) -> None:
     """One metric: a line per algorithm and whatever else varies beside x, drawn in the order of their right ends."""
-    keys = dict.fromkeys(["algo", *curve, *(key for key in _LINE_KEYS if summary[key].nunique(dropna=False) > 1)])
+    fixed = ("eps", "delta") if x == "proven_eps" else ()  # these say where on a curve a point is, not on which one
+    line_keys = [key for key in _LINE_KEYS if key not in fixed and summary[key].nunique(dropna=False) > 1]
+    keys = dict.fromkeys(["algo", *curve, *line_keys])
     varying = [key for key in keys if key not in (*_same_axis(x), "algo")]
     groups = summary.groupby(["algo", *varying], sort=False, dropna=False)
-    lines: list[tuple[Any, pd.DataFrame]] = [(key, line.sort_values(x)) for key, line in groups]
+    lines: list[tuple[Any, pd.DataFrame]] = [
+        (key, line.sort_values(x)) for key, line in groups if np.isfinite(line[x]).any()
+    ]
     if metric in _SIGNED:
         lines = [(key, line.assign(mean=line["mean"].abs())) for key, line in lines]
     dashes: Counter[str] = Counter()
-    styles = {}
+    styles, shades = {}, {}
     for key, _ in lines:
+        shades[key] = _SHADES[dashes[key[0]] % len(_SHADES)]
         styles[key] = "--" if key[0] in _DASHED else _DASHES[dashes[key[0]] % len(_DASHES)]
         dashes[key[0]] += 1
     for key, line in sorted(lines, key=lambda pair: -pair[1]["mean"].iloc[-1]):
         colour, marker = look(key[0])
+        colour = _mixed(colour, shades[key])
         told = zip(varying, key[1:], *(other[1:] for other, _ in lines if other[0] == key[0]), strict=True)
-        # only what tells an algorithm's own curves apart
-        label = ", ".join([key[0], *(f"{_NAMES.get(c, c)}={v}" for c, v, *others in told if len(set(others)) > 1)])
-        panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label)
+        # a setting is named only where it tells an algorithm's own curves apart
+        said = [_named(c, v) for c, v, *all_ in told if pd.notna(v) and (c in curve or len(set(all_)) > 1)]
+        label = ", ".join([key[0], *said])
+        every = None if len(line) <= 12 else len(line) // 8  # so that the dashes of a fine curve can be seen
+        panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label, markevery=every)
         half = line["interval" if band == "interval" else "std"]
         if band != "none" and half.notna().any():
             panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
@@ -327,6 +352,20 @@ def _log_with_zero(panel: Axes, values: pd.Series) -> None:
     panel.xaxis.set_minor_locator(NullLocator())
 
 
+def _named(key: str, value: Any) -> str:
+    """What a curve's label says about one of its keys; a computed block's own keys need no name."""
+    return f"{_NAMES.get(key, key)}={value}" if key in (*_LINE_KEYS, "d") else str(value)
+
+
+def _mixed(colour: str, shade: float) -> str:
+    """A colour made darker (shade < 0) or lighter (> 0); itself at 0."""
+    if shade == 0:
+        return colour
+    target = 1.0 if shade > 0 else 0.0
+    red, green, blue = ((1 - abs(shade)) * part + abs(shade) * target for part in mpl.colors.to_rgb(colour))
+    return mpl.colors.to_hex((red, green, blue))
+
+
 def _settings(summary: pd.DataFrame, x: str) -> str:
     """What is the same everywhere in the figure."""
     keys = [key for key in (*_LINE_KEYS, "d") if key not in (*_same_axis(x), "variant")]
@@ -342,8 +381,9 @@ def _footer(summary: pd.DataFrame, command: str, runs: str, width: int, bands: s
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas
         return textwrap.fill(command, width)
-    calibration = ", ".join(private["calibration"].unique()) or "none"
-    lines = [command, f"calibration: {calibration}; bands: {bands} {runs}"]
+    calibration = ", ".join(private["calibration"].unique())
+    lines = [command, f"bands: {bands} {runs}"]
+    lines[1] = f"calibration: {calibration}; {lines[1]}" if calibration else lines[1]
     if len(private):
         worst = private.loc[(private["proven_eps"] / private["claimed_eps"]).idxmax()]
         lines[1] += (
