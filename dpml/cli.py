@@ -28,8 +28,8 @@ from dpml.build import KEYS, build, build_algorithm, check_keys, compose, instan
 from dpml.data import Source
 from dpml.data.cli import add_command as add_data_command
 from dpml.errors import UserError, nearest
-from dpml.experiment import PRIVACY, SETTING, execute, summarise, write_atomically
-from dpml.partition import set_aside
+from dpml.experiment import PRIVACY, SETTING, execute, generator, summarise, write_atomically
+from dpml.partition import party_sizes, set_aside
 from dpml.privacy import Budget, Guarantee, Problem
 
 _CONFIG = {"config_path": "conf", "config_name": "config", "version_base": "1.3"}
@@ -344,8 +344,10 @@ def guarantees_for(overrides: Iterable[str]) -> list[Guarantee]:
         except ValueError:
             raise UserError(f"d must be a whole number, got d={features[-1]}.") from None
     budget = Budget(number(_single(config, "eps"), "eps"), optional(number)(_single(config, "delta"), "delta"))
-    aside = set_aside(instantiate(config.partition, "partition"), N)
+    rule = instantiate(config.partition, "partition")
+    aside = set_aside(rule, N)
     problem = Problem(whole(_single(config, "M"), "M"), N - aside, d, aside)
+    problem = problem.of_sizes(party_sizes(rule, N, problem.M, generator(whole(config.seed, "seed"), "partition")))
     return build_algorithm(config, dataset).guarantees(budget, problem)
 
 

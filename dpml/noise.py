@@ -6,6 +6,7 @@ The generators are NumPy's: right for research and reproducible, not hardened ag
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from dpml.arrays import Array
 
@@ -15,6 +16,11 @@ _BLOCK = 1 << 22  # numbers held at once while many parties' noise is summed: 32
 def gaussian(rng: Generator, shape: tuple[int, ...]) -> Array:
     """Independent N(0, 1) entries."""
     return rng.standard_normal(shape)
+
+
+def single_gaussian(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Independent N(0, 1) entries in single precision, in half the time."""
+    return rng.standard_normal(shape, dtype=np.float32)
 
 
 def laplace(rng: Generator, shape: tuple[int, ...]) -> Array:
@@ -27,6 +33,16 @@ def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
     direction = rng.standard_normal((draws, d))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return direction * rng.gamma(d, size=(draws, 1))
+
+
+def radial(rng: Generator, draws: int, d: int) -> Array:
+    """`draws` vectors in R^d with an Exponential(1) length and a uniform direction: **not** `l2_laplace` unless d = 1.
+
+    Their density is exp(-||x||) / ||x||^(d - 1), up to a constant: infinite at 0, so that no shift is ever hidden.
+    """
+    direction = rng.standard_normal((draws, d))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    return direction * rng.exponential(size=(draws, 1))
 
 
 def zero_sum(rng: Generator, draws: int, parties: int, size: int) -> Array:
