@@ -54,7 +54,7 @@ _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, a
 _LINEAR = ("accuracy", "train_accuracy", "trimmed")
 _ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
-# colour, marker; references have no marker, and _DASHED says which are dashed
+# colour, marker; references have no marker, and _DASHED says how they differ
 _LOOKS: dict[str, tuple[str, str]] = {
     "nonpriv": ("#000000", ""),
     "fm": ("#0072B2", "s"),
@@ -77,7 +77,7 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "nn_cape": ("#D55E00", "p"),
     "nn_conv": ("#009E73", "<"),
 }
-_DASHED = ("nonpriv", "indiv", "nn_nonpriv", "claimed")
+_DASHED = {"nonpriv": "--", "indiv": "--", "nn_nonpriv": "--", "claimed": ":"}
 _DASHES = ("-", "--", ":", "-.")
 _SHADES = (0.0, -0.6, 0.45, -0.3)  # of an algorithm's first, second, ... curve in a panel
 _LINE_KEYS = ("dataset", "partition", "variant", "calibration", "loss", "eps", "delta", "M", "N")
@@ -164,7 +164,7 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
     lines = -(-len(charts) // columns)
     with mpl.rc_context(STYLE):
         # one panel alone needs room for the title and the legend
-        size, units = ((3.5 * columns + 0.3, 2.75 * lines + 1.1), columns) if columns > 1 else ((5.8, 4.1), 1.6)
+        size, units = ((3.5 * columns + 0.3, 2.75 * lines + 1.1), columns) if columns > 1 else ((6.6, 4.1), 1.75)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         for panel, chart in zip(panels, charts, strict=False):
@@ -315,7 +315,7 @@ def _draw(
     styles, shades = {}, {}
     for key, _ in lines:
         shades[key] = _SHADES[dashes[key[0]] % len(_SHADES)]
-        styles[key] = "--" if key[0] in _DASHED else _DASHES[dashes[key[0]] % len(_DASHES)]
+        styles[key] = _DASHED.get(key[0]) or _DASHES[dashes[key[0]] % len(_DASHES)]
         dashes[key[0]] += 1
     for key, line in sorted(lines, key=lambda pair: -pair[1]["mean"].iloc[-1]):
         colour, marker = look(key[0])

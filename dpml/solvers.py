@@ -174,13 +174,13 @@ def _newton(
     w = np.zeros_like(tilt)
     eye = np.eye(d)
 
-    def objective(w: Array) -> Array:
-        mean = share @ loss.value(X @ w.T, y)
+    def objective(w: Array, margins: Array) -> Array:
+        mean = share @ loss.value(margins, y)
         return mean + lam / 2 * np.sum(w * w, axis=1) + np.sum(tilt * w, axis=1)
 
-    value = objective(w)
+    margins = X @ w.T
+    value = objective(w, margins)
     for _ in range(iterations):
-        margins = X @ w.T
         gradient = (share * loss.slope(margins, y).T) @ X + lam[:, None] * w + tilt
         length = np.linalg.norm(gradient, axis=1)
         if np.all(length <= tolerance):
@@ -194,14 +194,16 @@ def _newton(
         step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         descent = np.sum(gradient * step, axis=1)
         size = np.where(length > tolerance, 1.0, 0.0)
+        along = X @ step.T  # margins move along it: the search need not look at the rows again
         for _ in range(40):
-            trial = objective(w + size[:, None] * step)
+            trial = objective(w + size[:, None] * step, margins + size * along)
             short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
             if not short.any():
                 break
             size = np.where(short, size / 2, size)
         w = w + size[:, None] * step
-        value = objective(w)
+        margins = X @ w.T
+        value = objective(w, margins)
     raise NotConvergedError(
         f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after at most {iterations} steps: "
         f"set a larger algo.lam, or rescale the features."

@@ -154,7 +154,7 @@ class _Global(_Classifier, ABC):
         of an exponential length has the density ``exp(-||eta||/scale) / ||eta||^(D-1)``, infinite at the model itself:
         for D > 1 the loss of an output close to it is above any bound.
         """
-        D = problem.classes * problem.d
+        D = problem.classes * problem.d if problem.classes > 1 or not self.multiclass else math.inf  # K is not known
         if scale == 0 or (self.variant == "radial" and D > 1):
             return math.inf
         return self.sensitivity(problem)[1] / scale * (math.sqrt(D) if self.variant == "per_coordinate" else 1.0)

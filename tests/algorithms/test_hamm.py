@@ -271,6 +271,9 @@ def test_noise_per_coordinate_is_proven_by_its_privacy_loss() -> None:
     assert loss.max() <= proven * (1 + 1e-12)
     assert loss.max() >= 0.999 * proven
     assert proven > 0.5  # more than was asked for
+    unknown = dataclasses.replace(problem, classes=1)  # how many coordinates there are is not known
+    for variant in ("per_coordinate", "radial"):
+        assert Soft(SOFTMAX, variant=variant).guarantees(Budget(0.5), unknown)[1].eps == math.inf
 
 
 def test_an_exponential_length_hides_nothing() -> None:
