@@ -22,23 +22,25 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from pandas.api.types import is_numeric_dtype
 
 from dpml.errors import UserError, nearest
 from dpml.experiment import summarise, write_atomically
 from dpml.grid import Panel
 
-AXES = {"eps": "ε", "delta": "δ", "M": "parties M", "N": "training rows N"}
+AXES = {"eps": "ε", "delta": "δ", "M": "parties M", "N": "training rows N", "partition": "shares of the parties"}
 METRICS = {
     "loss": "training loss f(w)",
     "optimality_gap": "optimality gap",
     "accuracy": "test accuracy",
+    "error": "test error",
     "rmse": "test RMSE",
     "err_w": "‖w − w*‖ / d",
     "noisy_objective": "|noisy objective|",
     "trimmed": "share of trimmed spectra",
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
-_LINEAR = ("accuracy", "trimmed")
+_LINEAR = ("accuracy", "error", "trimmed")
 _ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
 # colour, marker; the non-private reference is black and dashed
@@ -50,6 +52,9 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "local": ("#CC79A7", "v"),
     "dpfm": ("#E69F00", "D"),
     "objpert": ("#56B4E9", "P"),
+    "gop": ("#332288", ">"),
+    "psgd": ("#EE3377", "<"),
+    "la": ("#8C510A", "h"),
 }
 _DASHES = ("-", "--", ":", "-.")
 _LINE_KEYS = ("dataset", "partition", "variant", "calibration", "loss", "eps", "delta", "M", "N")
@@ -262,6 +267,9 @@ def _draw(
     varying = [key for key in keys if key not in (x, "algo")]
     groups = summary.groupby(["algo", *varying], sort=False, dropna=False)
     lines: list[tuple[Any, pd.DataFrame]] = [(key, line.sort_values(x)) for key, line in groups]
+    names = [] if is_numeric_dtype(summary[x]) else list(dict.fromkeys(summary[x]))  # names stand in their order
+    if names:
+        lines = [(key, line.assign(**{x: line[x].map(names.index)}).sort_values(x)) for key, line in lines]
     if metric in _SIGNED:
         lines = [(key, line.assign(mean=line["mean"].abs())) for key, line in lines]
     dashes: Counter[str] = Counter()
@@ -278,7 +286,9 @@ def _draw(
             panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
     panel.set_xlabel(AXES[x])
     panel.set_ylabel(METRICS.get(metric, metric))
-    if xscale == "log" or (xscale == "auto" and summary[x].max() >= 5 * summary[x].min()):
+    if names:
+        panel.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 14) for name in names], fontsize=7.5)
+    elif xscale == "log" or (xscale == "auto" and summary[x].max() >= 5 * summary[x].min()):
         panel.set_xscale("log")
         _log_ticks(panel.xaxis)
 

@@ -80,13 +80,19 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
 
 
 def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of some metrics, and the guarantees, of all finished cells, with their block's name in front."""
+    """The rows of some metrics, and the guarantees, of all finished cells, with their block's name in front.
+
+    The metric `error` is 1 - `accuracy`.
+    """
     rows, guarantees = [], []
     for point, entry in plan.points:
         if point.cell and entry.finished:
             measured, given = tabulate(point.cell, plan.measured(entry))
             measured.insert(0, "block", point.block)
             given.insert(0, "block", point.block)
+            if "error" in metrics:
+                right = measured[measured["metric"] == "accuracy"]
+                measured = pd.concat([measured, right.assign(metric="error", value=1 - right["value"])])
             rows.append(measured[measured["metric"].isin(metrics)])
             guarantees.append(given)
     return pd.concat(rows, ignore_index=True), pd.concat(guarantees, ignore_index=True)

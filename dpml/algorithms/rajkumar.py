@@ -25,13 +25,15 @@ from dpml.algorithms.hamm import longest
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.logistic import fit_parties
-from dpml.losses import LOSSES, Loss, mean_gradient
+from dpml.losses import LOSSES, Loss
 from dpml.partition import Parties
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, objective, rounds
 from dpml.solvers import minimise_convex
 
 SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
 SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
+
+_BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
 
 
 @dataclass(frozen=True)
@@ -263,15 +265,16 @@ class PrivateSGD(_Logistic):
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedDescent":
         """Nothing to do before the noise is known: every answer is noisy."""
         require_domain(parties, self.loss)
-        return PreparedDescent(self, parties)
+        return PreparedDescent(self, parties, parties.y[:, None] * parties.X)
 
 
 @dataclass(frozen=True)
 class PreparedDescent:
-    """The data of `psgd`."""
+    """The data of `psgd`, and its rows times their labels, `signed` (N, d)."""
 
     algorithm: PrivateSGD
     parties: Parties
+    signed: Array
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """The last iterates. All budgets and draws descend together, with one gradient a round for all of them.
@@ -303,9 +306,21 @@ class PreparedDescent:
         return Release(w.reshape(eta.shape), {"distance": distance, "rounds": used.reshape(distance.shape)})
 
     def answers(self, w: Array) -> Array:
-        """The sum of the parties' gradients at w (B, d), without their noise: (B, d). A protocol may compute it."""
-        parties = self.parties
-        return mean_gradient(self.algorithm.loss, parties.X, parties.y, w) * len(parties.y)
+        """The sum of the parties' gradients at w (B, d), without their noise: (B, d). A protocol may compute it.
+
+        ``- sum_i u_i / (1 + exp(u_i'w))``, u = y x: three times as fast as by way of `Logistic.slope`.
+        """
+        total = np.zeros_like(w)
+        height = max(64, _BLOCK // len(w))
+        for start in range(0, len(self.signed), height):
+            rows = self.signed[start : start + height]
+            slope = w @ rows.T
+            with np.errstate(over="ignore"):  # exp(710) is infinite, and such a row's slope 0
+                np.exp(slope, out=slope)
+            slope += 1
+            np.divide(1, slope, out=slope)
+            total -= slope @ rows
+        return total
 
     def round_noise(self, rng: Generator, draws: int) -> Array:
         """The sum of the parties' fresh noise in a round, in units of `PrivateSGD.fresh`: (draws, d)."""
@@ -339,7 +354,7 @@ class LocalAggregation(_Logistic):
         proven = Guarantee("release", "sample", budget.eps, 0.0, "proven", "L2 sensitivity (rajkumar.LocalAggregation)")
         if self.tight:
             return [proven]
-        return [Guarantee("release", "sample", budget.eps, 0.0, "published", "Pathak et al. 2010, Thm 4.1"), proven]
+        return [Guarantee("release", "sample", budget.eps, 0.0, "published", "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)"), proven]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedAverage":
         """Train the local models."""
