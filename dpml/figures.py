@@ -287,10 +287,13 @@ def _draw(
     panel.set_xlabel(AXES[x])
     panel.set_ylabel(METRICS.get(metric, metric))
     if names:
-        panel.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 14) for name in names], fontsize=7.5)
+        panel.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 14) for name in names], fontsize=7)
+        panel.margins(x=0.2)
     elif xscale == "log" or (xscale == "auto" and summary[x].max() >= 5 * summary[x].min()):
         panel.set_xscale("log")
         _log_ticks(panel.xaxis)
+    elif x == "M" and summary[x].nunique() <= 5:
+        panel.set_xticks(sorted(summary[x].unique()))
 
 
 def _settings(summary: pd.DataFrame, x: str) -> str:

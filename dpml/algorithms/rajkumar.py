@@ -192,7 +192,9 @@ class PrivateSGD(_Logistic):
     The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the
     third party has seen are all sums: the proven guarantees are those of all sums (`dpml.privacy.rounds`), for each
     view of them. `tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every
-    round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough.
+    round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More rounds
+    then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not for
+    privacy, but because where the objective is flatter T rounds of noise would not average out.
 
     Args:
         rounds: T, counted in full by the guarantees.
@@ -214,7 +216,7 @@ class PrivateSGD(_Logistic):
     def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
         """The noise that is drawn once, and the ridge: the one place that says it."""
         if self.tight:
-            return Perturbation(0.0, 0.0)
+            return Perturbation(0.0, tight_perturbation(budget, problem, self.lam, "algo=psgd").extra)
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def fresh(self, budget: Budget, problem: Problem) -> float:

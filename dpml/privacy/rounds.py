@@ -65,7 +65,7 @@ def inverse_gamma_sum(shape: float, count: int, tail: float) -> float:
     # what lies outside, and what quadrature misses, counts at its worst
     outside = 2e-18 + tail / (2 * count)
     typical = float(mass @ np.exp(-log_g))
-    exponents = np.geomspace(1e-4, 1e4, 400) / (typical * math.sqrt(count))
-    exponents = exponents[exponents < 600 * least]
+    largest = 600 * least  # e^600 is a number
+    exponents = np.geomspace(min(1e-3 / (typical * math.sqrt(count)), 1e-3 * largest), largest, 400)
     log_moment = np.log(np.exp(np.outer(exponents, np.exp(-log_g))) @ mass + outside * np.exp(exponents / least))
     return float(np.min((count * log_moment + math.log(2 / tail)) / exponents))
