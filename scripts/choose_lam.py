@@ -1,9 +1,9 @@
 """The choice of lam in the experiments rajkumar2012/fig1 and fig2: ``python scripts/choose_lam.py``.
 
-For every lam of a fixed grid, the mean test error of gop, psgd and la (published noise, M = 5 equal parties) and of nonpriv
-over 20 other data sets: new draws of the recipe, and for WDBC other random splits of its 569 rows, as there are no further
-ones. `noisy` is the lam with the least mean over the three, `plain` the one with the least error without noise; each is
-used for all algorithms. No budget is spent on the choice.
+For every lam of a fixed grid, the mean test error of gop, psgd and la (published noise, M = 5 equal parties) and of
+nonpriv over 20 other data sets: new draws of the recipe, and for WDBC other random splits of its 569 rows, as there are
+no further ones. `noisy` is the lam with the least mean over the three, `plain` the one with the least error without
+noise; each is used for all algorithms. No budget is spent on the choice.
 """
 
 import sys
@@ -34,7 +34,9 @@ def errors(algorithm: Algorithm, data: Source) -> list[float]:
     """The mean test error at every eps."""
     budgets = tuple(Budget(eps, 0.05) for eps in EPS)
     cells = [Cell(data, Equal(), algorithm, 5, None, seed, budgets, draws=10) for seed in SEEDS]
-    return [1 - float(value) for value in np.mean([measure(cell).metrics["accuracy"].mean(axis=1) for cell in cells], 0)]
+    return [
+        1 - float(value) for value in np.mean([measure(cell).metrics["accuracy"].mean(axis=1) for cell in cells], 0)
+    ]
 
 
 def main() -> None:

@@ -94,3 +94,8 @@ def test_a_million_parties_are_dealt_in_a_second() -> None:
 def test_refusals(rule, M, message) -> None:
     with pytest.raises(UserError, match=message):
         partition(toy(10), rule, M, np.random.default_rng(0))
+
+
+def test_shares_are_the_name_of_a_partition() -> None:
+    assert Fractions(fractions=(0.01, 0.29, 0.7)).name == "0.01/0.29/0.7"
+    assert Equal().name == "equal"

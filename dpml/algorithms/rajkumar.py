@@ -133,7 +133,10 @@ class GaussianObjectivePerturbation(_Logistic):
         proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.objective")
         if self.tight:
             return [proven]
-        return [Guarantee("release", "sample", budget.eps, delta, "published", "Rajkumar & Agarwal 2012, Thm 4.1"), proven]
+        return [
+            Guarantee("release", "sample", budget.eps, delta, "published", "Rajkumar & Agarwal 2012, Thm 4.1"),
+            proven,
+        ]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedObjective":
         """Nothing to do before the noise is known."""
@@ -185,16 +188,16 @@ class PrivateSGD(_Logistic):
 
     Party k answers round t with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to
     exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. Only their sum is used, and only it is seen by the third
-    party. It depends on the parties through their number alone. ``z_t = 1/((lam + Delta)(t + 1) + c)`` for t = 0, 1, ...:
+    party. It depends on the parties through their number alone. With ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0,
     sum z_t is infinite and sum z_t^2 is not (Robbins & Monro 1951), the first step is 1/(the largest curvature), and
-    asymptotically the step is right for every curvature above (lam + Delta)/2.
+    the distance to the limit point falls as T^-1/2, because no curvature is below (lam + Delta)/2.
 
     The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the
     third party has seen are all sums: the proven guarantees are those of all sums (`dpml.privacy.rounds`), for each
     view of them. `tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every
-    round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More rounds
-    then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not for
-    privacy, but because where the objective is flatter T rounds of noise would not average out.
+    round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More
+    rounds then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not
+    for privacy, but because where the objective is flatter T rounds of noise would not average out.
 
     Args:
         rounds: T, counted in full by the guarantees.
@@ -336,10 +339,10 @@ class PreparedDescent:
 class LocalAggregation(_Logistic):
     """`la` (Pathak et al. 2010): the mean of the parties' own minimisers, plus noise of density exp(-||.|| eps/S).
 
-    Replacing a row moves the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam) (lam-strong
-    convexity; Chaudhuri et al. 2011, Lemma 7), and the mean by ``S = 2/(M n lam)`` for the smallest party's n. `tight`
-    knows that no minimiser is longer than `hamm.longest`, so that it cannot move by more than twice that. The parties'
-    sizes are public. Pure eps-DP.
+    Replacing a row moves the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam)
+    (lam-strong convexity; Chaudhuri et al. 2011, Lemma 7), and the mean by ``S = 2/(M n lam)`` for the smallest party's
+    n. `tight` knows that no minimiser is longer than `hamm.longest`, so that it cannot move by more than twice that.
+    The parties' sizes are public. Pure eps-DP.
     """
 
     name: ClassVar[str] = "la"
@@ -356,7 +359,17 @@ class LocalAggregation(_Logistic):
         proven = Guarantee("release", "sample", budget.eps, 0.0, "proven", "L2 sensitivity (rajkumar.LocalAggregation)")
         if self.tight:
             return [proven]
-        return [Guarantee("release", "sample", budget.eps, 0.0, "published", "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)"), proven]
+        return [
+            Guarantee(
+                "release",
+                "sample",
+                budget.eps,
+                0.0,
+                "published",
+                "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)",
+            ),
+            proven,
+        ]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedAverage":
         """Train the local models."""

@@ -1,11 +1,11 @@
 """Rajkumar & Agarwal 2012: the claims, all about the mean test error in its two figures.
 
-*Significant* is as everywhere (`judging`), with runs of one algorithm under two settings in pairs, and two algorithms in
-pairs over data sets or folds. *Similar*, and *not affected*, is a difference of at most five in a hundred test rows: by
-eye no more can be told apart in such a figure, and it is a tenth of what there is between guessing and no error.
+*Significant* is as everywhere (`judging`), with runs of one algorithm under two settings in pairs, and two algorithms
+in pairs over data sets or folds. *Similar*, and *not affected*, is a difference of at most five in a hundred test rows:
+by eye no more can be told apart in such a figure, and it is a tenth of what is between guessing and no error.
 
-The paper does not say its lam. Two readings have the best of a fixed grid, for all three algorithms alike: `noisy` where
-their noise is part of what is judged, `plain` where it is not, as one would choose without a thought of privacy.
+The paper does not say its lam. Two readings have the best of a fixed grid, for all three algorithms alike: `noisy`
+where their noise is part of what is judged, `plain` where it is not, as one would choose without a thought of privacy.
 """
 
 from collections.abc import Sequence
@@ -118,7 +118,7 @@ def _claims(prefix: str, figure: str, where: str) -> tuple[Claim, ...]:
             f"{prefix}.1",
             figure,
             f"{where}, local aggregation degrades as the number of parties grows.",
-            "la, at both eps: from M = 5 to 15 the mean test error rises significantly, and no step falls significantly",
+            "la, at both eps: from M = 5 to 15 the mean test error rises significantly, no step falls significantly",
             degrades("M", "la"),
             ERROR,
         ),
@@ -142,7 +142,7 @@ def _claims(prefix: str, figure: str, where: str) -> tuple[Claim, ...]:
             f"{prefix}.4",
             figure,
             f"{where}, local aggregation degrades as the smallest party gets smaller; psgd and gop are not affected.",
-            "la, at both eps: from equal shares to the most skewed the mean test error rises significantly, and no step "
+            "la, at both eps: from equal shares to the most skewed the mean test error rises significantly, no step "
             "falls significantly; psgd and gop: over the share vectors it stays within 0.05",
             both(degrades("partition", "la"), unaffected("partition", ("psgd", "gop"))),
             ERROR,

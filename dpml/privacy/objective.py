@@ -6,12 +6,14 @@ gradient is -s u and its curvature s (1 - s); mu = 1/sigma; ``d_mu`` is the curv
 
 *Removing a row.* Change of variables w -> b gives the privacy loss of "with u" against "without u" at w as
 
-    L = (s A + s^2 ||u||^2 / 2) / sigma^2 + log(1 + s (1 - s) q),    A = -u'b ~ N(0, sigma^2 ||u||^2),  q <= ||u||^2 / R.
+    L = (s A + s^2 ||u||^2 / 2) / sigma^2 + log(1 + s (1 - s) q),  A = -u'b ~ N(0, sigma^2 ||u||^2), q <= ||u||^2 / R.
 
-With ||u|| = 1 (the worst), e = (A + 1/2)/sigma^2 and ``rho = max(0, 1/R - 1/(2 sigma^2))`` that is at most
-``e + (1 - s)(s rho - e)``: the curvature only counts where s < 1, where the gradient is smaller. So ``L <= max(e, rho)``
-when one of the two is at least rho, and in general ``L > t`` needs ``e > 2 sqrt(rho t) - rho`` for t < rho. The loss
-e is that of a Gaussian mechanism with sensitivity 1, and therefore the curve is at most ``d_mu(m(t))``, `_effective`.
+With ||u|| = 1 (the worst; a shorter row is one of norm 1 with a smaller s), ``log(1 + x) <= x``, e = (A + 1/2)/sigma^2
+and ``rho = max(0, 1/R - 1/(2 sigma^2))`` that is at most ``e + (1 - s)(s rho - e)``: curvature counts only where s < 1,
+where the gradient is smaller. Over s in [0, 1] this is e where e >= rho, and ``(rho + e)^2 / (4 rho)`` for -rho < e <
+rho. So ``L > t`` needs e > t when t >= rho, and else ``e > 2 sqrt(rho t) - rho``, above which L exceeds e by at most
+the difference. The loss e is that of a Gaussian mechanism with sensitivity 1: the curve is at most ``d_mu(m(t))``,
+`_effective`.
 
 *Adding a row* has no curvature to pay for: the curve is at most d_mu(t) for t >= 0.
 

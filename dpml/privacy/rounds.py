@@ -1,8 +1,8 @@
 """Privacy of many rounds of noisy sums, each with fresh L2-Laplace noise, with or without a Gaussian that stays.
 
-In every round each of h parties adds a vector of density proportional to exp(-beta ||rho||), beta = eps/2, to a sum that
-moves by at most 2 when a row is replaced; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. What is
-known about T such rounds, the models of which may depend on the rounds before:
+In every round each of h parties adds a vector of density proportional to exp(-beta ||rho||), beta = eps/2, to a sum
+that moves by at most 2 when a row is replaced; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. What
+is known about T such rounds, the models of which may depend on the rounds before:
 
 - one party's rho alone makes a round eps-DP, so that all are T eps-DP; and by Azuma's inequality on a loss within +-eps
   of mean at most ``eps tanh(eps/2)`` they are ``(T eps tanh(eps/2) + eps sqrt(2 T log(1/delta)), delta)``-DP
@@ -17,11 +17,12 @@ round's model decides. With weights 1/W_t of sum S, ``r = common^2 S / (1 + comm
 
     v' C^-1 v = S (E ||v||^2 - r ||E v||^2) <= S / r = S + 1/common^2,
 
-for with c = (u' - u)/2, ``E ||v||^2 - r ||Ev||^2 <= max ||v - c||^2 - ||c||^2 + ||c||^2 / r``, where the maximum over the
-parallelogram is ``||c||^2``, or ``||u + u'||^2 / 4`` when that is more; then it is at most ``x + (1 - x)/2r <= 1/r`` with
-x = u'u' in [0, 1]. So eta halves mu in the long run, and no more: rows whose slopes alternate cancel it. As v_t depends
-on the past only, the whitened shifts do too, and ``mu^2 = v' C^-1 v`` at its bound is the mu of the transcript, because
-the exponential martingale makes the sum of the whitened losses Gaussian.
+for with c = (u' - u)/2, ``E ||v||^2 - r ||Ev||^2 <= max ||v - c||^2 - ||c||^2 + ||c||^2 / r``, where the maximum over
+the parallelogram is ``||c||^2``, which leaves at most 1/r, or ``||u + u'||^2 / 4`` when that is more, which leaves at
+most ``x + (1 - x)/2r <= 1/r`` with x = <u, u'> in [0, 1]. So eta halves mu in the long run, and no more is proven: rows
+whose slopes alternate would cancel it. As v_t depends on the past only, so do the whitened shifts, and where their
+squares sum to mu^2 the whitened loss is exactly Gaussian (exponential martingale; a sum that stays below is filled up
+by one more round): mu-GDP.
 """
 
 import math

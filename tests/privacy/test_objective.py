@@ -9,7 +9,9 @@ from scipy.special import expit
 from dpml.privacy import gdp, objective
 
 
-def log_density(w: np.ndarray, rows: np.ndarray, sigma: float, ridge: float, counts: np.ndarray | float = 1.0) -> np.ndarray:
+def log_density(
+    w: np.ndarray, rows: np.ndarray, sigma: float, ridge: float, counts: np.ndarray | float = 1.0
+) -> np.ndarray:
     """log density of the released minimiser at w (n, d); `rows` (m, d) are labels times features, `counts` of each."""
     s = expit(-w @ rows.T)
     b = (s * counts) @ rows - ridge * w
@@ -100,7 +102,9 @@ def test_where_the_curvature_is_paid_it_is_the_gaussian_mechanism_of_sensitivity
 
 @pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
 @pytest.mark.parametrize(("sigma", "ridge"), [(5.0, 0.5), (20.0, 1.0), (3.0, 0.01), (60.0, 10.0)])
-def test_eps_is_proven_at_delta_and_never_above_the_price_of_the_whole_jacobian(delta: float, sigma: float, ridge: float) -> None:
+def test_eps_is_proven_at_delta_and_never_above_the_price_of_the_whole_jacobian(
+    delta: float, sigma: float, ridge: float
+) -> None:
     eps = objective.eps_of(sigma, ridge, delta)
     assert objective.delta_of(eps, sigma, ridge) <= delta * (1 + 1e-9)
     assert eps >= gdp.eps_of(2 / sigma, delta)

@@ -51,7 +51,9 @@ def test_no_sequence_of_shifts_exceeds_what_eta_leaves() -> None:
         pick = rng.integers(4, size=T)
         for _ in range(3):  # the form is convex in every v_t: best at a corner
             for t in range(T):
-                values = [np.einsum("ti,ts,si->", v, inverse, v) for v in (corners[_with(pick, t, k)] for k in range(4))]
+                values = [
+                    np.einsum("ti,ts,si->", v, inverse, v) for v in (corners[_with(pick, t, k)] for k in range(4))
+                ]
                 pick[t] = int(np.argmax(values))
         S = np.sum(1 / W)
         bound = min(4 * S, S + 1 / common**2)
