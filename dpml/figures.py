@@ -22,6 +22,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from pandas.api.types import is_numeric_dtype
 
 from dpml.errors import UserError, nearest
 from dpml.experiment import summarise, write_atomically
@@ -31,6 +32,7 @@ AXES = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "M": "parties M", "N"
 _LABELS = AXES | {
     "tau": "standard deviation of a site's noise τ",
     "share": "share of colluding sites M_C / M",
+    "partition": "shares of the parties",
     "u": "rows of a large client / of a small one, u",
     "proven_eps": "ε proven for the worst view",
 }
@@ -42,6 +44,7 @@ METRICS = {
     "proven_eps": "proven ε",
     "train_accuracy": "training accuracy",
     "path_loss": "training loss, mean over the rounds",
+    "error": "test error",
     "rmse": "test RMSE",
     "err_w": "‖w − w*‖ / d",
     "noisy_objective": "|noisy objective|",
@@ -51,7 +54,7 @@ METRICS = {
     "asked_eps": "ε asked for (claimed)",
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
-_LINEAR = ("accuracy", "train_accuracy", "trimmed")
+_LINEAR = ("accuracy", "train_accuracy", "error", "trimmed")
 _ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
 # colour, marker; references have no marker, and _DASHED says how they differ
@@ -76,6 +79,9 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "nn_nonpriv": ("#000000", ""),
     "nn_cape": ("#D55E00", "p"),
     "nn_conv": ("#009E73", "<"),
+    "gop": ("#332288", ">"),
+    "psgd": ("#EE3377", "<"),
+    "la": ("#8C510A", "h"),
 }
 _DASHED = {"nonpriv": "--", "indiv": "--", "nn_nonpriv": "--", "claimed": ":"}
 _DASHES = ("-", "--", ":", "-.")
@@ -306,8 +312,10 @@ def _draw(
     keys = dict.fromkeys(["algo", *curve, *line_keys])
     varying = [key for key in keys if key not in (*_same_axis(x), "algo")]
     groups = summary.groupby(["algo", *varying], sort=False, dropna=False)
+    names = [] if is_numeric_dtype(summary[x]) else list(dict.fromkeys(summary[x]))  # names stand in their order
+    placed = [(key, line.assign(**{x: line[x].map(names.index)}) if names else line) for key, line in groups]
     lines: list[tuple[Any, pd.DataFrame]] = [
-        (key, line.sort_values(x)) for key, line in groups if np.isfinite(line[x]).any()
+        (key, line.sort_values(x)) for key, line in placed if np.isfinite(line[x]).any()
     ]
     if metric in _SIGNED:
         lines = [(key, line.assign(mean=line["mean"].abs())) for key, line in lines]
@@ -331,11 +339,16 @@ def _draw(
             panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
     panel.set_xlabel(_LABELS.get(x, x))
     panel.set_ylabel(METRICS.get(metric, metric))
-    if xscale == "symlog" or (xscale == "auto" and x == "inverse_eps" and summary[x].min() == 0 < summary[x].max()):
+    if names:
+        panel.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 14) for name in names], fontsize=7)
+        panel.margins(x=0.2)
+    elif xscale == "symlog" or (xscale == "auto" and x == "inverse_eps" and summary[x].min() == 0 < summary[x].max()):
         _log_with_zero(panel, summary[x])
     elif xscale == "log" or (xscale == "auto" and summary[x].max() >= 5 * summary[x].min()):
         panel.set_xscale("log")
         _log_ticks(panel.xaxis)
+    elif x == "M" and summary[x].nunique() <= 5:
+        panel.set_xticks(sorted(summary[x].unique()))
 
 
 def _same_axis(x: str) -> tuple[str, ...]:

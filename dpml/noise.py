@@ -45,6 +45,17 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
     return direction * rng.exponential(size=(draws, 1))
 
 
+def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
+    """The sum over the parties of `l2_laplace` noise: (draws, d), at a cost that does not depend on their number.
+
+    Exact: exp(-||x||) in R^d is a Gaussian whose variance is Gamma((d + 1)/2, scale 2), because the integral of
+    ``w^(-1/2) exp(-r^2/2w - w/2)`` over w is proportional to e^-r. A sum of such vectors is a Gaussian with the sum of
+    their variances, and that is a Gamma variable too.
+    """
+    variance = 2 * rng.standard_gamma(parties * (d + 1) / 2, size=(draws, 1))
+    return np.sqrt(variance) * rng.standard_normal((draws, d))
+
+
 def zero_sum(rng: Generator, draws: int, parties: int, size: int) -> Array:
     """CAPE's correlated noise (Imtiaz et al. 2019, Alg. 1) for every party: (draws, parties, size), summing to zero.
 

@@ -100,7 +100,7 @@ def _proven(experiment: Experiment, guarantees: pd.DataFrame) -> dict[str, Any]:
 def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of some metrics, and the guarantees, of all finished cells, with their block's name in front.
 
-    Computed blocks come behind, with all their metrics.
+    Computed blocks come behind, with all their metrics. The metric `error` is 1 - `accuracy`.
     """
     rows, guarantees = [], []
     for point, entry in plan.points:
@@ -110,6 +110,9 @@ def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.
             measured, given = measured.assign(**shown), given.assign(**shown)
             measured.insert(0, "block", point.block)
             given.insert(0, "block", point.block)
+            if "error" in metrics:
+                right = measured[measured["metric"] == "accuracy"]
+                measured = pd.concat([measured, right.assign(metric="error", value=1 - right["value"])])
             rows.append(measured[measured["metric"].isin(metrics)])
             guarantees.append(given)
     for block in plan.experiment.computed:

@@ -82,7 +82,10 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
 class Partition(Protocol):
     """A rule that says how many rows each party gets: a frozen dataclass whose fields are its YAML options."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        ...
 
     @property
     def auxiliary(self) -> float:
@@ -177,11 +180,14 @@ class Simplex:
 
 @dataclass(frozen=True)
 class Fractions:
-    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1."""
+    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; they are its name."""
 
-    name: ClassVar[str] = "fractions"
     auxiliary: float = 0.0
     fractions: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "/".join(f"{share:g}" for share in self.fractions)
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         shares = np.asarray(self.fractions, dtype=float)

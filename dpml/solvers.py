@@ -198,6 +198,8 @@ def _newton(
         for _ in range(40):
             trial = objective(w + size[:, None] * step, margins + size * along)
             short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
+            # so close to the minimum a full step is right, and the value, a difference of large terms, too coarse
+            short &= descent < -1e-12
             if not short.any():
                 break
             size = np.where(short, size / 2, size)
