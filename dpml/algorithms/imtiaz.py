@@ -117,6 +117,33 @@ def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scal
     return Scales(math.inf, quadratic.linear_bound / (root_B * math.sqrt(t)), quadratic.square / root_B)
 
 
+def cape_whole_view(M: int, honest: int, spread: float) -> float:
+    """mu of all that the aggregator and M - `honest` colluders see of a CAPE release, over that of the sum alone.
+
+    The square is ``M/H + (1 - 1/H) / (s^2 + 1/M)`` for H honest sites and zero-sum noise of spread s (docs/privacy.md).
+    """
+    return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
+
+
+def cape_views(problem: Problem, spread: float) -> dict[View, float]:
+    """mu of every view of a CAPE release of anything, as a multiple of the sum's own."""
+    M = problem.M
+    one_message = spread**2 * (1 - 1 / M) + 1 / M
+    return {
+        "release": 1.0,
+        "aggregate": 1.0,
+        "client": 1 / math.sqrt(one_message),
+        "transcript": cape_whole_view(M, M, spread),
+        "colluders": cape_whole_view(M, problem.honest, spread),
+    }
+
+
+def conventional_views(problem: Problem) -> dict[View, float]:
+    """The same when every site's message is protected by noise of its own alone."""
+    alone = math.sqrt(problem.M)  # one message has 1/M of the summed variance
+    return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
+
+
 @dataclass(frozen=True)
 class FunctionalMechanism:
     """The improved functional mechanism at one trusted curator (Alg. 3), and the frame of the distributed ones.
@@ -331,19 +358,7 @@ class CapeFM(FunctionalMechanism):
         return MASK if self.calibration == "tight" else 1.0
 
     def views(self, problem: Problem) -> dict[View, float]:
-        M = problem.M
-
-        def whole(honest: int) -> float:
-            return math.sqrt(M / honest + (1 - 1 / honest) / (self.spread**2 + 1 / M))
-
-        one_message = self.spread**2 * (1 - 1 / M) + 1 / M
-        return {
-            "release": 1.0,
-            "aggregate": 1.0,
-            "client": 1 / math.sqrt(one_message),
-            "transcript": whole(M),
-            "colluders": whole(problem.honest),
-        }
+        return cape_views(problem, self.spread)
 
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.cape_total(rng, draws, M, size, shared=self.spread, own=1 / math.sqrt(M))
@@ -386,8 +401,7 @@ class Conventional(FunctionalMechanism):
         return math.sqrt(M)
 
     def views(self, problem: Problem) -> dict[View, float]:
-        alone = math.sqrt(problem.M)  # one message has 1/M of the summed variance
-        return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
+        return conventional_views(problem)
 
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
