@@ -116,11 +116,11 @@ def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
     i = np.arange(drawn + 1)
     possible = (i <= marked) & (drawn - i <= total - marked)
 
-    def log_choose(n: Array | float, k: Array | float) -> Array:
+    def log_choose(n: float, k: Array) -> Array:
         return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
 
     j = np.where(possible, i, min(marked, drawn))
-    log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, drawn)
+    log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, np.array(drawn))
     return np.where(possible, np.exp(log), 0.0)
 
 

@@ -13,6 +13,7 @@ import os
 import struct
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import astuple
 
 import numpy as np
@@ -27,7 +28,8 @@ from dpml.protocols.secagg import Dropouts, Outcome, Party, Server, Session, Sta
 _LENGTH = struct.Struct("<I")
 _PROCESSES = 16  # at most; more parties share them, each with a connection of its own
 
-Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+Reader = asyncio.StreamReader
+Writer = asyncio.StreamWriter
 
 
 def over_tcp(
@@ -60,7 +62,7 @@ async def _over_tcp(
         return await aggregator.run()
     finally:
         listener.close()
-        aggregator.close()
+        await aggregator.close()
         await asyncio.gather(*workers)
 
 
@@ -89,7 +91,9 @@ class Aggregator:
         self._refused: list[str] = []
         self._sent, self._received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
         # the longest message is the masked vector or the shares for all neighbours
-        self._longest = 64 + max(8 * (session.length + session.beside), (session.topology.degree + 1) * SEALED_BYTES * 2)
+        self._longest = 64 + max(
+            8 * (session.length + session.beside), (session.topology.degree + 1) * SEALED_BYTES * 2
+        )
 
     async def connected(self, reader: Reader, writer: Writer) -> None:
         """Put all that comes from one connection into the mail, then None."""
@@ -119,10 +123,11 @@ class Aggregator:
         traffic = Traffic(self._sent, self._received)
         return Outcome(server.total, server.survivors, server.beside, tuple(self._refused), traffic)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close all connections."""
         for writer in self._writers:
             writer.close()
+        await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     def _gone(self) -> set[int]:
         return {party for writer, party in self._party_of.items() if writer in self._closed}
@@ -171,6 +176,8 @@ async def take_part(party: Party, port: int, silent_from: Stage, timeout: float)
             await _write(writer, message)
     finally:
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 async def _read(reader: Reader, longest: int = 1 << 32) -> bytes:
