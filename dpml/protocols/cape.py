@@ -20,8 +20,8 @@ are wide enough for that many. With h honest ones among them the whole view has,
 
 *Rounding.* Rounding at random commutes with shifts by steps of the grid. So let the ehat_k of the honest sites take on
 the shifts that prove mu, to whole steps and with their sum kept, and the g_k the rest: the whole view is a function of
-Gaussians shifted so, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``, 1e-6 at M = 1000, d = 10^4, s = 1000. The
-Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
+Gaussians shifted so, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``: 2e-7 at M = 1000, d = 10^4, s = 1000.
+The Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
 """
 
 import math

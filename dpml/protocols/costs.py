@@ -48,7 +48,7 @@ def communication(M: Sequence[int], d: Sequence[int], ring: Sequence[int] = ()) 
     """Bytes sent and received by a site (the mean over sites) and by the aggregator, nobody dropping out.
 
     For every number of parties in M with everybody everybody's neighbour, in `ring` with the sparse topology, and every
-    length in d. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column: `graph`.
+    length in d. `algo` is `complete` or `ring`. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column: `entries`.
     """
     cases = [("complete", m, complete(m)) for m in M]
     cases += [("ring", m, found) for m in ring if (found := sparse(m)) is not None]
@@ -57,7 +57,8 @@ def communication(M: Sequence[int], d: Sequence[int], ring: Sequence[int] = ()) 
         for length in d:
             traffic = _traffic(m, length, topology)
             metrics = {"site_bytes": _site(traffic), "aggregator_bytes": traffic.server, "degree": topology.degree}
-            rows += [{"graph": graph, "M": m, "d": length, "metric": k, "value": float(v)} for k, v in metrics.items()]
+            about = {"algo": graph, "M": m, "d": length, "entries": f"d = {length:,}"}
+            rows += [about | {"metric": name, "value": float(value)} for name, value in metrics.items()]
     return pd.DataFrame(rows)
 
 
@@ -65,18 +66,18 @@ def exponents(M: Sequence[int], d: Sequence[int], ring: Sequence[int] = ()) -> p
     """The exponents of `communication` in M, at the smallest d, and in d, at the smallest M.
 
     A sum of two powers, such as M + d, shows each of them only where it dominates: the exponents are the slopes between
-    the two largest values on a log-log scale. Metrics: `in_M`, `in_d`; own columns: `graph`, `who`.
+    the two largest values on a log-log scale. Metrics: `in_M`, `in_d`; own column: `who`.
     """
     parts = [communication(M, [min(d)], ring), communication([min(M)], d)]
     table = pd.concat(parts).drop_duplicates()
     rows = []
-    for (graph, metric), own in table[table["metric"] != "degree"].groupby(["graph", "metric"], sort=False):
+    for (graph, metric), own in table[table["metric"] != "degree"].groupby(["algo", "metric"], sort=False):
         for name, along, at in (("in_M", "M", "d"), ("in_d", "d", "M")):
             line = own[own[at] == own[at].min()].nlargest(2, along)
             if len(line) == 2:
                 slope = np.diff(np.log(line["value"]))[0] / np.diff(np.log(line[along].astype(float)))[0]
                 who = str(metric).removesuffix("_bytes")
-                rows.append({"graph": graph, "who": who, "metric": name, "value": float(slope)})
+                rows.append({"algo": graph, "who": who, "metric": name, "value": float(slope)})
     return pd.DataFrame(rows)
 
 
