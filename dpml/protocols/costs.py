@@ -48,7 +48,7 @@ def communication(M: Sequence[int], d: Sequence[int], ring: Sequence[int] = ()) 
     """Bytes sent and received by a site (the mean over sites) and by the aggregator, nobody dropping out.
 
     For every number of parties in M with everybody everybody's neighbour, in `ring` with the sparse topology, and every
-    length in d. `algo` is `complete` or `ring`. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column: `entries`.
+    length in d; `algo` says which. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column: `entries`.
     """
     cases = [("complete", m, complete(m)) for m in M]
     cases += [("ring", m, found) for m in ring if (found := sparse(m)) is not None]
