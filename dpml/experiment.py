@@ -248,7 +248,10 @@ def tabulate(cell: Cell, measured: Measured) -> tuple[pd.DataFrame, pd.DataFrame
             "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
         }
         | {key: np.repeat([facts[key] for facts in privacy], per_budget) for key in PRIVACY}
-        | {"tuned": getattr(algorithm, "tuned", "fixed"), "private_preprocessing": private_note(measured.provenance.get("preprocessing", []))},
+        | {
+            "tuned": getattr(algorithm, "tuned", "fixed"),
+            "private_preprocessing": private_note(measured.provenance.get("preprocessing", [])),
+        },
         columns=COLUMNS,
     )
     given = [

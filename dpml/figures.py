@@ -353,8 +353,9 @@ def _log_with_zero(panel: Axes, values: pd.Series) -> None:
 
 
 def _named(key: str, value: Any) -> str:
-    """What a curve's label says about one of its keys; a computed block's own keys need no name."""
-    return f"{_NAMES.get(key, key)}={value}" if key in (*_LINE_KEYS, "d") else str(value)
+    """What a curve's label says about one of its keys; calibrations and keys of one block need no name."""
+    plain = key == "calibration" or key not in (*_LINE_KEYS, "d")
+    return str(value) if plain else f"{_NAMES.get(key, key)}={value}"
 
 
 def _mixed(colour: str, shade: float) -> str:

@@ -73,9 +73,7 @@ def published_bounds(
     central, in_mpc = (G**2 * log / (n * eps) ** 2 for n in (N, inside))
     return [
         Row("Pathak et al. 2010", math.nan, pathak, True, False),
-        Row(
-            "Jayaraman et al. 2018", T * in_mpc, p * smoothness * (math.log(inside) / lam) ** 2 * in_mpc, True, False
-        ),
+        Row("Jayaraman et al. 2018", T * in_mpc, p * smoothness * (math.log(inside) / lam) ** 2 * in_mpc, True, False),
         Row("Zhang et al. 2017", G**2 * (zhang / eps**2 + 1), G * math.sqrt(zhang) * diameter / (N * eps), False, True),
         Row("Wang et al. 2017", T * central, p * math.log(N) ** 2 * central, False, True),
         Row("WD-DP", T * central, p * math.log(N) * central, True, True),
