@@ -70,7 +70,7 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "vote": ("#999933", "d"),
     "claimed": ("#000000", ""),
     "wddp": ("#CC3311", "o"),
-    "jayaraman": ("#0077BB", "s"),
+    "jayaraman": ("#0077BB", "h"),
     "wang": ("#228833", "^"),
     "cape": ("#D55E00", "*"),
     "nn_nonpriv": ("#000000", ""),
