@@ -145,7 +145,6 @@ class NonPrivateNetwork:
             if that were a sensitivity of one over the number of rows in each of four blocks (M times as much for
             `nn_conv`, where sqrt M is meant), at most a tenth of the rows in a minibatch, and Adam without the
             correction of its second moment.
-        lam: unused; there is no regulariser.
         hidden: units in the hidden layer.
         epochs: passes over the rows.
         batch: rows in a minibatch; None: all in `paper` (one round per epoch), 64 in `authors`.
@@ -160,7 +159,6 @@ class NonPrivateNetwork:
     loss: Loss
     calibration: Calibration = "published"
     variant: Variant = "paper"
-    lam: float = 0.0
     hidden: int = 5
     epochs: int = 500
     batch: int | None = None
@@ -178,12 +176,15 @@ class NonPrivateNetwork:
             )
         if self.loss.name != "logistic":
             raise UserError(f"algo={self.name} needs loss=logistic, not loss={self.loss.name}.")
-        if self.lam != 0:
-            raise UserError(f"algo={self.name} has no regulariser: algo.lam must be 0, got {self.lam}.")
         for key in ("hidden", "epochs", "batch", "rate", "clip"):
             value = getattr(self, key)
             if value is not None and not 0 < value < math.inf:
                 raise UserError(f"algo.{key} of {self.name} must be a positive number, got {value}.")
+
+    @property
+    def lam(self) -> float:
+        """0: there is no regulariser."""
+        return 0.0
 
     def rows_per_round(self, N: int) -> int:
         """Rows in a minibatch of N training rows; the last one of an epoch may have fewer."""
