@@ -115,7 +115,8 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index:
     """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, without any rows."""
-    rng.permutation(rows)
+    if not isinstance(rule, Equal | Fractions | TwoGroup | PerParty):  # these draw no numbers
+        rng.permutation(rows)
     return rule.sizes(rows - set_aside(rule, rows), M, rng)
 
 
