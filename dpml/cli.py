@@ -29,7 +29,7 @@ from dpml.data import Source
 from dpml.data.cli import add_command as add_data_command
 from dpml.errors import UserError, nearest
 from dpml.experiment import PRIVACY, SETTING, execute, generator, summarise, write_atomically
-from dpml.partition import party_sizes, set_aside
+from dpml.partition import Equal, party_sizes, set_aside
 from dpml.privacy import Budget, Guarantee, Problem
 
 _CONFIG = {"config_path": "conf", "config_name": "config", "version_base": "1.3"}
@@ -355,7 +355,8 @@ def guarantees_for(overrides: Iterable[str]) -> list[Guarantee]:
     rule = instantiate(config.partition, "partition")
     aside = set_aside(rule, N)
     problem = Problem(whole(_single(config, "M"), "M"), N - aside, d, aside)
-    problem = problem.of_sizes(party_sizes(rule, N, problem.M, generator(whole(config.seed, "seed"), "partition")))
+    if not isinstance(rule, Equal):  # a problem's own assumption
+        problem = problem.of_sizes(party_sizes(rule, N, problem.M, generator(whole(config.seed, "seed"), "partition")))
     return build_algorithm(config, dataset).guarantees(budget, problem)
 
 

@@ -15,7 +15,7 @@ from dpml.algorithms.kang import Central, Jayaraman, WeightedDescent
 from dpml.data import Dataset
 from dpml.errors import UserError
 from dpml.losses import LOSSES, mean_gradient, mean_loss
-from dpml.partition import PerParty, TwoGroup, partition, party_sizes
+from dpml.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.privacy import Budget, Problem, gdp
 
 LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
@@ -353,9 +353,17 @@ def test_the_command_knows_the_sizes_of_a_run(run_command):
 
 
 def test_party_sizes_are_those_of_the_partition():
-    rule, data = TwoGroup(u=3.0, auxiliary=0.1), dataset(200)
-    sizes = party_sizes(rule, 200, 4, np.random.default_rng(7))
-    np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
+    data = dataset(200)
+    for rule in (TwoGroup(u=3.0, auxiliary=0.1), Simplex(floor=3), PerParty(n=7), Equal()):
+        sizes = party_sizes(rule, 200, 4, np.random.default_rng(7))
+        np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
+
+
+def test_the_command_takes_any_number_of_rows(run_command):
+    """Only the parties' sizes are made, not their rows."""
+    for rule in ("equal", "two_group"):
+        outcome = run_command("dpml", "guarantee", "algo=wddp", f"partition={rule}", "N=1000000000", "M=100", "--json")
+        assert outcome.code == 0, outcome.err
 
 
 @pytest.mark.parametrize(
