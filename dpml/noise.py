@@ -29,31 +29,39 @@ def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
     return direction * rng.gamma(d, size=(draws, 1))
 
 
-def zero_sum(rng: Generator, draws: int, parties: int, size: int) -> Array:
-    """CAPE's correlated noise (Imtiaz et al. 2019, Alg. 1) for every party: (draws, parties, size), summing to zero.
+def cape_messages(
+    rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
+) -> tuple[Array, Array]:
+    """CAPE's noise ``shared * e_k + own * g_k`` in every message (Imtiaz et al. 2019, Alg. 1), and the ``ehat_k``.
 
     Party k draws ``ehat_k ~ N(0, I)``, the parties learn the sum of all by secure aggregation, and
-    ``e_k = ehat_k - (1/M) sum ehat`` is left, of variance ``1 - 1/M``.
+    ``e_k = ehat_k - (1/M) sum ehat`` is left, of variance ``1 - 1/M``: the ``e_k`` sum to zero. ``g_k ~ N(0, I)`` is
+    each party's own. Both results are (draws, parties, size).
     """
-    own = rng.standard_normal((draws, parties, size))
-    own -= own.mean(axis=1, keepdims=True)
-    return own
+    secret = rng.standard_normal((draws, parties, size))
+    messages = secret - secret.mean(axis=1, keepdims=True)
+    messages *= shared
+    messages += own * rng.standard_normal(messages.shape)
+    return messages, secret
 
 
 def cape_total(rng: Generator, draws: int, parties: int, size: int, shared: float, own: float) -> Array:
-    """The sum over the parties of CAPE's noise ``shared * e_k + own * g_k``, party by party: (draws, size).
+    """The sum over the parties of CAPE's noise, message by message: (draws, size).
 
-    `zero_sum` gives ``e_k``; ``g_k ~ N(0, I)`` is each party's own. Coordinates are independent, so they are blocked:
-    the memory stays bounded for any number of parties.
+    Coordinates are independent, so they are blocked: the memory stays bounded for any number of parties.
     """
     total = np.empty((draws, size))
     width = max(1, _BLOCK // (draws * parties))
     for start in range(0, size, width):
         part = total[:, start : start + width]
-        messages = shared * zero_sum(rng, draws, parties, part.shape[1])
-        messages += own * rng.standard_normal(messages.shape)
+        messages, _ = cape_messages(rng, draws, parties, part.shape[1], shared, own)
         messages.sum(axis=1, out=part)
     return total
+
+
+def gaussian_messages(rng: Generator, draws: int, parties: int, size: int) -> Array:
+    """Every party's own N(0, I) noise: (draws, parties, size)."""
+    return gaussian(rng, (draws, parties, size))
 
 
 def gaussian_total(rng: Generator, draws: int, parties: int, size: int) -> Array:
@@ -62,5 +70,5 @@ def gaussian_total(rng: Generator, draws: int, parties: int, size: int) -> Array
     width = max(1, _BLOCK // (draws * parties))
     for start in range(0, size, width):
         part = total[:, start : start + width]
-        rng.standard_normal((draws, parties, part.shape[1])).sum(axis=1, out=part)
+        gaussian_messages(rng, draws, parties, part.shape[1]).sum(axis=1, out=part)
     return total

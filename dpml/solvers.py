@@ -146,6 +146,11 @@ def minimise_convex(
     return np.concatenate(blocks)
 
 
+def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array) -> Array:
+    """``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d)."""
+    return _weighted_grams(X, loss.curvature(X @ weights.T, y).T) / len(y)
+
+
 def _weighted_grams(X: Array, weights: Array) -> Array:
     """``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d). In blocks of rows that stay in cache."""
     n, d = X.shape
@@ -163,11 +168,13 @@ def _newton(loss: Loss, X: Array, y: Array, lam: Array, tilt: Array, tolerance: 
     w = np.zeros_like(tilt)
     eye = np.eye(d)
 
-    def objective(w: Array) -> Array:
+    def objective(w: Array) -> tuple[Array, Array]:
+        """Its value and how large its terms are: they may cancel, and rounding is measured by the terms."""
         mean = loss.value(X @ w.T, y).mean(axis=0)
-        return mean + lam / 2 * np.sum(w * w, axis=1) + np.sum(tilt * w, axis=1)
+        length, along = lam / 2 * np.sum(w * w, axis=1), np.sum(tilt * w, axis=1)
+        return mean + length + along, np.abs(mean) + length + np.abs(along)
 
-    value = objective(w)
+    value, terms = objective(w)
     for _ in range(iterations):
         margins = X @ w.T
         gradient = loss.slope(margins, y).T @ X / n + lam[:, None] * w + tilt
@@ -184,13 +191,13 @@ def _newton(loss: Loss, X: Array, y: Array, lam: Array, tilt: Array, tolerance: 
         descent = np.sum(gradient * step, axis=1)
         size = np.where(length > tolerance, 1.0, 0.0)
         for _ in range(40):
-            trial = objective(w + size[:, None] * step)
-            short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
+            trial, _ = objective(w + size[:, None] * step)
+            short = trial > value + 1e-4 * size * descent + 4 * _TINY * terms
             if not short.any():
                 break
             size = np.where(short, size / 2, size)
         w = w + size[:, None] * step
-        value = objective(w)
+        value, terms = objective(w)
     raise NotConvergedError(
         f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after at most {iterations} steps: "
         f"set a larger algo.lam, or rescale the features."

@@ -17,16 +17,29 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from dpml import noise
 from dpml.algorithms import Release, require_domain
+from dpml.algorithms.exposure import (
+    Exposure,
+    Messages,
+    Pair,
+    Sample,
+    gaussian,
+    gaussian_messages,
+    laplace_score,
+    made_up,
+    model_of,
+)
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.losses import Loss, Quadratic, mean_loss
-from dpml.partition import Parties
+from dpml.losses import Loss, Quadratic, mean_gradient, mean_loss
+from dpml.partition import Equal, Parties
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 from dpml.solvers import (
+    mean_hessian,
     minimise_convex,
     minimise_least_squares_in_box,
     minimise_quadratic,
@@ -50,6 +63,7 @@ TYPICAL_NORM = {"squared": 2.0, "logistic": 8.0}
 
 # Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the budgets asked for.
 _BLOCK = 1 << 18
+_ROWS = 1 << 12  # models whose density is computed at once
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,10 @@ class Scales:
     def __post_init__(self) -> None:
         if not (self.constant >= 0 and 0 <= self.linear < math.inf and 0 <= self.square < math.inf):
             raise ValueError(f"not a noise scale: {self}")
+
+    def vector(self, d: int) -> Array:
+        """The scale of each of the 1 + d + d^2 numbers."""
+        return np.repeat([self.constant, self.linear, self.square], [1, d, d * d])
 
 
 NO_NOISE = Scales(0.0, 0.0, 0.0)
@@ -83,19 +101,28 @@ def joint_sensitivity(quadratic: Quadratic, scales: Scales) -> float:
     """
     if scales.linear == 0 or scales.square == 0:
         return math.inf
+    return worst_neighbours(quadratic, scales)[0]
+
+
+def worst_neighbours(quadratic: Quadratic, scales: Scales) -> tuple[float, float, float]:
+    """The largest distance of `joint_sensitivity` and the (s, c) that have it."""
     C = 0.0 if quadratic.constant_range == 0 else _squared_ratio(quadratic.constant_range, scales.constant)
     A = _squared_ratio(quadratic.linear_bound, scales.linear)
     B = _squared_ratio(quadratic.square, scales.square)
 
+    def cosine(s: float) -> float:
+        return min(1.0, s * A / (2 * B))
+
     def distance(s: float) -> float:
-        c = min(1.0, s * A / (2 * B))
+        c = cosine(s)
         return C * (1 - s * s) ** 2 + A * (1 + s * s + 2 * s * c) + B * (2 - 2 * c * c)
 
     # With c inside, convex in s^2: the ends. With c = 1, the derivative (1+s)(2A - 4C s(1-s)) has its root at:
     candidates = [0.0, min(1.0, 2 * B / A), 1.0]
     if C > 2 * A:
         candidates.append((1 - math.sqrt(1 - 2 * A / C)) / 2)
-    return math.sqrt(max(distance(s) for s in candidates))
+    s = max(candidates, key=distance)
+    return math.sqrt(distance(s)), s, cosine(s)
 
 
 def _squared_ratio(value: float, scale: float) -> float:
@@ -235,6 +262,51 @@ class FunctionalMechanism:
             square=self.quadratic.square * (X.T @ X) / n,
         )
 
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        """What a view sees of the sites' messages, in units of the summed noise; None where it sees only their sum."""
+        return None
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """The last site replaces one row by the (s, c) of `worst_neighbours`; all other rows are zero."""
+        _, s, c = worst_neighbours(self.quadratic, self.scales(budget, problem))
+        return _one_replaced(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model, the noisy objective that it minimises, and what can be seen of the sites' messages."""
+        problem = pair[0].problem
+        scales = self.scales(budget, problem)
+        first, second = (self.prepare(parties, np.random.default_rng(0)) for parties in pair)
+        both = first, second
+        scale = scales.vector(problem.d)
+        shift = first.rows * (second.vector() - first.vector())
+        upper = _upper(problem.d)  # L2 is symmetric: off the diagonal two noises are averaged
+        released = scale / first.rows
+
+        def model(which: int, rng: Generator, draws: int) -> Array:
+            return model_of(both[which].release([budget], rng, draws))
+
+        def objective(which: int, rng: Generator, draws: int) -> Array:
+            constant, linear, square = (part[0] for part in both[which].coefficients([scales], rng, draws))
+            return np.concatenate([constant[:, None], linear, square.reshape(draws, -1)], axis=1)[:, kept]
+
+        noised = np.isfinite(scale) & ((scale > 0) | (shift != 0))  # what never moves may go without
+        kept = (upper > 0) & noised
+        means = first.vector()[kept], second.vector()[kept]
+        found = [Exposure("release", model)]
+        for view in self.views(problem):
+            seen = self.messages(view, problem)
+            if seen is None:
+                found.append(self.objective_exposure(view, objective, means, released[kept], upper[kept] == 2))
+            else:
+                found.append(gaussian_messages(view, seen, shift[noised] / scale[noised]))
+        return found
+
+    def objective_exposure(
+        self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
+    ) -> Exposure:
+        """The different coefficients (k,) and the scale of the noise on each; some are the mean of two noises."""
+        return gaussian(view, sample, means, np.diag((scale / np.where(averaged, math.sqrt(2), 1.0)) ** 2))
+
 
 @dataclass(frozen=True)
 class PreparedQuadratic:
@@ -255,28 +327,40 @@ class PreparedQuadratic:
         """
         algorithm, d = self.algorithm, self.problem.d
         scales = [algorithm.scales(budget, self.problem) for budget in budgets]
-        constant, linear, square = (
-            np.array([getattr(s, part) / self.rows for s in scales])[:, None]
-            for part in ("constant", "linear", "square")
-        )
-        constant = np.where(np.isfinite(constant), constant, 0.0)
-        ridge = algorithm.ridge * algorithm.spectral_edge(d) * square[..., None, None] * np.eye(d)
-        exact = self.square + algorithm.lam / 2 * np.eye(d)
+        square = np.array([s.square / self.rows for s in scales])[:, None, None, None]
+        ridge = algorithm.ridge * algorithm.spectral_edge(d) * square * np.eye(d)
         parts = []
         for start in range(0, draws, max(1, _BLOCK // d**2)):
             block = min(draws - start, max(1, _BLOCK // d**2))
-            z0, z1, z2 = algorithm.unit_noise(rng, block, self.problem)
-            b = self.linear + linear[..., None] * z1
-            A = exact + square[..., None, None] * z2
+            constant, b, A = self.coefficients(scales, rng, block)
+            A += algorithm.lam / 2 * np.eye(d)
             if algorithm.variant == "authors":
                 flat = minimise_quadratic_in_box(A.reshape(-1, d, d), b.reshape(-1, d), np.full(d, 1 / math.sqrt(d)))
                 w, trimmed = flat.reshape(b.shape), np.zeros(b.shape[:-1], dtype=bool)
             else:
                 w, trimmed = minimise_quadratic(A + ridge, b)
             value = np.sum(w * ((A @ w[..., None])[..., 0] + b), axis=-1)
-            parts.append((w, self.constant + constant * z0 + value, trimmed.astype(float)))
+            parts.append((w, constant + value, trimmed.astype(float)))
         weights, values, trims = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
         return Release(weights, {"noisy_objective": values, "trimmed": trims})
+
+    def vector(self) -> Array:
+        """(L0, L1, L2) in one row of 1 + d + d^2 numbers."""
+        return np.concatenate([[self.constant], self.linear, self.square.ravel()])
+
+    def coefficients(self, scales: Sequence[Scales], rng: Generator, draws: int) -> tuple[Array, Array, Array]:
+        """Released (L0, L1, L2): (S, draws), (S, draws, d), (S, draws, d, d). An L0 that is not released is exact."""
+        constant, linear, square = (
+            np.array([getattr(s, part) / self.rows for s in scales])[:, None]
+            for part in ("constant", "linear", "square")
+        )
+        constant = np.where(np.isfinite(constant), constant, 0.0)
+        z0, z1, z2 = self.algorithm.unit_noise(rng, draws, self.problem)
+        return (
+            self.constant + constant * z0,
+            self.linear + linear[..., None] * z1,
+            self.square + square[..., None, None] * z2,
+        )
 
 
 class CapeFM(FunctionalMechanism):
@@ -313,6 +397,30 @@ class CapeFM(FunctionalMechanism):
             "colluders": whole(problem.honest),
         }
 
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        M, spread = problem.M, self.spread
+
+        def one(rng: Generator, draws: int, size: int) -> Array:
+            return noise.cape_messages(rng, draws, M, size, spread, 1 / math.sqrt(M))[0][:, -1:]
+
+        if view == "client":
+            return Messages(one, np.array([[spread**2 * (1 - 1 / M) + 1 / M]]), target=0)
+        if view in ("release", "aggregate"):
+            return None
+        honest = M if view == "transcript" else problem.honest
+
+        def all_honest(rng: Generator, draws: int, size: int) -> Array:
+            """The honest sites' messages, with the broadcast mean put back, and the sum of their secrets."""
+            sent, secret = noise.cape_messages(rng, draws, M, size, spread, 1 / math.sqrt(M))
+            secret *= spread
+            sent += secret.mean(axis=1, keepdims=True)
+            return np.concatenate([sent[:, -honest:], secret[:, -honest:].sum(axis=1, keepdims=True)], axis=1)
+
+        covariance = np.eye(honest + 1) * (spread**2 + 1 / M)
+        covariance[-1] = covariance[:, -1] = spread**2
+        covariance[-1, -1] = spread**2 * honest
+        return Messages(all_honest, covariance, target=honest - 1)
+
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.cape_total(rng, draws, M, size, shared=self.spread, own=1 / math.sqrt(M))
 
@@ -332,6 +440,17 @@ class Conventional(FunctionalMechanism):
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)  # one message has 1/M of the summed variance
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
+
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        if view in ("release", "aggregate"):
+            return None
+        M = problem.M
+        honest = {"client": 1, "transcript": M, "colluders": problem.honest}[view]
+
+        def sent(rng: Generator, draws: int, size: int) -> Array:
+            return noise.gaussian_messages(rng, draws, M, size)[:, -honest:] / math.sqrt(M)
+
+        return Messages(sent, np.eye(honest) / M, target=honest - 1)
 
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
@@ -425,6 +544,33 @@ class PureFunctionalMechanism(FunctionalMechanism):
             square = (square + square.transpose(0, 2, 1)) / 2
         return flat[:, 0], flat[:, 1 : 1 + d], square
 
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """Rows whose entries are as even as they can be, so that their L1 norms are largest; signs alternate in one."""
+        if self.variant == "authors":
+            return super().worst_case(budget, problem)
+        even = np.full(problem.d, 1 / math.sqrt(problem.d))
+        return _one_replaced(self.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
+
+    def objective_exposure(
+        self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
+    ) -> Exposure:
+        if self.variant == "authors":
+            return super().objective_exposure(view, sample, means, scale, averaged)
+        averaged = averaged & (self.calibration == "published")
+        unit = scale / np.where(averaged, 2, 1)
+        first, second = means
+
+        def log_density(x: Array) -> Array:
+            """Of Laplace noise, or of the mean of two, (1 + |x|) e^-|x| / 4 in units of half their scale."""
+            found: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
+            return found
+
+        def score(seen: Array) -> Array:
+            return log_density((seen - second) / unit) - log_density((seen - first) / unit)
+
+        far = float(np.sum(np.abs(second - first) / unit))
+        return Exposure(view, sample, score, distance=far)
+
     def spectral_edge(self, d: int) -> float:
         # off-diagonal variance: 2 when mirrored, 1 when two entries of variance 2 are averaged, 1/2 for Gaussians
         variance = 0.5 if self.variant == "authors" else 2.0 if self.calibration == "tight" else 1.0
@@ -505,6 +651,31 @@ class ObjectivePerturbation:
         claim = "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
         return [Guarantee("release", "sample", budget.eps, 0.0, "published", claim), proven]
 
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A row changes its label, and so turns its gradient."""
+        return _one_replaced(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
+        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        scale, extra = self.calibrate(budget, pair[0].problem)
+
+        def sample(which: int, rng: Generator, draws: int) -> Array:
+            return model_of(both[which].release([budget], rng, draws))
+
+        if self.variant == "authors":
+            first, second = (box_minimiser(self.loss, p.parties.X, p.parties.y, self.lam) for p in both)
+            far = float(np.linalg.norm(second - first)) / scale
+            return [Exposure("release", sample, laplace_score(scale, first, second), distance=far)]
+        if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
+            return [Exposure("release", sample)]
+
+        def score(seen: Array) -> Array:
+            first, second = (p.log_density(seen, scale, self.lam + extra) for p in both)
+            return second - first
+
+        return [Exposure("release", sample, score)]
+
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedObjective":
         """Nothing to do before the noise is known, except what `authors` does: the minimiser over the box."""
         require_domain(parties, self.loss)
@@ -538,6 +709,17 @@ class PreparedObjective:
         else:
             flat = minimise_convex(algorithm.loss, X, y, algorithm.lam + extra, tilt)
         return Release(flat.reshape(b.shape))
+
+    def log_density(self, weights: Array, scale: float, ridge: float) -> Array:
+        """Of the minimisers `weights` (draws, d), up to a constant: by change of variables from the noise b."""
+        loss, X, y = self.algorithm.loss, self.parties.X, self.parties.y
+        found = np.empty(len(weights))
+        for start in range(0, len(weights), _ROWS):
+            w = weights[start : start + _ROWS]
+            b = len(y) * (mean_gradient(loss, X, y, w) + ridge * w)
+            jacobian = mean_hessian(loss, X, y, w) + ridge * np.eye(w.shape[1])
+            found[start : start + _ROWS] = np.linalg.slogdet(jacobian)[1] - np.linalg.norm(b, axis=1) / scale
+        return found
 
 
 @dataclass(frozen=True)
@@ -596,6 +778,26 @@ def box_minimiser(loss: Loss, X: Array, y: Array, lam: float) -> Array:
     A = loss.quadratic.square * (X.T @ X) / n + lam / 2 * np.eye(d)
     b = loss.quadratic.linear(y) @ X / n
     return minimise_least_squares_in_box(A, b)
+
+
+def _upper(d: int) -> Array:
+    """Which of the 1 + d + d^2 coefficients are different, for symmetric L2: 1, off the diagonal 2, below it 0."""
+    square = 1 + np.triu(np.ones((d, d)), 1) - 2 * np.tril(np.ones((d, d)), -1)
+    return np.concatenate([np.ones(1 + d), np.maximum(square, 0).ravel()])
+
+
+def _one_replaced(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
+    """The last row (1) is replaced; both are given by their first entries. All other rows are zero."""
+    binary = loss.name != "squared"
+    X = np.zeros((2, problem.N, problem.d))
+    for which, values in enumerate((row, other)):
+        values = np.asarray(values)[: problem.d]
+        X[which, -1, : len(values)] = values * (1 - 1e-15)  # no rounding may put it outside the ball
+    y = np.full((2, problem.N), 1.0 if binary else 0.0)
+    y[:, -1] = 1.0, -1.0 if binary else other_label
+    sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
+    first, second = (made_up("binary" if binary else "regression", X[which], y[which], sizes) for which in (0, 1))
+    return first, second
 
 
 _GDP_SOURCE = "Gaussian DP of the joint view (imtiaz.joint_sensitivity, views)"
