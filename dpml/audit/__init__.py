@@ -18,11 +18,13 @@ from dpml.privacy import Budget, Guarantee, Problem, View, gdp
 
 Verdict = Literal["consistent", "claim violated", "BUG", "no privacy"]
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # of the lower bound that is shown
+ACCUSATION = 0.999  # of the one that a verdict needs: a table has a hundred of them, and none should be wrong
 DRAWS = 100_000  # of either data set, unless said otherwise
 SLACK = 1e-6  # relative, of what the pair itself shows: solvers stop short of exact minimisers
 
 _BLOCK = 1 << 21  # numbers seen at once: 16 MiB
+EXACT, LEARNED = "likelihood ratio", "learned direction"
 _LEARN = 50_000  # draws of each data set that a direction is learned from; at most half of all
 
 
@@ -35,6 +37,8 @@ class Finding:
         exact: The eps of the attacked pair itself, known without a draw; NaN where it is not.
         attacked: The lower bound on eps, wrong with probability at most 1 - CONFIDENCE.
         attack: The attack that gave it.
+        verdict: `BUG` or `claim violated` where a lower bound at the confidence ACCUSATION exceeds what is proven or
+            claimed, or the pair itself does.
     """
 
     view: View
@@ -56,13 +60,13 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     """
     if draws < 100:
         raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
-    if not hasattr(algorithm, "exposures"):
-        raise UserError(f"algo={algorithm.name} cannot be audited: it has no `worst_case` and `exposures`.")
     guarantees = algorithm.guarantees(budget, problem)
     proven = {g.view: g for g in guarantees if g.basis == "proven"}
     claimed = {g.view: g for g in guarantees if g.basis == "published"}
     if all(math.isinf(g.eps) for g in proven.values()) and not any(math.isfinite(g.eps) for g in claimed.values()):
         return [_nothing(g) for g in proven.values()]
+    if not hasattr(algorithm, "exposures"):
+        raise UserError(f"algo={algorithm.name} cannot be audited: it has no `worst_case` and `exposures`.")
     pair = worse_pair(algorithm, algorithm.worst_case(budget, problem), budget, generator(seed, "audit", "search"))
     exposures = {exposure.view: exposure for exposure in algorithm.exposures(pair, budget)}
     return [
@@ -79,23 +83,23 @@ def _nothing(proven: Guarantee) -> Finding:
 def _attack(exposure: Exposure, proven: Guarantee, claimed: Guarantee | None, draws: int, rng: Generator) -> Finding:
     scores = attack_scores(exposure, draws, rng)
 
-    def lower(delta: float) -> tuple[float, str]:
+    def lower(delta: float, confidence: float) -> tuple[float, str]:
         """The best bound at one delta: every attack gets an equal part of the error probability."""
-        bounds = [(name, eps_by_rates) for name in scores]
+        bounds: dict[str, Bound] = dict.fromkeys(scores, eps_by_rates)
         if exposure.normal and delta > 0:
-            bounds.append(("likelihood ratio", eps_by_gdp))
-        error = (1 - CONFIDENCE) / len(bounds)
-        found = [(bound(*scores[name], delta, error), f"{name}, {_NAMES[bound]}") for name, bound in bounds]
+            bounds[EXACT] = eps_by_gdp
+        error = (1 - confidence) / len(bounds)
+        found = [(bound(*scores[name], delta, error), f"{name}, {_NAMES[bound]}") for name, bound in bounds.items()]
         return max(found)
 
-    attacked, attack = lower(proven.delta)
+    attacked, attack = lower(proven.delta, CONFIDENCE)
     exact = exposure.distance
     if exposure.normal and not math.isnan(exact):
         exact = gdp.eps_of(exact, proven.delta) if math.isfinite(exact) else math.inf
     verdict: Verdict = "consistent"
-    if claimed is not None and lower(claimed.delta)[0] > claimed.eps:
+    if claimed is not None and lower(claimed.delta, ACCUSATION)[0] > claimed.eps:
         verdict = "claim violated"
-    if attacked > proven.eps or exact > proven.eps * (1 + SLACK):
+    if lower(proven.delta, ACCUSATION)[0] > proven.eps or exact > proven.eps * (1 + SLACK):
         verdict = "BUG"
     return Finding(
         view=exposure.view,
@@ -110,7 +114,8 @@ def _attack(exposure: Exposure, proven: Guarantee, claimed: Guarantee | None, dr
     )
 
 
-_NAMES = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}
+Bound = Callable[[Array, Array, float, float], float]
+_NAMES: dict[Bound, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}
 
 
 def attack_scores(exposure: Exposure, draws: int, rng: Generator) -> Mapping[str, tuple[Array, Array]]:
@@ -136,9 +141,9 @@ def attack_scores(exposure: Exposure, draws: int, rng: Generator) -> Mapping[str
             learned[which].append(project(more))
             if exposure.score:
                 exact[which].append(exposure.score(more))
-    found = {"learned direction": (np.concatenate(learned[0]), np.concatenate(learned[1]))}
+    found = {LEARNED: (np.concatenate(learned[0]), np.concatenate(learned[1]))}
     if exposure.score:
-        found["likelihood ratio"] = (np.concatenate(exact[0]), np.concatenate(exact[1]))
+        found[EXACT] = (np.concatenate(exact[0]), np.concatenate(exact[1]))
     return found
 
 

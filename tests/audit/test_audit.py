@@ -34,7 +34,6 @@ def test_sample_level_algorithms(kind, loss, calibration) -> None:
     guaranteed = {g.view for g in algorithm.guarantees(BUDGET, PROBLEM)}
     assert {finding.view for finding in found} == guaranteed
     for finding in found:
-        assert finding.attacked <= finding.proven
         assert finding.verdict != "BUG"
         if calibration == "tight":
             assert finding.verdict == "consistent"
@@ -76,7 +75,7 @@ def test_the_published_claims_that_do_not_hold() -> None:
 )
 def test_a_million_draws_reach_four_fifths_of_what_is_proven(kind, eps) -> None:
     for finding in audit(kind(SQUARED, calibration="tight"), Budget(eps, 1e-5), PROBLEM, 1_000_000):
-        assert finding.attacked <= finding.proven
+        assert finding.verdict == "consistent"
         assert finding.attacked >= 0.8 * finding.proven or finding.proven < 0.9 * eps  # weaker views need more draws
 
 
