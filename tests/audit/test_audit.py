@@ -21,7 +21,7 @@ PURE = [imtiaz.PureFunctionalMechanism, imtiaz.ObjectivePerturbation]
 PARTY = [hamm.Vote, hamm.Soft, hamm.Average]
 
 
-def verdicts(algorithm, draws: int = 20_000, budget: Budget = BUDGET) -> dict[str, str]:
+def verdicts(algorithm, draws: int = 50_000, budget: Budget = BUDGET) -> dict[str, str]:
     return {found.view: found.verdict for found in audit(algorithm, budget, PROBLEM, draws)}
 
 
