@@ -248,7 +248,10 @@ def tabulate(cell: Cell, measured: Measured) -> tuple[pd.DataFrame, pd.DataFrame
             "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
         }
         | {key: np.repeat([facts[key] for facts in privacy], per_budget) for key in PRIVACY}
-        | {"tuned": "fixed", "private_preprocessing": private_note(measured.provenance.get("preprocessing", []))},
+        | {
+            "tuned": getattr(algorithm, "tuned", "fixed"),
+            "private_preprocessing": private_note(measured.provenance.get("preprocessing", [])),
+        },
         columns=COLUMNS,
     )
     given = [
@@ -277,10 +280,13 @@ def environment() -> dict[str, Any]:
     }
 
 
-def summarise(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean, standard deviation, number and 95 % t-interval (half width) of every metric over seeds and draws."""
+def summarise(rows: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
+    """Mean, standard deviation, number and 95 % t-interval (half width) of every metric over seeds and draws.
+
+    Columns in `also` tell settings apart, too.
+    """
     table = (
-        rows.groupby([*SETTING, "metric", *PRIVACY, "tuned"], sort=False, dropna=False)["value"]
+        rows.groupby([*SETTING, *also, "metric", *PRIVACY, "tuned"], sort=False, dropna=False)["value"]
         .agg(["mean", "std", "count"])
         .reset_index()
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
 from dpml.build import build_algorithm, instantiate, number, optional, whole
+from dpml.computed import Computed
 from dpml.data import Files, Source
 from dpml.errors import UserError, nearest
 from dpml.experiment import Cell
@@ -29,7 +30,11 @@ _SHARED = ("eps", "delta")  # one fit serves all of these
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: the rows of one block, kept where `where` holds, y against x with one curve per algorithm."""
+    """One picture: the rows of one block, kept where `where` holds, y against x with one curve per algorithm.
+
+    x, and the keys of `curve` and `where`, may be the last part of a setting that no column has (``u`` is partition.u).
+    x may also be ``inverse_eps``, 1/eps, in which no noise (eps = inf) has the place 0.
+    """
 
     block: str
     x: str
@@ -50,30 +55,34 @@ class Panel:
                 )
 
 
+Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 BANDS = ("interval", "sd", "none")
-SCALES = ("auto", "log", "linear")
+SCALES = ("auto", "log", "linear", "symlog")
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A published figure or table, as its file describes it.
 
-    `settings` hold for every block of `grid`, and a block may say otherwise. Lists are crossed; those of eps and delta
-    stay together in one cell. `metrics` are kept in the rows beside those that the panels show; `reference` is the
-    algorithm that the others are compared with in pairs.
+    `settings` hold for every block of `grid`, and a block may say otherwise; a block of several parts is a list of such
+    settings. Lists are crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is
+    computed by a function instead (`dpml.computed`). `metrics` are kept in the rows beside those that the panels show;
+    `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has a figure
+    of its own; without, all are in one.
     """
 
     name: str
     title: str
     source: str
     settings: Mapping[str, Any]
-    grid: Mapping[str, Mapping[str, Any]]
+    grid: Mapping[str, Block]
     panels: Sequence[Panel]
     metrics: Sequence[str] = ()
     columns: int = 3
     claims: Sequence[str] = ()
     reference: str = "capefm"
     note: str = ""
+    twins: bool = True
 
     @classmethod
     def of(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
@@ -89,11 +98,23 @@ class Experiment:
                 where = f"a panel of experiment={name}"
                 raise UserError(f"unknown block {panel.block!r} in {where}: {nearest(panel.block, made.grid)}")
         for block, settings in made.grid.items():
-            for key in (*made.settings, *settings):
+            where = f"block {block} of experiment={name}"
+            if _is_computed(settings):
+                Computed.of(block, settings, where)  # refuses what cannot be called
+                continue
+            for key in (*made.settings, *(key for part in _parts(settings) for key in part)):
                 if key.split(".")[0] not in SETTINGS:
-                    where = f"block {block} of experiment={name}"
                     raise UserError(f"unknown key {key!r} in {where}: {nearest(key, SETTINGS)}")
         return made
+
+    @property
+    def computed(self) -> list[Computed]:
+        """The blocks whose rows come from a function."""
+        return [
+            Computed.of(block, content, f"block {block} of experiment={self.name}")
+            for block, content in self.grid.items()
+            if _is_computed(content)
+        ]
 
 
 def _fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
@@ -141,12 +162,17 @@ class Expansion:
 
     def points(self, experiment: Experiment) -> list[Point]:
         """Every combination of every block, in the file's order."""
-        blocks = {name: {**experiment.settings, **block, **self.overrides} for name, block in experiment.grid.items()}
+        blocks = [
+            (name, {**experiment.settings, **part, **self.overrides})
+            for name, block in experiment.grid.items()
+            if not _is_computed(block)
+            for part in _parts(block)
+        ]
         options = _options(
-            {(group, name) for block in blocks.values() for group in GROUPS for name in _list(block.get(group, ()))}
+            {(group, name) for _, block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
         )
         found = []
-        for name, block in blocks.items():
+        for name, block in blocks:
             axes = {key: _list(value) for key, value in block.items() if key not in _SHARED}
             shared = {key: block.get(key, self.config[key]) for key in _SHARED}
             for combination in product(*axes.values()):
@@ -212,6 +238,14 @@ def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, An
 
 def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key.split(".", 1)[1]: value for key, value in settings.items() if key.startswith(f"{group}.")}
+
+
+def _is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(block, Mapping) and "_target_" in block
+
+
+def _parts(block: Block) -> Sequence[Mapping[str, Any]]:
+    return [block] if isinstance(block, Mapping) else block
 
 
 def _list(value: Any) -> list[Any]:

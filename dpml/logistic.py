@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
+from dpml.partition import Parties, remembered
 
 _BLOCK = 1 << 17  # entries of all Newton systems solved together: 1 MiB, so that they stay in cache
 _TINY = np.finfo(float).eps
@@ -151,14 +152,23 @@ def _primal_system(X: Array, p: Array, r: Array) -> Array:
     return system.reshape(B, d * K, d * K)
 
 
+@remembered
+def fit_all(parties: Parties, lam: float) -> Array:
+    """The one model of all private rows: (K d,)."""
+    X, y, counts = parties.folded
+    weights = None if counts is None else counts[None] / counts.sum()
+    return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
+
+
 def fit_parties(
-    X: Array, y: Array, offsets: Index, lam: float, classes: int, tolerance: float = 1e-8
+    X: Array, y: Array, offsets: Index, lam: float, classes: int, tolerance: float = 1e-8, sums: bool = False
 ) -> Iterator[tuple[Index, Array]]:
     """Train every party's own model on its own rows, and yield them block by block.
 
     Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). A block is the numbers of its parties
     (b,) and their models (b, K d), with K = `classes` as in `hard_targets`; parties of similar size go together. One
-    block is held at a time, so that memory does not grow with M, and X may be a memory map.
+    block is held at a time, so that memory does not grow with M, and X may be a memory map. With `sums` the objective
+    has the sum of a party's losses, not their mean.
     """
     sizes = np.diff(offsets)
     order = np.argsort(sizes, kind="stable")
@@ -173,4 +183,4 @@ def fit_parties(
         own = sizes[parties][:, None]
         inside = np.arange(own.max()) < own
         rows = np.where(inside, offsets[parties][:, None] + np.arange(own.max()), offsets[parties][:, None])
-        yield parties, fit(X[rows], hard_targets(y[rows], classes), lam, inside / own, tolerance)
+        yield parties, fit(X[rows], hard_targets(y[rows], classes), lam, inside / (1 if sums else own), tolerance)

@@ -204,11 +204,16 @@ def scores(X: Array, weights: Array, classes: int = 1) -> Array:
 
 
 def mean_over_rows(
-    judge: Callable[[Array, Array], Array | NDArray[np.bool_]], X: Array, y: Array, weights: Array
+    judge: Callable[[Array, Array], Array | NDArray[np.bool_]],
+    X: Array,
+    y: Array,
+    weights: Array,
+    counts: Array | None = None,
 ) -> Array:
     """The mean over the rows of ``judge(scores, y)``, (n, B) -> (n, B), for every model in `weights` (B, d): (B,).
 
-    Rows and models are blocked, so that the scores held at once stay in cache.
+    Row i stands for ``counts[i]`` rows where there are `counts`. Rows and models are blocked, so that the scores held
+    at once stay in cache.
     """
     classes = weights.shape[1] // X.shape[1]
     width = max(1, _WIDTH // classes)
@@ -217,13 +222,14 @@ def mean_over_rows(
         rows = slice(first, first + _HEIGHT)
         for start in range(0, len(weights), width):
             models = slice(start, start + width)
-            total[models] += judge(scores(X[rows], weights[models], classes), y[rows]).sum(axis=0)
-    return total / len(y)
+            judged = judge(scores(X[rows], weights[models], classes), y[rows])
+            total[models] += judged.sum(axis=0) if counts is None else counts[rows] @ judged
+    return total / (len(y) if counts is None else counts.sum())
 
 
-def mean_loss(loss: Loss, X: Array, y: Array, weights: Array) -> Array:
-    """``(1/n) sum_i loss(x_i'w, y_i)`` of every model in `weights` (B, d): (B,)."""
-    return mean_over_rows(loss.value, X, y, weights)
+def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
+    """``(1/n) sum_i loss(x_i'w, y_i)`` of every model in `weights` (B, d): (B,). `counts` as in `mean_over_rows`."""
+    return mean_over_rows(loss.value, X, y, weights, counts)
 
 
 def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array) -> Array:

@@ -4,8 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array
+from dpml.logistic import fit_all
 from dpml.losses import Loss, mean_loss, mean_over_rows
-from dpml.partition import Parties
+from dpml.partition import Parties, remembered
 from dpml.solvers import optimum
 
 
@@ -22,12 +23,10 @@ def evaluate(weights: Array | None, parties: Parties, loss: Loss, lam: float) ->
         return {}
     data = parties.data
     flat = weights.reshape(-1, weights.shape[-1])
-    mean = mean_loss(loss, parties.X, parties.y, flat)
+    mean = mean_loss(loss, *parties.folded[:2], flat, parties.folded[2])
     found = {"loss": mean}
     if loss.convex:
-        best = optimum(loss, parties.X, parties.y, lam)[None]
-        least = mean_loss(loss, parties.X, parties.y, best)[0] + lam / 2 * np.sum(best * best)
-        found["optimality_gap"] = mean + lam / 2 * np.einsum("bj,bj->b", flat, flat) - least
+        found["optimality_gap"] = mean + lam / 2 * np.einsum("bj,bj->b", flat, flat) - least(parties, loss, lam)
     if len(data.y_test):
         if data.task == "regression":
             found["rmse"] = np.sqrt(mean_over_rows(_squared_error, data.X_test, data.y_test, flat))
@@ -36,6 +35,19 @@ def evaluate(weights: Array | None, parties: Parties, loss: Loss, lam: float) ->
     if data.truth is not None and data.truth.shape == flat.shape[1:]:
         found["err_w"] = np.linalg.norm(flat - data.truth, axis=1) / len(data.truth)
     return {name: values.reshape(weights.shape[:-1]) for name, values in found.items()}
+
+
+@remembered
+def least(parties: Parties, loss: Loss, lam: float) -> float:
+    """The minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum where it has none.
+
+    Where a plane has all rows of one label on its one side, no w is the minimiser for lam = 0: Newton's method then
+    runs towards infinity until the gradient is less than 1e-9.
+    """
+    X, y, counts = parties.folded
+    regularised = loss.name in ("logistic", "softmax") and lam > 0
+    best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]
+    return float(mean_loss(loss, X, y, best, counts)[0] + lam / 2 * np.sum(best * best))
 
 
 def accuracy(weights: Array, X: Array, y: Array) -> Array:

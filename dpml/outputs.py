@@ -8,13 +8,15 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from dpml.claims import CLAIMS
 from dpml.claims.judging import Claim, Evidence
+from dpml.computed import STATISTICS, overview, own_columns
 from dpml.errors import UserError, nearest
-from dpml.experiment import SETTING, summarise, tabulate, write_atomically
-from dpml.figures import METRICS, Chart, plot_experiment
+from dpml.experiment import COLUMNS, SETTING, summarise, tabulate, write_atomically
+from dpml.figures import METRICS, Chart, plot_experiment, with_axis
 from dpml.grid import Experiment, Panel
 from dpml.tables import compare, latex, markdown, proven, wide
 
@@ -42,7 +44,11 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
     write_atomically(made[0], rows.to_csv(index=False))
     verdicts = judge(experiment, rows[rows["calibration"] == "published"], points)
     skipped = Counter(entry.reason for entry in plan.entries.values() if not entry.finished)
-    for calibration, own in rows.groupby("calibration", sort=False):
+    for calibration in rows["calibration"].unique() if experiment.twins else ["published"]:
+        own = rows[rows["calibration"] == calibration] if experiment.twins else rows
+        # what has no noise, and so no calibration of it, is shown beside either
+        beside = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
+        own = pd.concat([beside.assign(calibration=calibration), own]) if len(beside) else own
         twin = calibration != "published"
         target = base.with_name(f"{base.name}_{calibration}") if twin else base
         summary = summary_of(own, experiment)
@@ -53,13 +59,16 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
         ]
         if charts:
             made += plot_experiment(charts, experiment.title, experiment.columns, command, target)
-        given = guarantees[guarantees["calibration"] == calibration]
+        given = guarantees[guarantees["calibration"] == calibration] if experiment.twins else guarantees
         made += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
         write_atomically(made[-3], summary.to_csv(index=False, float_format="%.6g"))
-        page = _page(experiment, command, target.name, charts, given, {} if twin else verdicts, skipped)
+        page = _page(experiment, command, target.name, charts, summary, given, {} if twin else verdicts, skipped)
         write_atomically(made[-2], page)
         captions = [(f"{experiment.source}: {_heading(chart.panel)}", chart) for chart in charts]
-        tables = [latex(wide(chart.summary, chart.panel.x), caption) for caption, chart in captions]
+        tables = [latex(wide(chart.summary, chart.panel.x, chart.panel.curve), caption) for caption, chart in captions]
+        tables += [
+            latex(table, f"{experiment.source}: {block}") for block, table in _undrawn(experiment, summary).items()
+        ]
         write_atomically(made[-1], "\n".join(tables))
     about = {
         "experiment": experiment.name,
@@ -72,38 +81,75 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
         "cells": len(plan.entries),
         "skipped": dict(skipped),
         "guarantees": {
-            str(calibration): json.loads(proven(_typical(experiment, given)).to_json(orient="split", index=False))
-            for calibration, given in guarantees.groupby("calibration", sort=False)
+            str(calibration): _proven(experiment, guarantees[guarantees["calibration"] == calibration])
+            for calibration in rows["calibration"].unique()
         },
     }
     return Made(made, about)
 
 
+def _proven(experiment: Experiment, guarantees: pd.DataFrame) -> dict[str, Any]:
+    """The table of guarantees as plain values; without lines where nothing but computed blocks is shown."""
+    if not len(guarantees):
+        return {"columns": [], "data": []}
+    table = proven(_typical(experiment, guarantees), _own_keys(experiment))
+    plain: dict[str, Any] = json.loads(table.to_json(orient="split", index=False))
+    return plain
+
+
 def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of some metrics, and the guarantees, of all finished cells, with their block's name in front."""
+    """The rows of some metrics, and the guarantees, of all finished cells, with their block's name in front.
+
+    Computed blocks come behind, with all their metrics. The metric `error` is 1 - `accuracy`.
+    """
     rows, guarantees = [], []
     for point, entry in plan.points:
         if point.cell and entry.finished:
             measured, given = tabulate(point.cell, plan.measured(entry))
+            shown = _settings_shown(plan.experiment, point.settings)
+            measured, given = measured.assign(**shown), given.assign(**shown)
             measured.insert(0, "block", point.block)
             given.insert(0, "block", point.block)
+            if "error" in metrics:
+                right = measured[measured["metric"] == "accuracy"]
+                measured = pd.concat([measured, right.assign(metric="error", value=1 - right["value"])])
             rows.append(measured[measured["metric"].isin(metrics)])
             guarantees.append(given)
-    return pd.concat(rows, ignore_index=True), pd.concat(guarantees, ignore_index=True)
+    for block in plan.experiment.computed:
+        made = block.rows(plan.store)
+        made.insert(0, "block", block.block)
+        rows.append(made)
+    return pd.concat(rows, ignore_index=True), (
+        pd.concat(guarantees, ignore_index=True) if guarantees else pd.DataFrame(columns=["block", "calibration"])
+    )
+
+
+def _own_keys(experiment: Experiment) -> list[str]:
+    """The keys by which panels tell curves apart and rows of cells do not have."""
+    return list(dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS))
+
+
+def _settings_shown(experiment: Experiment, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that panels ask for and rows do not have, by the last part of their keys: ``u`` of partition.u."""
+    asked = {key for panel in experiment.panels for key in (panel.x, *panel.curve, *panel.where)} - {*COLUMNS}
+    named = {key.rpartition(".")[2]: value for key, value in settings.items() if "." in key}
+    return {key: value for key, value in named.items() if key in asked}
 
 
 def summary_of(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     """Mean, s.d., n and interval of every metric that a panel shows, and its difference from the reference's."""
     parts = []
     for block, own in rows.groupby("block", sort=False):
-        part = summarise(own)
+        part = summarise(own, [key for key in own_columns(own) if own[key].notna().any()])
         part.insert(0, "block", block)
         parts.append(part)
     summary = pd.concat(parts, ignore_index=True)
+    rows = rows[~rows["block"].isin([block.block for block in experiment.computed])]
     if experiment.reference not in set(rows["algo"]):
         return summary
-    paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
-    keys = ["block", *(key for key in SETTING if key != "loss"), "metric"]
+    also = [key for key in own_columns(rows) if rows[key].notna().any()]
+    paired = compare(rows, experiment.reference, also).rename(columns={"interval": "difference_interval"})
+    keys = ["block", *(key for key in SETTING if key != "loss"), *also, "metric"]
     columns = ["reference", "difference", "difference_interval", "paired"]
     return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
 
@@ -130,12 +176,22 @@ def judge(experiment: Experiment, rows: pd.DataFrame, points: pd.DataFrame) -> d
 
 
 def _shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    rows = summary[(summary["block"] == panel.block) & (summary["metric"] == panel.y)]
+    rows = summary[summary["block"] == panel.block]
     for key, value in panel.where.items():
         if key not in rows:
             raise UserError(f"unknown key {key!r} in a panel's where: {nearest(key, map(str, rows))}")
         rows = rows[rows[key] == value]
-    return rows
+    rows = with_axis(rows, panel.x)
+    return _proven_rows(rows, panel.x) if panel.y == "proven_eps" else rows[rows["metric"] == panel.y]
+
+
+def _proven_rows(rows: pd.DataFrame, x: str) -> pd.DataFrame:
+    """The proven eps as if it were a metric, and the claimed one as if it were an algorithm beside the others."""
+    keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
+    rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
+    rows = rows.assign(metric="proven_eps", mean=rows["proven_eps"], std=0.0, interval=0.0)
+    claimed = rows.assign(algo="claimed", mean=rows["claimed_eps"], proven_eps=rows["claimed_eps"])
+    return pd.concat([rows, claimed.drop_duplicates(["delta", x, "claimed_eps"])])
 
 
 def _points(points: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
@@ -145,7 +201,7 @@ def _points(points: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
 
 def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
     """The guarantees of one block: the first whose panel is about eps, else the first that there is."""
-    about_eps = [panel.block for panel in experiment.panels if panel.x == "eps"]
+    about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
     block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
     return guarantees[guarantees["block"] == block]
 
@@ -160,6 +216,7 @@ def _page(
     command: str,
     name: str,
     charts: Sequence[Chart],
+    summary: pd.DataFrame,
     guarantees: pd.DataFrame,
     verdicts: Mapping[str, Mapping[str, str]],
     skipped: Mapping[str, int],
@@ -177,24 +234,43 @@ def _page(
         typical = _typical(experiment, guarantees)
         one = typical.iloc[0]
         parts.append("## Guarantees\n")
+        delta = "" if pd.isna(one["budget_delta"]) else f"δ = {one['budget_delta']:g}, "
         parts.append(
             f"What is proven when ε is asked for (M = {one['M']}, N = {one['N']}, d = {one['d']}, "
-            f"δ = {one['budget_delta']:g}, per sample). `claimed` marks the views for which the paper or its scripts "
+            f"{delta}per {one['unit']}). `claimed` marks the views for which the paper or its scripts "
             "claim ε.\n"
         )
-        parts.append(markdown(proven(typical)))
+        parts.append(markdown(proven(typical, _own_keys(experiment))))
     parts.append("## Values\n")
-    parts.append(
-        "Mean ± half a 95 % interval over seeds and draws. All hyper-parameters are fixed. The CSV file of the same "
-        f"name has n, s.d., and differences from {experiment.reference} with intervals.\n"
-    )
+    if len(experiment.computed) < len(experiment.grid):
+        parts.append(
+            f"Mean ± half a 95 % interval over seeds and draws. {_tuning(summary)} The CSV file of the "
+            f"same name has n, s.d., and differences from {experiment.reference} with intervals.\n"
+        )
     for chart in charts:
         parts.append(f"### {_heading(chart.panel)}\n")
-        parts.append(markdown(wide(chart.summary, chart.panel.x)))
+        parts.append(markdown(wide(chart.summary, chart.panel.x, chart.panel.curve)))
+    for block, table in _undrawn(experiment, summary).items():
+        parts.append(f"### {block}\n")
+        parts.append(markdown(table))
     if skipped:
         parts.append("## Not computed\n")
         parts.append("".join(f"- {number} cells: {reason}\n" for reason, number in skipped.items()))
     return "\n".join(parts)
+
+
+def _tuning(summary: pd.DataFrame) -> str:
+    tuned = sorted(set(summary.loc[summary["tuned"] != "fixed", "algo"]))
+    if not tuned:
+        return "All hyper-parameters are fixed."
+    return f"Chosen on the private rows, which no budget counts: hyper-parameters of {', '.join(tuned)} (`tuned`)."
+
+
+def _undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The computed blocks that no panel shows, as tables."""
+    drawn = {panel.block for panel in experiment.panels}
+    blocks = [block.block for block in experiment.computed if block.block not in drawn]
+    return {block: overview(summary[summary["block"] == block].dropna(axis=1, how="all")) for block in blocks}
 
 
 def _claims_table(verdicts: Any) -> str:

@@ -1,18 +1,24 @@
 """Who holds which rows: the training rows laid out party by party, as one permutation and M + 1 offsets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from functools import cached_property, wraps
+from typing import Any, ClassVar, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Dataset
+from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.privacy import Problem
 
+T = TypeVar("T")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)  # told apart by identity: two are never compared, and can be keys
 class Parties:
     """A data set whose training rows lie party by party: party k has the rows ``offsets[k]:offsets[k + 1]``.
 
@@ -37,17 +43,49 @@ class Parties:
         """M, N, d and what else the privacy analysis needs. The number of classes is public: that of all labels."""
         y, y_test = self.data.y, self.data.y_test
         classes = 1 + int(max(y.max(), y_test.max(initial=0))) if self.data.task == "multiclass" else 1
-        return Problem(len(self.offsets) - 1, len(self.y), self.X.shape[1], len(self.X_auxiliary), classes)
+        problem = Problem(len(self.offsets) - 1, len(self.y), self.X.shape[1], len(self.X_auxiliary), classes)
+        return problem.of_sizes(self.sizes)
+
+    @cached_property
+    def folded(self) -> tuple[Array, Array, Array | None]:
+        """The private rows for sums that do not ask whose they are: X, y, and how often each is there.
+
+        Copies are kept once where they are at least a quarter of all; otherwise these are all rows, and None.
+        """
+        first, _, counts = distinct(self.X, self.y)
+        if len(first) > 0.75 * len(self.y):
+            return self.X, self.y, None
+        return self.X[first], self.y[first], counts.astype(float)
 
     def of(self, k: int) -> slice:
         """The rows of party k."""
         return slice(int(self.offsets[k]), int(self.offsets[k + 1]))
 
 
+def remembered(function: Callable[..., T]) -> Callable[..., T]:
+    """Let a function of some Parties, and of arguments that can be keys, compute the same thing once.
+
+    What it found is kept as long as the Parties are: algorithms that are compared on them share it.
+    """
+    known: WeakKeyDictionary[Parties, dict[tuple[Any, ...], T]] = WeakKeyDictionary()
+
+    @wraps(function)
+    def recall(parties: Parties, *arguments: Any) -> T:
+        found = known.setdefault(parties, {})
+        if arguments not in found:
+            found[arguments] = function(parties, *arguments)
+        return found[arguments]
+
+    return recall
+
+
 class Partition(Protocol):
     """A rule that says how many rows each party gets: a frozen dataclass whose fields are its YAML options."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        ...
 
     @property
     def auxiliary(self) -> float:
@@ -76,6 +114,12 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties
     offsets = np.concatenate([[0], np.cumsum(rule.sizes(private, M, rng))])
     used = order[aside:][: offsets[-1]]
     return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]])
+
+
+def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index:
+    """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, without any rows."""
+    rng.permutation(rows)
+    return rule.sizes(rows - set_aside(rule, rows), M, rng)
 
 
 def set_aside(rule: Partition, rows: int) -> int:
@@ -136,11 +180,14 @@ class Simplex:
 
 @dataclass(frozen=True)
 class Fractions:
-    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1."""
+    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; they are its name."""
 
-    name: ClassVar[str] = "fractions"
     auxiliary: float = 0.0
     fractions: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return "/".join(f"{share:g}" for share in self.fractions)
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         shares = np.asarray(self.fractions, dtype=float)

@@ -7,7 +7,7 @@ import json
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,6 +111,8 @@ class Plan:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["block", *keys, "status", "seconds", "reason", "key"])
+        for block in self.experiment.computed:
+            writer.writerow([block.block, *("" for _ in keys), "computed", "", block.target, block.key])
         for point, entry in self.points:
             seconds = f"{entry.record.seconds:.3f}" if entry.record else ""
             settings = [point.settings.get(key, "") for key in keys]
@@ -206,12 +208,15 @@ def reproduce(
     """Plan, compute and write an experiment under `results`; `words` say in the outputs how it was asked for."""
     name = experiment.name
     store = Store(results / ".cells")
-    plan = make_plan(experiment, expansion.points(experiment), store, options)
+    points = expansion.points(experiment)
+    experiment = replace(experiment, title=_filled(experiment, points))
+    plan = make_plan(experiment, points, store, options)
     console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
     _announce(plan, options, console)
     if options.dry:
         print(plan.table(), end="")
         return 0
+    _require_something_to_show(plan)
     command = "dpml-run " + shlex.join(words)
     try:
         finished = _carry_out(plan, store, options, errors)
@@ -224,11 +229,7 @@ def reproduce(
     if not finished:
         errors.print(f"stopped at the first failure (run.on_error=raise); go on with: {command}", soft_wrap=True)
         return 1
-    if not any(entry.finished for entry in plan.entries.values()):
-        reasons = {entry.reason for entry in plan.entries.values() if entry.reason}
-        raise UserError(
-            f"nothing of experiment={name} can be computed here: {min(reasons, default='it has no cells.')}"
-        )
+    _require_something_to_show(plan)
     for path in _write_outputs(plan, results, _public(words)):
         console.print(f"written: {path}", soft_wrap=True)
     failed = plan.counts()["failed"]
@@ -236,6 +237,27 @@ def reproduce(
         again = f"{command} run.only=failed"
         errors.print(f"dpml-run: {failed} cells failed; to try only them again: {again}", style="red", soft_wrap=True)
     return 1 if failed else 0
+
+
+def _filled(experiment: Experiment, points: Sequence[Point]) -> str:
+    """The title, with the data sets that the panels are really about in the place of ``{dataset}``."""
+    shown = {panel.block for panel in experiment.panels}
+    titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and p.block in shown)
+    return experiment.title.replace("{dataset}", ", ".join(titles))
+
+
+def _require_something_to_show(plan: Plan) -> None:
+    """Raise UserError when every cell is skipped, or every cell that a panel shows."""
+    shown = {panel.block for panel in plan.experiment.panels}
+    if any(not shown or block.block in shown for block in plan.experiment.computed):
+        return
+    entries = [entry for point, entry in plan.points if not shown or point.block in shown]
+    if all(entry.status in ("skipped", "failed") for entry in entries):
+        reasons = {entry.reason for entry in entries if entry.reason}
+        raise UserError(
+            f"nothing of experiment={plan.experiment.name} can be computed here: "
+            f"{min(reasons, default='it has no cells.')}"
+        )
 
 
 def _run_options(config: DictConfig) -> Options:
@@ -252,6 +274,8 @@ def _announce(plan: Plan, options: Options, console: Console) -> None:
     counts = plan.counts()
     to_run = counts["to run"]
     line = f"{plan.experiment.name}: {counts['cached']} cached, {to_run} to run"
+    if plan.experiment.computed:
+        line += f", {len(plan.experiment.computed)} computed blocks"
     if counts["skipped"]:
         line += f", {counts['skipped']} skipped"
     if to_run:
@@ -347,12 +371,13 @@ def _write_outputs(plan: Plan, results: Path, command: str) -> list[Path]:
 def _stamp(plan: Plan, command: str) -> str:
     """What the outputs are made from: the cells, the experiment's file, and the code that draws and counts."""
     package = Path(__file__).parent
-    sources = [package / f"{name}.py" for name in ("experiment", "figures", "outputs", "tables")]
+    sources = [package / f"{name}.py" for name in ("computed", "experiment", "figures", "outputs", "tables")]
     sources += sorted((package / "claims").glob("*.py"))
     sources += sorted((package / "conf" / "experiment").glob(f"{Path(plan.experiment.name).parent}/*.csv"))
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     cells = [[point.block, entry.key, entry.status in ("cached", "done"), entry.reason] for point, entry in plan.points]
-    return digest([__version__, code, command, repr(plan.experiment), cells])
+    computed = [block.key for block in plan.experiment.computed]
+    return digest([__version__, code, command, repr(plan.experiment), cells, computed])
 
 
 def calibrations(plan: Plan) -> list[Calibration]:

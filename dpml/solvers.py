@@ -126,21 +126,30 @@ def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) 
 
 
 def minimise_convex(
-    loss: Loss, X: Array, y: Array, lam: float | Array, tilt: Array, tolerance: float = 1e-9, iterations: int = 100
+    loss: Loss,
+    X: Array,
+    y: Array,
+    lam: float | Array,
+    tilt: Array,
+    tolerance: float = 1e-9,
+    iterations: int = 100,
+    counts: Array | None = None,
 ) -> Array:
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
     `lam` is one number or one per problem, (B,). Damped Newton, all problems in step; the loss must be convex with one
-    score per model. A problem is solved when its gradient is at most `tolerance` long.
+    score per model. A problem is solved when its gradient is at most `tolerance` long. Row i stands for ``counts[i]``
+    rows where there are `counts`.
 
     Raises:
         NotConvergedError: some gradient is still longer than that after `iterations` steps.
     """
     n, d = X.shape
+    share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     strength = np.broadcast_to(np.asarray(lam, dtype=float), (len(tilt),))
     width = max(1, (1 << 22) // max(n, d * d))
     blocks = [
-        _newton(loss, X, y, strength[start : start + width], tilt[start : start + width], tolerance, iterations)
+        _newton(loss, X, y, share, strength[start : start + width], tilt[start : start + width], tolerance, iterations)
         for start in range(0, len(tilt), width)
     ]
     return np.concatenate(blocks)
@@ -163,62 +172,69 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem runs away before it is refused
-def _newton(loss: Loss, X: Array, y: Array, lam: Array, tilt: Array, tolerance: float, iterations: int) -> Array:
-    n, d = X.shape
+def _newton(
+    loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Array, tolerance: float, iterations: int
+) -> Array:
+    d = X.shape[1]
     w = np.zeros_like(tilt)
     eye = np.eye(d)
 
-    def objective(w: Array) -> tuple[Array, Array]:
-        """Its value and how large its terms are: they may cancel, and rounding is measured by the terms."""
-        mean = loss.value(X @ w.T, y).mean(axis=0)
-        length, along = lam / 2 * np.sum(w * w, axis=1), np.sum(tilt * w, axis=1)
-        return mean + length + along, np.abs(mean) + length + np.abs(along)
+    def objective(w: Array, margins: Array) -> Array:
+        mean = share @ loss.value(margins, y)
+        return mean + lam / 2 * np.sum(w * w, axis=1) + np.sum(tilt * w, axis=1)
 
-    value, terms = objective(w)
+    margins = X @ w.T
+    value = objective(w, margins)
     for _ in range(iterations):
-        margins = X @ w.T
-        gradient = loss.slope(margins, y).T @ X / n + lam[:, None] * w + tilt
+        gradient = (share * loss.slope(margins, y).T) @ X + lam[:, None] * w + tilt
         length = np.linalg.norm(gradient, axis=1)
         if np.all(length <= tolerance):
             return w
         if not np.abs(w).max() < 1e50:  # unbounded below
             break
-        curvature = loss.curvature(margins, y).T
-        hessian = _weighted_grams(X, curvature) / n + lam[:, None, None] * eye
+        curvature = share * loss.curvature(margins, y).T
+        hessian = _weighted_grams(X, curvature) + lam[:, None, None] * eye
         # a hair of regularisation keeps the direction defined where the data are separable or rank deficient
         hessian += 1e-12 * np.einsum("bii->b", hessian)[:, None, None] * eye + 1e-300 * eye
         step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         descent = np.sum(gradient * step, axis=1)
         size = np.where(length > tolerance, 1.0, 0.0)
+        along = X @ step.T  # margins move along it: the search need not look at the rows again
         for _ in range(40):
-            trial, _ = objective(w + size[:, None] * step)
-            short = trial > value + 1e-4 * size * descent + 4 * _TINY * terms
+            trial = objective(w + size[:, None] * step, margins + size * along)
+            short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
+            # so close to the minimum a full step is right, and the value, a difference of large terms, too coarse
+            short &= descent < -1e-12
             if not short.any():
                 break
             size = np.where(short, size / 2, size)
         w = w + size[:, None] * step
-        value, terms = objective(w)
+        margins = X @ w.T
+        value = objective(w, margins)
     raise NotConvergedError(
         f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after at most {iterations} steps: "
         f"set a larger algo.lam, or rescale the features."
     )
 
 
-def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0) -> Array:
+def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
     """The minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: a vector of d (softmax: K d) weights.
 
     Exact for the squared loss (the shortest minimiser when there are many), Newton for logistic, L-BFGS for softmax;
-    for the non-convex sigmoid loss the local minimiser that L-BFGS reaches from w = 0.
+    for the non-convex sigmoid loss the local minimiser that L-BFGS reaches from w = 0. Row i stands for ``counts[i]``
+    rows where there are `counts`.
     """
     n, d = X.shape
     if loss.name == "squared":
-        w, _ = minimise_quadratic(X.T @ X / n + lam / 2 * np.eye(d), -2 * X.T @ y / n)
+        own = X if counts is None else counts[:, None] * X
+        n = n if counts is None else int(counts.sum())
+        w, _ = minimise_quadratic(own.T @ X / n + lam / 2 * np.eye(d), -2 * own.T @ y / n)
         return w
     if loss.convex and loss.width(y) == 1:
-        return minimise_convex(loss, X, y, lam, np.zeros((1, d)))[0]
+        return minimise_convex(loss, X, y, lam, np.zeros((1, d)), counts=counts)[0]
     classes = loss.width(y)
     result = minimize(
-        _value_and_gradient(loss, X, y, lam),
+        _value_and_gradient(loss, X, y, lam, np.full(n, 1 / n) if counts is None else counts / counts.sum()),
         np.zeros(classes * d),
         jac=True,
         method="L-BFGS-B",
@@ -227,14 +243,16 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0) -> Array:
     return result.x
 
 
-def _value_and_gradient(loss: Loss, X: Array, y: Array, lam: float) -> Callable[[Array], tuple[float, Array]]:
+def _value_and_gradient(
+    loss: Loss, X: Array, y: Array, lam: float, share: Array
+) -> Callable[[Array], tuple[float, Array]]:
     n = len(y)
     classes = loss.width(y)
 
     def evaluate(w: Array) -> tuple[float, Array]:
         t = scores(X, w[None], classes)
         slope = loss.slope(t, y).reshape(n, classes)
-        value = float(loss.value(t, y).mean()) + lam / 2 * float(w @ w)
-        return value, (slope.T @ X / n).ravel() + lam * w
+        value = float(share @ loss.value(t, y)[:, 0]) + lam / 2 * float(w @ w)
+        return value, ((slope.T * share) @ X).ravel() + lam * w
 
     return evaluate

@@ -14,15 +14,16 @@ from dpml.experiment import PRIVACY, SETTING, write_atomically
 _SAME = ["block", *(key for key in SETTING if key not in ("algo", "loss")), "metric"]
 
 
-def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
+def compare(rows: pd.DataFrame, reference: str, also: Sequence[str] = ()) -> pd.DataFrame:
     """How much every algorithm's mean lies above `reference`'s under the same settings, with a 95 % t-interval.
 
     Seeds fix data, partition and initial point, so algorithms that share seeds are compared in pairs: one difference
     per seed, of the means over its draws (`paired` = seeds, n of them). With one seed all that can be told apart is the
-    noise, which the algorithms do not share: then it is Welch's interval over the draws (`paired` = no).
+    noise, which the algorithms do not share: then it is Welch's interval over the draws (`paired` = no). Columns in
+    `also` tell settings apart, too.
     """
     # exchangeable only within a seed: draws are averaged first
-    keys = [key for key in _SAME if key in rows]
+    keys = [*(key for key in _SAME if key in rows), *also]
     groups = rows.groupby([*keys, "algo", "seed"], sort=False, dropna=False)["value"]
     per_seed = groups.agg(["mean", "var", "count"]).reset_index()
     ours = per_seed[per_seed["algo"] != reference]
@@ -54,32 +55,40 @@ def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     return table.drop(columns=["spread", "error", "freedom"])
 
 
-def wide(summary: pd.DataFrame, x: str) -> pd.DataFrame:
-    """A line per value of `x`, a column per algorithm, entries ``mean ± half the 95 % interval``."""
+def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
+    """A line per value of `x`, a column per algorithm and `curve`, entries ``mean ± half the 95 % interval``."""
     entries = summary.assign(
-        entry=[value(mean, half) for mean, half in zip(summary["mean"], summary["interval"], strict=True)]
+        entry=[value(mean, half) for mean, half in zip(summary["mean"], summary["interval"], strict=True)],
+        curve=[", ".join(map(str, keys)) for keys in summary[list(dict.fromkeys(["algo", *curve]))].to_numpy()],
     )
-    table = entries.pivot_table(index=x, columns="algo", values="entry", aggfunc="first", sort=False).sort_index()
+    table = entries.pivot_table(index=x, columns="curve", values="entry", aggfunc="first", sort=False).sort_index()
     table.columns.name = None
     return table.reset_index().rename(columns={x: _HEADS.get(x, x)})
 
 
-def proven(guarantees: pd.DataFrame) -> pd.DataFrame:
-    """A line per algorithm and view: what is claimed there, and the proven eps at every eps that was asked for."""
-    found = guarantees[np.isfinite(guarantees["budget_eps"]) & (guarantees["algo"] != "nonpriv")]
+def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
+    """A line per algorithm and view: what is claimed there, and the proven eps at every eps that was asked for.
+
+    Columns in `also`, and the calibration, stand in it where they vary; over all else the largest eps is taken.
+    """
+    found = guarantees[np.isfinite(guarantees["budget_eps"])]
+    open_ = found.loc[(found["basis"] == "published") & np.isinf(found["eps"]), "algo"]
+    found = found[~found["algo"].isin(open_)]  # they claim no privacy
     is_proven = found["basis"] == "proven"
-    table = found[is_proven].pivot_table(
-        index=["algo", "variant", "view"], columns="budget_eps", values="eps", aggfunc="max", sort=False
-    )
+    # what else tells an algorithm's lines apart
+    also = [key for key in ("calibration", *also) if key in found and found[key].nunique(dropna=False) > 1]
+    names = ["algo", "variant", *also, "view"]
+    found = found.assign(**{key: found[key].fillna("") for key in also})
+    table = found[is_proven].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]
     shown = table.map(short).reset_index()
-    claims = set(map(tuple, found.loc[~is_proven, ["algo", "variant", "view"]].to_numpy()))
-    keys = shown[["algo", "variant", "view"]].itertuples(index=False, name=None)
-    shown.insert(3, "claimed", ["ε" if key in claims else "-" for key in keys])
+    claims = set(map(tuple, found.loc[~is_proven, names].to_numpy()))
+    keys = shown[names].itertuples(index=False, name=None)
+    shown.insert(len(names), "claimed", ["ε" if key in claims else "-" for key in keys])
     return shown
 
 
-_HEADS = {"eps": "ε", "delta": "δ"}
+_HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ"}
 
 
 def value(mean: float, half: float) -> str:

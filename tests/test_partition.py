@@ -1,6 +1,8 @@
 """Partitions: sizes, permutations and refusals, as properties."""
 
+import gc
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -10,7 +12,20 @@ from scipy import stats
 
 from dpml.data import Dataset
 from dpml.errors import UserError
-from dpml.partition import Equal, Fractions, PerParty, Simplex, TwoGroup, partition, whole_rows
+from dpml.losses import LOSSES, mean_loss
+from dpml.metrics import evaluate
+from dpml.partition import (
+    Equal,
+    Fractions,
+    Parties,
+    PerParty,
+    Simplex,
+    TwoGroup,
+    partition,
+    remembered,
+    whole_rows,
+)
+from dpml.solvers import optimum
 
 
 def toy(rows: int) -> Dataset:
@@ -94,3 +109,60 @@ def test_a_million_parties_are_dealt_in_a_second() -> None:
 def test_refusals(rule, M, message) -> None:
     with pytest.raises(UserError, match=message):
         partition(toy(10), rule, M, np.random.default_rng(0))
+
+
+# ---- copies of rows, and what is computed once
+
+
+def copied(K: int) -> Parties:
+    """Parties whose rows are mostly copies."""
+    numbers = np.random.default_rng(0)
+    X, rows = numbers.random((12, 3)) / 2, numbers.integers(0, 12, 90)
+    y = numbers.integers(0, max(K, 2), 12).astype(float)
+    y = y if K > 1 else 2 * y - 1
+    data = Dataset("copies", "multiclass" if K > 1 else "binary", X[rows], y[rows], X, y)
+    return partition(data, Equal(auxiliary=0.1), 4, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(("K", "lam"), [(1, 0.1), (1, 0.0), (3, 0.1)])
+def test_metrics_of_folded_rows_are_those_of_all_rows(K, lam):
+    parties, loss = copied(K), LOSSES["logistic" if K == 1 else "softmax"]
+    X, y, counts = parties.folded
+    assert len(X) == len(y) == len(counts) <= 12
+    assert counts.sum() == len(parties.y)
+    weights = np.random.default_rng(2).standard_normal((2, 3, 3 * K))
+    found = evaluate(weights, parties, loss, lam)
+    flat = weights.reshape(6, -1)
+    mean, best = mean_loss(loss, parties.X, parties.y, flat), optimum(loss, parties.X, parties.y, lam)[None]
+    lowest = mean_loss(loss, parties.X, parties.y, best)[0] + lam / 2 * np.sum(best**2)
+    np.testing.assert_allclose(found["loss"].ravel(), mean, rtol=1e-12)
+    np.testing.assert_allclose(found["optimality_gap"].ravel(), mean + lam / 2 * np.sum(flat**2, axis=1) - lowest)
+
+
+def test_rows_that_hardly_repeat_are_left_as_they_are():
+    data = Dataset("plain", "binary", np.eye(8), np.ones(8), np.eye(8), np.ones(8))
+    parties = partition(data, Equal(), 2, np.random.default_rng(0))
+    assert parties.folded[0] is parties.X
+    assert parties.folded[2] is None
+
+
+def test_remembered_as_long_as_the_parties_live():
+    calls = []
+
+    @remembered
+    def work(parties, factor):
+        calls.append(factor)
+        return factor * len(parties.y)
+
+    parties, other = copied(1), copied(1)
+    assert [work(parties, 2), work(parties, 2), work(parties, 3), work(other, 2)] == [162, 162, 243, 162]
+    assert calls == [2, 3, 2]
+    gone = weakref.ref(parties)
+    del parties
+    gc.collect()
+    assert gone() is None
+
+
+def test_shares_are_the_name_of_a_partition() -> None:
+    assert Fractions(fractions=(0.01, 0.29, 0.7)).name == "0.01/0.29/0.7"
+    assert Equal().name == "equal"

@@ -324,3 +324,20 @@ def test_hydras_own_launchers_still_sweep(tmp_path, launcher):
     merged = next(tmp_path.glob("sweeps/*/*/rows.csv")).read_text()
     assert "capefm" in merged
     assert "conv" in merged
+
+
+def test_a_panel_over_shares_shows_the_test_error(tmp_path):
+    content = {
+        **TINY,
+        "settings": {**TINY["settings"], "dataset.recipe": "ball_sign", "algo": ["gop", "la"], "delta": 0.1, "N": 90},
+        "grid": {"a_partition": {"partition": "fractions", "partition.fractions": [[0.5, 0.5], [0.1, 0.9]]}},
+        "panels": [{"block": "a_partition", "x": "partition", "y": "error", "xscale": "linear"}],
+        "reference": "gop",
+    }
+    assert run(tmp_path, content) == 0
+    table = (tmp_path / "mine" / "tiny.csv").read_text("utf-8").splitlines()
+    assert len(table) == 1 + 4
+    assert all(",error," in line for line in table[1:])
+    page = (tmp_path / "mine" / "tiny.md").read_text("utf-8")
+    assert "| 0.1/0.9 |" in page
+    assert "| 0.5/0.5 |" in page

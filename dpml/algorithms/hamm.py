@@ -16,8 +16,8 @@ import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -26,11 +26,12 @@ from scipy.special import lambertw
 from dpml import noise
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import Exposure, Pair, laplace_score, made_up, model_of
-from dpml.arrays import Array, Index
+from dpml.arrays import Array
+from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.logistic import fit, fit_parties, hard_targets
+from dpml.logistic import fit, fit_all, fit_parties, hard_targets
 from dpml.losses import Loss, scores
-from dpml.partition import Equal, Parties
+from dpml.partition import Equal, Parties, remembered
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem
 
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
@@ -58,31 +59,41 @@ def longest(loss: Loss, lam: float, classes: int = 1) -> float:
     return min(at_zero / lam, math.sqrt(float(lambertw((K - 1) / math.e).real) / lam))
 
 
+Variant = Literal["paper", "binary", "per_coordinate", "radial", "sum"]
+VARIANTS: tuple[Variant, ...] = ("paper", "binary", "per_coordinate", "radial", "sum")
+
+
 @dataclass(frozen=True)
-class _Global(ABC):
-    """What all have in common: hyper-parameters, and one model released with or without noise.
+class _Classifier:
+    """The hyper-parameters that all have in common.
 
     Args:
         loss: logistic (binary) or softmax (multiclass).
         calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
-        variant: `paper` only.
+        variant: `paper`, or how else the text might be read; none of these keeps what the paper promises without more.
+            `binary` uses the binary sensitivities 2/lam and 2/(M lam) for K classes; `per_coordinate` draws a Laplace
+            number of the scale for every coordinate; `radial` draws the noise's length from the exponential law instead
+            of Gamma(D, .); `sum` minimises sums of losses, not means, + lam/2 ||w||^2.
         lam: coefficient of lam/2 ||w||^2, for local and global models.
     """
 
     name: ClassVar[str]
-    claim: ClassVar[str]
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     loss: Loss
     calibration: Calibration = "published"
-    variant: str = "paper"
+    variant: Variant = "paper"
     lam: float = 1e-4
 
     def __post_init__(self) -> None:
         if self.calibration not in CALIBRATIONS:
             raise UserError(f"calibration must be one of {', '.join(CALIBRATIONS)}, got {self.calibration!r}.")
-        if self.variant != "paper":
-            raise UserError(f"algo.variant of {self.name} must be paper, got {self.variant!r}.")
+        if self.variant not in VARIANTS:
+            raise UserError(f"algo.variant of {self.name} must be one of {', '.join(VARIANTS)}, got {self.variant!r}.")
+        if self.variant != "paper" and self.calibration == "tight":
+            raise UserError(
+                f"algo.variant={self.variant} is a reading of the published noise: set calibration=published."
+            )
         if self.loss.name not in ("logistic", "softmax"):
             raise UserError(f"algo={self.name} needs loss=logistic or loss=softmax, not loss={self.loss.name}.")
         if not 0 < self.lam < math.inf:
@@ -93,6 +104,27 @@ class _Global(ABC):
         """Whether the model has one score per class."""
         return self.loss.name == "softmax"
 
+    @property
+    def root(self) -> float:
+        """By how much the paper's multiclass bound on a row's gradient, sqrt 2, exceeds the binary one."""
+        return math.sqrt(2) if self.multiclass and self.variant != "binary" else 1.0
+
+    @property
+    def sums(self) -> bool:
+        """Whether the objective has the sum of the losses where the paper has their mean."""
+        return self.variant == "sum"
+
+    def strength(self, n: int) -> float:
+        """The coefficient beside a *mean* loss over n rows that gives the same minimiser."""
+        return self.lam / n if self.sums else self.lam
+
+
+@dataclass(frozen=True)
+class _Global(_Classifier, ABC):
+    """One model, released with or without noise."""
+
+    claim: ClassVar[str]
+
     @abstractmethod
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """(published, proven): how far the model moves at most, in L2 norm, when one party's rows are replaced."""
@@ -101,15 +133,36 @@ class _Global(ABC):
     def model(self, parties: Parties, rng: Generator) -> Array:
         """The model without noise: d weights, or K d for K classes."""
 
+    def bound(self, budget: Budget, problem: Problem, length: float) -> float | None:
+        """The published bound on the excess risk over a model of this length, where there is one."""
+        return None
+
     def scale(self, budget: Budget, problem: Problem) -> float:
         """The noise of a release, ``sensitivity / eps``: the one place that says it."""
         published, proven = self.sensitivity(problem)
         return (proven if self.calibration == "tight" else published) / budget.eps
 
+    def noise(self, rng: Generator, draws: int, D: int) -> Array:
+        """Noise of scale 1 on D coordinates: (draws, D)."""
+        if self.variant == "per_coordinate":
+            return noise.laplace(rng, (draws, D))
+        return (noise.radial if self.variant == "radial" else noise.l2_laplace)(rng, draws, D)
+
+    def proven_eps(self, scale: float, problem: Problem) -> float:
+        """What noise of this scale gives: the largest privacy loss over all that one party can do.
+
+        Laplace noise on D coordinates has a loss of ||v||_1 / scale <= sqrt(D) ||v||_2 / scale for a move v. Noise
+        of an exponential length has the density ``exp(-||eta||/scale) / ||eta||^(D-1)``, infinite at the model itself:
+        for D > 1 the loss of an output close to it is above any bound.
+        """
+        D = problem.classes * problem.d if problem.classes > 1 or not self.multiclass else math.inf  # K is not known
+        if scale == 0 or (self.variant == "radial" and D > 1):
+            return math.inf
+        return self.sensitivity(problem)[1] / scale * (math.sqrt(D) if self.variant == "per_coordinate" else 1.0)
+
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven eps for all rows of one party; delta is 0."""
-        scale = self.scale(budget, problem)
-        eps = self.sensitivity(problem)[1] / scale if scale else math.inf
+        eps = self.proven_eps(self.scale(budget, problem), problem)
         proven = Guarantee("release", "party", eps, 0.0, "proven", f"L2 sensitivity (hamm.{type(self).__name__})")
         if self.calibration == "tight":
             return [proven]
@@ -119,7 +172,10 @@ class _Global(ABC):
         """Train the local models and the global one, once for all budgets and draws."""
         require_domain(parties, self.loss)
         self.scale(Budget(1.0), parties.problem)  # refuse what cannot be calibrated before the work
-        return PreparedOutput(self, self.model(parties, rng), parties.problem)
+        plain = replace(self, calibration="published", variant="sum" if self.sums else "paper")
+        alike = getattr(self, "local", None) is None  # the noise apart, so that all of these share one fit
+        weights = _fitted(parties, plain) if alike else self.model(parties, rng)
+        return PreparedOutput(self, weights, parties.problem)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """Party 0 turns all its labels. Its rows, and the public ones, repeat the one whose minimiser is `longest`."""
@@ -152,6 +208,11 @@ class _Global(ABC):
         return [Exposure("release", sample, laplace_score(scale, first, second), distance=far)]
 
 
+@remembered
+def _fitted(parties: Parties, algorithm: _Global) -> Array:
+    return algorithm.model(parties, np.random.default_rng(0))  # nothing is drawn from it without algo.local
+
+
 @dataclass(frozen=True)
 class PreparedOutput:
     """A model `weights` (D,), before output perturbation."""
@@ -163,7 +224,11 @@ class PreparedOutput:
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """The model plus noise over all its coordinates; the budgets share their noise directions."""
         scale = np.array([self.algorithm.scale(budget, self.problem) for budget in budgets])
-        return Release(self.weights + scale[:, None, None] * noise.l2_laplace(rng, draws, len(self.weights)))
+        drawn = self.algorithm.noise(rng, draws, len(self.weights))
+        length = float(np.linalg.norm(self.weights))
+        bounds = [self.algorithm.bound(budget, self.problem, length) for budget in budgets]
+        known = {} if None in bounds else {"bound": np.repeat(np.array(bounds, dtype=float)[:, None], draws, axis=1)}
+        return Release(self.weights + scale[:, None, None] * drawn, known)
 
 
 class Average(_Global):
@@ -177,12 +242,14 @@ class Average(_Global):
     claim = "Pathak et al. 2010, as in Hamm et al. 2016, App. B.4"
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        published = 2 * math.sqrt(2) if self.multiclass else 2.0
-        return published / (problem.M * self.lam), 2 * longest(self.loss, self.lam, problem.classes) / problem.M
+        published = 2.0 * self.root
+        most = problem.N - problem.M + 1  # rows of a party at most, as all have one
+        diameter = 2 * longest(self.loss, self.strength(most), problem.classes)
+        return published / (problem.M * self.lam), diameter / problem.M
 
     def model(self, parties: Parties, rng: Generator) -> Array:
         problem = parties.problem
-        blocks = fit_parties(parties.X, parties.y, parties.offsets, self.lam, problem.classes)
+        blocks = fit_parties(parties.X, parties.y, parties.offsets, self.lam, problem.classes, sums=self.sums)
         total = np.zeros(problem.classes * problem.d)
         for _, w in blocks:
             total += w.sum(axis=0)
@@ -200,7 +267,7 @@ class Vote(_Global):
     Args:
         loss: logistic (binary) or softmax (multiclass).
         calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
-        variant: `paper` only.
+        variant: as for all (`_Classifier`).
         lam: coefficient of lam/2 ||w||^2, for local and global models.
         local: scikit-learn classifiers, as class paths, nodes with `_target_`, or objects; party k trains the (k mod
             len(local))-th. None: the regularised model of `loss` at every party, the fast path.
@@ -245,15 +312,26 @@ class Vote(_Global):
         published, proven = swing, swing
         if self.protect_auxiliary:
             published, proven = (swing * (n - 1) + 1) / n, (swing * (n - 1) + 2) / n
-        published *= math.sqrt(2) if self.multiclass else 2.0
+        published *= 2.0 / self.root if self.multiclass else 2.0
         proven *= math.sqrt(2) if self.multiclass else 1.0
-        diameter = 2 * longest(self.loss, self.lam, problem.classes)
-        return published / self.lam, min(proven / self.lam, diameter)
+        lam = self.strength(n)
+        return published / self.lam, min(proven / lam, 2 * longest(self.loss, lam, problem.classes))
 
     def model(self, parties: Parties, rng: Generator) -> Array:
-        X, weight, _ = fold(parties.X_auxiliary)
-        shares = vote_shares(parties, X, self.lam, self.local, rng)
-        return fit(X[None], self.targets(shares)[None], self.lam, weight[None])[0]
+        X, weight = _auxiliary(parties)
+        if self.local is None:
+            shares = _auxiliary_shares(parties, self.lam, self.sums)
+        else:
+            shares = vote_shares(parties, X, self.lam, self.local, rng, self.sums)
+        lam = self.strength(len(parties.X_auxiliary))
+        return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
+
+    def bound(self, budget: Budget, problem: Problem, length: float) -> float | None:
+        """Theorem 4's, or eq. 9 for `vote`, over a model as long as the one without noise; for the published noise."""
+        if self.multiclass or self.variant != "paper" or self.calibration != "published" or self.protect_auxiliary:
+            return None
+        n, d = problem.auxiliary, problem.d
+        return excess_risk_bound(budget.eps, problem.M, n, d, self.lam, length, votes=self.name)
 
 
 class Soft(Vote):
@@ -285,18 +363,17 @@ class Batch(_Global):
         return _no_privacy("no noise")
 
     def model(self, parties: Parties, rng: Generator) -> Array:
-        targets = hard_targets(parties.y, parties.problem.classes)
-        return fit(parties.X[None], targets[None], self.lam)[0]
+        return fit_all(parties, self.strength(len(parties.y)))
 
 
 @dataclass(frozen=True)
-class Individual(_Global):
+class Individual(_Classifier):
     """`indiv`: every party keeps its own classifier. Nothing is released; the metric is their mean test accuracy.
 
     Args:
         loss: logistic (binary) or softmax (multiclass).
         calibration: has no effect.
-        variant: `paper` only.
+        variant: `sum` sums losses; the others, which are about noise, have no effect.
         lam: coefficient of lam/2 ||w||^2.
         local: as for `Vote`.
     """
@@ -309,23 +386,18 @@ class Individual(_Global):
         super().__post_init__()
         check_local(self.local)
 
-    def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        return 0.0, 0.0
-
-    def model(self, parties: Parties, rng: Generator) -> Array:
-        raise NotImplementedError("there is no global model")
-
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """None: nothing is released that could be guaranteed anything."""
         return _no_privacy("nothing is released to be protected")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "PreparedIndividual":  # type: ignore[override]
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedIndividual":
         """The mean over parties and test rows of being right: the mean share of votes for the true label."""
         require_domain(parties, self.loss)
         y = parties.data.y_test
         if not len(y):
             raise UserError(f"algo=indiv is scored on test rows, and dataset={parties.data.name} has none.")
-        X, _, where = fold(parties.data.X_test)
-        shares = vote_shares(parties, X, self.lam, self.local, rng)[where]
+        first, where, _ = distinct(parties.data.X_test)
+        shares = vote_shares(parties, parties.data.X_test[first], self.lam, self.local, rng, self.sums)[where]
         right = hard_targets(y, shares.shape[1])
         found = right * shares if self.multiclass else right * shares + (1 - right) * (1 - shares)
         return PreparedIndividual(float(found.sum()) / len(y))
@@ -352,23 +424,32 @@ def _no_privacy(source: str) -> list[Guarantee]:
 # ---- votes
 
 
-def fold(X: Array) -> tuple[Array, Array, Index]:
-    """The different rows of X (n, d), the share of each, and where every row of X went."""
-    whole = np.ascontiguousarray(X).view(np.dtype((np.void, X.itemsize * X.shape[1]))).ravel()
-    _, first, where, count = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
-    return X[first], count / len(X), where
+@remembered
+def _auxiliary(parties: Parties) -> tuple[Array, Array]:
+    """The different auxiliary rows (m, d) and the share of each (m,)."""
+    first, _, counts = distinct(parties.X_auxiliary)
+    return parties.X_auxiliary[first], counts / counts.sum()
 
 
-def vote_shares(parties: Parties, X: Array, lam: float, local: Sequence[Any] | None, rng: Generator) -> Array:
+@remembered
+def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
+    """What the parties' own models vote on them."""
+    return vote_shares(parties, _auxiliary(parties)[0], lam, None, np.random.default_rng(0), sums)
+
+
+def vote_shares(
+    parties: Parties, X: Array, lam: float, local: Sequence[Any] | None, rng: Generator, sums: bool = False
+) -> Array:
     """The share of parties that vote +1 (binary, (n, 1)) or for each class ((n, K)) on the rows X (n, d).
 
-    Votes are added up block by block: no table of all parties' votes ever exists.
+    Votes are added up block by block: no table of all parties' votes ever exists. `sums` as in `fit_parties`; `rng` is
+    for classifiers that are `local`.
     """
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
     votes = np.zeros((len(X), classes))
     if local is None:
-        for _, w in fit_parties(parties.X, parties.y, parties.offsets, lam, classes):
+        for _, w in fit_parties(parties.X, parties.y, parties.offsets, lam, classes, sums=sums):
             height = max(1, _BLOCK // (len(w) * classes))
             for start in range(0, len(X), height):
                 votes[start : start + height] += count_votes(scores(X[start : start + height], w, classes))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
@@ -13,7 +14,18 @@ from dpml.data.info import Info, Raw
 from dpml.errors import UserError
 from dpml.losses import Task
 
-__all__ = ["Dataset", "Files", "Info", "Raw", "Source", "check_rows", "sha256", "split_rows", "training_rows"]
+__all__ = [
+    "Dataset",
+    "Files",
+    "Info",
+    "Raw",
+    "Source",
+    "check_rows",
+    "fold_rows",
+    "sha256",
+    "split_rows",
+    "training_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,20 @@ def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fracti
     available = training_rows(rows, test_fraction)
     check_rows(info, N, available)
     return order[:available][:N], order[available:]
+
+
+def fold_rows(info: Info, rows: int, N: int | None, rng: Generator, folds: int) -> tuple[Index, Index]:
+    """(training rows, test rows) of one round of cross-validation, which the seed of `rng` chooses.
+
+    Seeds 0 to folds - 1 share a random split into `folds` parts of equal size, or one row more, and each of them tests
+    on another part; so do the next `folds` seeds with another split. With N, the first N training rows are used.
+    """
+    sequence = rng.bit_generator.seed_seq
+    turn, fold = divmod(int(sequence.entropy), folds)  # type: ignore[attr-defined]
+    parts = np.array_split(np.random.default_rng([turn, folds]).permutation(rows), folds)
+    train = np.concatenate([part for k, part in enumerate(parts) if k != fold])
+    check_rows(info, N, len(train))
+    return train[:N], parts[fold]
 
 
 def training_rows(rows: int, test_fraction: float) -> int:

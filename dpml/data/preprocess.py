@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.errors import UserError, nearest
 
 Record = dict[str, Any]
@@ -277,16 +278,46 @@ def private_note(record: Iterable[Mapping[str, Any]]) -> str:
     return f"{','.join(fitted)} fitted on training rows" if fitted else ""
 
 
+def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
+    """Which rows of X (n, d), and labels y (n,) where given, differ: (first, where, counts).
+
+    `first` (m,) are the first appearances, in order; row i is a copy of row ``first[where[i]]``, and ``counts[j]`` rows
+    are copies of row ``first[j]``. Weighted sums over ``X[first]`` with the counts are the sums over all rows.
+    """
+    parts = [X] if y is None else [X, y[:, None]]
+    keys = _row_keys(parts)
+    _, first, where, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    blocks = [slice(start, start + _BLOCK) for start in range(0, len(X), _BLOCK)]
+    if not all(np.array_equal(part[rows], part[first[where[rows]]]) for rows in blocks for part in parts):
+        # two different rows have the same key, which hardly ever happens: compare bytes; + 0.0 turns -0.0 into 0.0
+        whole = np.ascontiguousarray(np.column_stack(parts) + 0.0)
+        texts = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
+        _, first, where, counts = np.unique(texts, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return first[order], place[where], counts[order]
+
+
+def _row_keys(parts: Sequence[Array]) -> NDArray[np.uint64]:
+    """A 64-bit number for every row, the same for equal rows: a random linear form of the entries' mixed-up bits."""
+    rng = np.random.default_rng(0)
+    keys = np.zeros(len(parts[0]), dtype=np.uint64)
+    spread = np.uint64(0x9E3779B97F4A7C15)  # odd: without it numbers such as 0.5 would differ in few bits
+    for part in parts:
+        odd = 2 * rng.integers(2**63, size=part.shape[1], dtype=np.uint64) + np.uint64(1)
+        for start in range(0, len(keys), _BLOCK):
+            bits = (part[start : start + _BLOCK] + 0.0).view(np.uint64) * spread
+            bits ^= bits >> np.uint64(32)
+            keys[start : start + _BLOCK] += (bits * odd).sum(axis=1)
+    return keys
+
+
 def fold_duplicates(X: Array, y: Array) -> tuple[Array, Array, Array]:
     """Rows that agree in every feature and in the label, kept once: (X, y, how often each was there).
 
-    The sum of the weights is the number of rows, and weighted sums over the folded rows are the sums over all rows.
-    Rows keep the order of their first appearance. Shapes (n, d), (n,) -> (m, d), (m,), (m,).
+    The sum of the weights is the number of rows. Rows keep the order of their first appearance. Shapes (n, d), (n,) ->
+    (m, d), (m,), (m,).
     """
-    # + 0.0 turns -0.0 into 0.0, so that equal numbers have equal bytes
-    whole = np.ascontiguousarray(np.column_stack([X, y]) + 0.0)
-    keys = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
-    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
-    order = np.argsort(first)
-    rows = first[order]
-    return X[rows], y[rows], counts[order].astype(np.float64)
+    first, _, counts = distinct(X, y)
+    return X[first], y[first], counts.astype(np.float64)

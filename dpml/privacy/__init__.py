@@ -6,9 +6,12 @@ samples of one party (``unit="party"``) are replaced by others inside the same d
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
+from dpml.arrays import Index
 from dpml.errors import UserError
 
 Calibration = Literal["published", "tight"]
@@ -58,7 +61,8 @@ class Problem:
     """The facts about the data that noise and guarantees may depend on: parties, private training rows, features.
 
     `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
-    known; 1 otherwise.
+    known; 1 otherwise. Of the parties' sizes N_k it has the `smallest`, the sum of the `squares` (N_k/N)^2, and that sum
+    without the largest ``M_C`` parties, `honest_squares`; 0 stands for parties of equal size.
     """
 
     M: int
@@ -66,6 +70,9 @@ class Problem:
     d: int
     auxiliary: int = 0
     classes: int = 1
+    smallest: int = 0
+    squares: float = 0.0
+    honest_squares: float = 0.0
 
     def __post_init__(self) -> None:
         for key, value in (("M", self.M), ("N", self.N), ("d", self.d)):
@@ -73,6 +80,17 @@ class Problem:
                 raise UserError(f"{key} must be at least 1, got {key}={value}.")
         if self.M > self.N:
             raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
+        equal = {"smallest": self.N // self.M, "squares": 1 / self.M, "honest_squares": self.honest / self.M**2}
+        for key, value in equal.items():
+            if not getattr(self, key):
+                object.__setattr__(self, key, value)
+
+    def of_sizes(self, sizes: Index) -> "Problem":
+        """The same with parties of these sizes (M,). The colluders are the largest, whose absence hurts the most."""
+        N = int(sizes.sum())
+        shares = (np.sort(sizes) / N) ** 2
+        squares, honest_squares = float(shares.sum()), float(shares[: self.honest].sum())
+        return replace(self, N=N, smallest=int(sizes.min()), squares=squares, honest_squares=honest_squares)
 
     @property
     def honest(self) -> int:

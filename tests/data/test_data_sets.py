@@ -16,7 +16,9 @@ from dpml.data.preprocess import fold_duplicates, norms, private_note
 from dpml.data.synthetic import RECIPES, Synthetic
 from dpml.data.twitter_buzz import TwitterBuzz
 from dpml.data.url import URL
+from dpml.data.wdbc import WDBC
 from dpml.errors import UserError
+from dpml.experiment import generator
 
 NAMES = list(catalogue.sources())
 # training rows, test rows, features, labels and how many rows have each: as published, or as the papers use them
@@ -392,3 +394,22 @@ def test_two_gaussians_have_the_authors_means():
 def test_mistakes_in_options_are_told_before_any_file_is_read(overrides, told):
     with pytest.raises(UserError, match=told):
         build(compose(overrides))
+
+
+def test_seeds_are_the_rounds_of_a_cross_validation(files):
+    source = WDBC(folds=5, steps=())
+    tests, trains = [], []
+    for seed in range(10):
+        data = source.load(files, None, generator(seed, "data"))
+        assert len(data.y) + len(data.y_test) == 569
+        assert len(data.y) - source.size(None)[0] in (0, 1)
+        tests.append({row.tobytes() for row in data.X_test})
+        trains.append({row.tobytes() for row in data.X})
+        assert not tests[-1] & trains[-1]
+    for first in (0, 5):  # every row is tested once in five seeds
+        assert len(set.union(*tests[first : first + 5])) == sum(map(len, tests[first : first + 5])) == 569
+    assert tests[0] not in tests[5:]  # and the next five have another split
+    fewer = source.load(files, 100, generator(3, "data"))
+    assert {row.tobytes() for row in fewer.X} < trains[3]
+    with pytest.raises(UserError, match=r"dataset.folds of wdbc must be null or in 2..569"):
+        WDBC(folds=1)

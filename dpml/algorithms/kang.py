@@ -1,0 +1,328 @@
+"""Kang, Liu & Wang 2019: noisy gradient descent at M clients (`wddp`), inside an MPC (`jayaraman`), at one place (`wang`).
+
+T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G the
+loss's Lipschitz constant, and no less in general: rows orthogonal to w may have scores of any size. T Gaussian queries
+in a row, each of which may depend on the answers before, are sqrt(T) times one (Dong, Roth & Su 2019, Cor. 3.3), so that
+whoever sees noise of standard deviation s on such a mean has
+
+    mu = sqrt(T) 2G / (n s),
+
+and every guarantee below is this formula with the n and the s of a view.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml import descent, noise
+from dpml.algorithms import Release, require_domain
+from dpml.arrays import Array
+from dpml.descent import Rows
+from dpml.errors import UserError, nearest
+from dpml.losses import Loss, mean_loss
+from dpml.partition import Parties
+from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
+
+_SOURCE = "GDP of T adaptive rounds (kang.{})"
+
+
+@dataclass(frozen=True)
+class NoisyDescent(ABC):
+    """What the three have in common: hyper-parameters, accounting, and the runs themselves.
+
+    Args:
+        loss: logistic, or sigmoid, which is not convex.
+        calibration: `published` noise, or `tight`: the least that is proven.
+        variant: `paper`, as the text defines it.
+        lam: coefficient of lam/2 ||w||^2, part of the objective; it depends on no row, so it changes no sensitivity.
+        rounds: T.
+        c: the constant of the published noise. The paper says "some constant"; its proof's inequalities need 16.
+        tuned: `fixed`, one step size; `oracle`: for every budget the one of `steps` with the least training objective
+            (on average over the draws). That reads the private rows, and no budget counts it.
+        step: the fixed step size; None: 1/L, L = smoothness of the loss + lam.
+        steps: the step sizes that `oracle` tries.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    claim: ClassVar[str]
+    variants: ClassVar[tuple[str, ...]] = ("paper",)
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.0
+    rounds: int = 1000
+    c: float = 16.0
+    tuned: Literal["fixed", "oracle"] = "fixed"
+    step: float | None = None
+    steps: tuple[float, ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.loss.name not in descent.LOSSES:
+            raise UserError(f"algo={self.name} needs loss=logistic or loss=sigmoid, not loss={self.loss.name}.")
+        choices = {
+            "calibration": (self.calibration, CALIBRATIONS),
+            "algo.variant": (self.variant, self.variants),
+            "algo.tuned": (self.tuned, ("fixed", "oracle")),
+        }
+        for key, (value, allowed) in choices.items():
+            _check_choice(key, value, allowed)
+        if self.rounds < 1:
+            raise UserError(f"algo.rounds must be at least 1, got {self.rounds}.")
+        if not 0 <= self.lam < math.inf:
+            raise UserError(f"algo.lam must be a number of at least 0, got {self.lam}.")
+        sizes = {"algo.c": self.c} | ({} if self.step is None else {"algo.step": self.step})
+        for key, number in sizes.items():
+            if not 0 < number < math.inf:
+                raise UserError(f"{key} must be a positive number, got {number}.")
+        if not self.steps or not all(0 < step < math.inf for step in self.steps):
+            raise UserError(f"algo.steps must be a list of positive numbers, got {list(self.steps)}.")
+
+    # what each of them is
+
+    @abstractmethod
+    def mus(self, budget: Budget, problem: Problem) -> Mapping[View, float]:
+        """The GDP parameter of every view; the noise comes from the same function that `scales` reads."""
+
+    @abstractmethod
+    def groups(self, parties: Parties) -> tuple[list[Rows], Array]:
+        """The rows of every group of runs that never meets another, and the weights of their models in the release."""
+
+    @abstractmethod
+    def scales(self, budget: Budget, parties: Parties) -> Array:
+        """The noise in every group's gradient, (groups,)."""
+
+    @abstractmethod
+    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Array]:
+        """Makes a round's unit noise, (groups, draws, d)."""
+
+    # what they share
+
+    @property
+    def G(self) -> float:
+        """The loss's true Lipschitz constant: 1 for logistic, as in the paper, 1/4 for sigmoid."""
+        assert self.loss.lipschitz is not None
+        return self.loss.lipschitz
+
+    @property
+    def tried(self) -> Array:
+        """The step sizes of a release."""
+        if self.tuned == "oracle":
+            return np.array(self.steps)
+        return np.array([1 / (self.loss.smoothness + self.lam) if self.step is None else self.step])
+
+    def per_row(self, budget: Budget) -> float:
+        """The noise on a mean over n rows, times n: published ``G sqrt(c T ln(1/delta)) / eps``; tight, by GDP."""
+        if math.isinf(budget.eps):
+            return 0.0
+        delta = budget.require_delta(f"algo={self.name}")
+        if self.calibration == "tight":
+            return 2 * self.G * math.sqrt(self.rounds) / gdp.mu_of(budget.eps, delta)
+        return self.G * math.sqrt(self.c * self.rounds * math.log(1 / delta)) / budget.eps
+
+    def one_round(self, n: float, scale: float) -> float:
+        """The mu of one mean gradient over n rows with noise `scale`."""
+        return 2 * self.G / (n * scale) if scale else math.inf
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
+        delta = budget.require_delta(f"algo={self.name}")
+        source = _SOURCE.format(type(self).__name__)
+        found = []
+        for view, mu in self.mus(budget, problem).items():
+            if self.calibration == "published":
+                found.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
+            found.append(Guarantee(view, "sample", gdp.eps_of(mu, delta), delta, "proven", source))
+        return found
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedDescent":
+        """Lay out the rows, and draw the random initial model, about as long as a row."""
+        require_domain(parties, self.loss)
+        d = parties.X.shape[1]
+        return PreparedDescent(self, parties, rng.standard_normal(d) / math.sqrt(d))
+
+
+@dataclass(frozen=True)
+class PreparedDescent:
+    """Everything but the noise: rows and the initial model `start` (d,)."""
+
+    algorithm: NoisyDescent
+    parties: Parties
+    start: Array
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """All budgets, step sizes and draws descend together; budgets and step sizes share their noise directions."""
+        algorithm, parties = self.algorithm, self.parties
+        groups, shares = algorithm.groups(parties)
+        scales = np.stack([algorithm.scales(budget, parties) for budget in budgets], axis=1)
+        draw = algorithm.noise_source(parties, rng, draws)
+        steps = algorithm.tried
+        last = descent.descend(groups, self.start, steps, scales, draw, algorithm.rounds, algorithm.lam)
+        weights = np.einsum("g,gesij->esij", shares, last.astype(float))
+        if algorithm.tuned == "fixed":
+            return Release(weights[:, 0])
+        best = np.argmin(self.objective(weights).mean(axis=2), axis=1)
+        chosen = np.broadcast_to(steps[best][:, None], (len(budgets), draws))
+        return Release(weights[np.arange(len(budgets)), best], {"step": chosen})
+
+    def objective(self, weights: Array) -> Array:
+        """Mean loss + lam/2 ||w||^2 on the private rows, (..., d) -> (...)."""
+        flat = weights.reshape(-1, weights.shape[-1])
+        X, y, counts = self.parties.folded
+        value = mean_loss(self.algorithm.loss, X, y, flat, counts)
+        return (value + self.algorithm.lam / 2 * np.einsum("ij,ij->i", flat, flat)).reshape(weights.shape[:-1])
+
+
+class Central(NoisyDescent):
+    """`wang` (Wang, Ye & Xu 2017): all rows at one place that is trusted, noise on the mean gradient of every round.
+
+    With c = 16 the published noise is proven to give much less than eps: mu = eps / (2 sqrt(ln(1/delta))).
+    """
+
+    name = "wang"
+    claim = "Wang, Ye & Xu 2017, as in Kang et al. 2019, Table 1"
+    views: ClassVar[tuple[View, ...]] = ("release", "aggregate")
+
+    def counted(self, problem: Problem) -> int:
+        """The n of a sensitivity 2G/n: a row's weight in the mean gradient is at most 1/n."""
+        return problem.N
+
+    def weights(self, parties: Parties) -> Array:
+        """Every row's weight in the mean gradient, (N,)."""
+        return np.full(len(parties.y), 1 / len(parties.y))
+
+    def noise(self, budget: Budget, problem: Problem) -> float:
+        """The standard deviation of the noise in a round's mean gradient: the one place that says it."""
+        return self.per_row(budget) / self.counted(problem)
+
+    def mus(self, budget: Budget, problem: Problem) -> Mapping[View, float]:
+        mu = math.sqrt(self.rounds) * self.one_round(self.counted(problem), self.noise(budget, problem))
+        return dict.fromkeys(self.views, mu)
+
+    def groups(self, parties: Parties) -> tuple[list[Rows], Array]:
+        return [Rows.of(self.loss, parties.X, parties.y, self.weights(parties))], np.ones(1)
+
+    def scales(self, budget: Budget, parties: Parties) -> Array:
+        return np.array([self.noise(budget, parties.problem)])
+
+    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Array]:
+        shape = (1, draws, parties.X.shape[1])
+        return lambda: noise.single_gaussian(rng, shape)
+
+
+class Jayaraman(Central):
+    """`jayaraman` (Jayaraman et al. 2018): the plain mean of the parties' mean gradients, noise once, inside an MPC.
+
+    A row of the smallest party weighs 1/(M n_min). The MPC makes the noise, so that colluders know none of it.
+    """
+
+    name = "jayaraman"
+    claim = "Jayaraman et al. 2018, as in Kang et al. 2019, Table 1"
+    views = ("release", "aggregate", "colluders")
+
+    def counted(self, problem: Problem) -> int:
+        return problem.M * problem.smallest
+
+    def weights(self, parties: Parties) -> Array:
+        return np.repeat(1 / (len(parties.sizes) * parties.sizes), parties.sizes)
+
+
+@dataclass(frozen=True)
+class WeightedDescent(NoisyDescent):
+    """`wddp` (Alg. 1): M clients descend alone, each with its own noise; a server averages their last models.
+
+    The published noise is what one place with all rows would need, and every client adds that to a mean over its own
+    N_k rows. So whoever sees a client's models has mu = sqrt(T) 2G/(N_k sigma), N/N_k times what is counted. Theorem 1
+    treats another algorithm, in which only a weighted average is seen and all go on from it: `variant=synchronous`.
+    Even there the average has noise sigma sqrt(sum (N_k/N)^2), where the proof has sigma.
+
+    Args:
+        variant: `paper`, local rounds, or `synchronous`: a secure sum in every round, which all go on from.
+        protects: the view that `tight` noise is for. `aggregate`: synchronous rounds and secure sums, in which every client adds
+            an equal share of the noise that one place with all rows would add. `colluders`: the shares of those who do
+            not collude are enough. `client`: even a client's own messages may be seen; the variant's rounds.
+    """
+
+    name: ClassVar[str] = "wddp"
+    claim: ClassVar[str] = "Kang et al. 2019, Thm 1"
+    variants: ClassVar[tuple[str, ...]] = ("paper", "synchronous")
+
+    protects: Literal["aggregate", "colluders", "client"] = "aggregate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_choice("algo.protects", self.protects, ("aggregate", "colluders", "client"))
+
+    @property
+    def secure(self) -> bool:
+        """Whether single messages are hidden in secure sums."""
+        return self.calibration == "tight" and self.protects != "client"
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether all clients go on from the average of every round."""
+        return self.secure or self.variant == "synchronous"
+
+    def client_noise(self, budget: Budget, problem: Problem, rows: Array) -> Array:
+        """The noise that clients with these numbers of rows add to their mean gradient: the one place that says it."""
+        if self.calibration == "published":
+            return np.full(len(rows), self.per_row(budget) / problem.N)
+        shared = {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.protects]
+        return self.per_row(budget) / (rows * math.sqrt(shared))
+
+    def mus(self, budget: Budget, problem: Problem) -> Mapping[View, float]:
+        """The worst client is the smallest: the noise times N_k is least there, or the same for all.
+
+        Local rounds: what is released is made of chains, of which a row touches one, that client's. All but the last of
+        its rounds may be seen in full (they are, by the server); in the last, the others' noise joins its own.
+        """
+        T, N, M, smallest = self.rounds, problem.N, problem.M, problem.smallest
+        scale = float(self.client_noise(budget, problem, np.array([smallest]))[0])
+        client = self.one_round(smallest, scale)
+        if self.calibration == "published":  # equal noise, weights N_k/N
+            everyone, honest = scale * math.sqrt(problem.squares), scale * math.sqrt(problem.honest_squares)
+        else:  # noise proportional to 1/N_k: every share of the weighted sum is the same
+            share = scale * smallest / N
+            everyone, honest = share * math.sqrt(M), share * math.sqrt(problem.honest)
+        summed = self.one_round(N, everyone)
+        chain = math.sqrt(T) * client
+        if not self.synchronous:
+            last = math.sqrt((T - 1) * client**2 + summed**2)
+            return {"release": last, "aggregate": chain, "colluders": chain, "client": chain}
+        sums = {"release": summed, "aggregate": summed, "colluders": self.one_round(N, honest)}
+        seen: dict[View, float] = {view: math.sqrt(T) * mu for view, mu in sums.items()}  # type: ignore[misc]
+        return seen if self.secure else seen | {"client": chain}
+
+    def groups(self, parties: Parties) -> tuple[list[Rows], Array]:
+        X, y, N = parties.X, parties.y, len(parties.y)
+        if self.synchronous:
+            return [Rows.of(self.loss, X, y, np.full(N, 1 / N))], np.ones(1)
+        own = [parties.of(k) for k in range(len(parties.sizes))]
+        rows = [Rows.of(self.loss, X[k], y[k], np.full(k.stop - k.start, 1 / (k.stop - k.start))) for k in own]
+        return rows, parties.sizes / N
+
+    def scales(self, budget: Budget, parties: Parties) -> Array:
+        scales = self.client_noise(budget, parties.problem, parties.sizes.astype(float))
+        if not self.synchronous:
+            return scales
+        return np.linalg.norm(scales * parties.sizes / len(parties.y), keepdims=True)
+
+    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Array]:
+        """Every client draws its own noise; in synchronous rounds what reaches the weighted sum is added up."""
+        shape = (len(parties.sizes), draws, parties.X.shape[1])
+        if not self.synchronous:
+            return lambda: noise.single_gaussian(rng, shape)
+        reaches = self.client_noise(Budget(1.0, 1e-3), parties.problem, parties.sizes.astype(float)) * parties.sizes
+        reaches = (reaches / np.linalg.norm(reaches)).astype(np.float32)
+        return lambda: np.tensordot(reaches, noise.single_gaussian(rng, shape), axes=1)[None]
+
+
+def _check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise UserError(f"{key} must be one of {', '.join(allowed)}, got {value!r}: {nearest(value, allowed)}")

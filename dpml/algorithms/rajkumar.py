@@ -1,0 +1,394 @@
+"""Rajkumar & Agarwal 2012: one regularised logistic regression over M parties, by stochastic gradients with two noises.
+
+All minimise ``J(w) = (1/N) sum log(1 + exp(-y_i x_i'w)) + lam/2 ||w||^2`` over rows in the unit ball, labels -1 and +1.
+`gop` adds ``(1/N) eta'w + Delta/2 ||w||^2``, eta Gaussian, and minimises exactly. `psgd` reaches the same minimum in
+rounds: a third party asks the M parties for the gradient, who answer with fresh noise rho and with their share of eta,
+and it sees the sum of the answers only (secure summation). `la` is what the paper compares with, the mean of the local
+minimisers plus noise (Pathak et al. 2010). One sample is the unit.
+
+The printed computeSlack and sigma* have misprints, and this is what the proofs need: ``exp(eps/4)`` where Procedure 2
+has ``exp(c/4)``, and ``((sigma^2 e - 2)/(2 sigma))^2`` where Procedure 3 has ``(sigma e - 2)^2/(4 sigma^2)``.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import gammainccinv
+
+from dpml import noise
+from dpml.algorithms import Release, require_domain
+from dpml.algorithms.hamm import longest
+from dpml.arrays import Array
+from dpml.errors import UserError
+from dpml.logistic import fit_parties
+from dpml.losses import LOSSES, Loss
+from dpml.partition import Parties
+from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, objective, rounds
+from dpml.solvers import minimise_convex
+
+SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
+SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
+
+_BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """The noise of `gop`: `sigma`, the standard deviation of eta, and `extra`, Delta, the coefficient added to lam."""
+
+    sigma: float
+    extra: float
+
+
+def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
+    """(Delta, e): the ridge to add, and what is left of eps after the curvature c of the loss has cost its share."""
+    left = eps - 2 * math.log1p(c / (N * lam))
+    return (0.0, left) if left > 0 else (c / (N * math.expm1(eps / 4)) - lam, eps / 2)
+
+
+def sigma_star(d: int, eps: float, delta: float) -> float:
+    """The sigma with ``Pr[chi2_d <= ((sigma^2 eps - 2)/(2 sigma))^2] = 1 - delta``, the larger root."""
+    q = math.sqrt(2 * float(gammainccinv(d / 2, delta)))
+    return (q + math.sqrt(q * q + 2 * eps)) / eps
+
+
+def published_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
+    """Algorithm 4's noise."""
+    if math.isinf(budget.eps):
+        return Perturbation(0.0, 0.0)
+    extra, left = compute_slack(budget.eps, lam, problem.N)
+    return Perturbation(sigma_star(problem.d, left, budget.require_delta(who)), extra)
+
+
+def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
+    """The least noise that `dpml.privacy.objective` proves to be enough, and the least ridge with which it is.
+
+    That is the noise of the Gaussian mechanism with sensitivity 2 at the same (eps, delta).
+    """
+    if math.isinf(budget.eps):
+        return Perturbation(0.0, 0.0)
+    sigma = SENSITIVITY / gdp.mu_of(budget.eps, budget.require_delta(who))
+    if budget.eps <= 1 / sigma**2:
+        return Perturbation(sigma, 0.0)
+    # where `objective.paid` is eps; a hair more, so that rounding does not lose it
+    ridge = 2 / (budget.eps + 2 / sigma**2) * (1 + 1e-12)
+    return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
+
+
+@dataclass(frozen=True)
+class _Logistic:
+    """What all have in common: the hyper-parameters.
+
+    Args:
+        loss: logistic.
+        calibration: `published` noise, or `tight`: the least that is proven to be enough.
+        variant: `paper` only.
+        lam: coefficient of lam/2 ||w||^2.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.calibration not in CALIBRATIONS:
+            raise UserError(f"calibration must be one of {', '.join(CALIBRATIONS)}, got {self.calibration!r}.")
+        if self.variant != "paper":
+            raise UserError(f"algo.variant of {self.name} must be paper, got {self.variant!r}.")
+        if self.loss.name != "logistic":
+            raise UserError(f"algo={self.name} is proven for loss=logistic only, not for loss={self.loss.name}.")
+        if not 0 < self.lam < math.inf:
+            raise UserError(f"algo.lam of {self.name} must be a positive number, got {self.lam}.")
+
+    @property
+    def tight(self) -> bool:
+        """Whether the noise is the least proven."""
+        return self.calibration == "tight"
+
+
+@dataclass(frozen=True)
+class GaussianObjectivePerturbation(_Logistic):
+    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
+
+    name: ClassVar[str] = "gop"
+
+    def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
+        """The noise of a release: the one place that says it."""
+        calibrate = tight_perturbation if self.tight else published_perturbation
+        return calibrate(budget, problem, self.lam, f"algo={self.name}")
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Claimed (when published) and proven."""
+        delta = budget.require_delta(f"algo={self.name}")
+        made = self.perturbation(budget, problem)
+        eps = objective.eps_of(made.sigma, problem.N * (self.lam + made.extra), delta)
+        proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.objective")
+        if self.tight:
+            return [proven]
+        return [
+            Guarantee("release", "sample", budget.eps, delta, "published", "Rajkumar & Agarwal 2012, Thm 4.1"),
+            proven,
+        ]
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedObjective":
+        """Nothing to do before the noise is known."""
+        require_domain(parties, self.loss)
+        return PreparedObjective(self, parties)
+
+
+@dataclass(frozen=True)
+class PreparedObjective:
+    """The data of `gop`. Each draw is a minimisation of its own; all run together."""
+
+    algorithm: GaussianObjectivePerturbation
+    parties: Parties
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """Minimisers of the perturbed objectives, to a gradient norm of 1e-9: the proof is about exact minimisers.
+
+        `gap_bound` is Theorem 5.1's bound on the optimality gap, which 95 % of the draws keep.
+        """
+        algorithm, problem = self.algorithm, self.parties.problem
+        made = [algorithm.perturbation(budget, problem) for budget in budgets]
+        eta = np.array([m.sigma for m in made])[:, None, None] * noise.gaussian(rng, (draws, problem.d))
+        weights = _minimisers(algorithm, self.parties, made, eta)
+        bounds = [optimality_bound(m, problem, algorithm.lam) for m in made]
+        return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], draws, axis=1)})
+
+
+def _minimisers(algorithm: _Logistic, parties: Parties, made: Sequence[Perturbation], eta: Array) -> Array:
+    """argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2 for eta (budgets, draws, d): (budgets, draws, d)."""
+    ridge = np.repeat([algorithm.lam + m.extra for m in made], eta.shape[1])
+    tilt = eta.reshape(-1, eta.shape[2]) / len(parties.y)
+    return minimise_convex(algorithm.loss, parties.X, parties.y, ridge, tilt).reshape(eta.shape)
+
+
+def optimality_bound(made: Perturbation, problem: Problem, lam: float, delta_p: float = 0.05) -> float:
+    """Theorem 5.1: J(w_gop) - J(w*) is at most ``(c + lam)/(2 N^2 lam^2) T`` with probability 1 - delta_p.
+
+    T is sigma^2 times the 1 - delta_p quantile of chi2_d. The theorem needs Delta = 0; with Delta, its proof bounds the
+    distance ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, and ||w*|| by `hamm.longest`.
+    """
+    length = made.sigma * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
+    pull = made.extra * longest(LOSSES["logistic"], lam)
+    return (SMOOTHNESS + lam) / 2 * ((length + pull) / (lam + made.extra)) ** 2
+
+
+@dataclass(frozen=True)
+class PrivateSGD(_Logistic):
+    """`psgd` (Alg. 1): gradient descent on noisy sums, ``w <- w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``.
+
+    Party k answers round t with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to
+    exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. Only their sum is used, and only it is seen by the third
+    party. It depends on the parties through their number alone. With ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0,
+    sum z_t is infinite and sum z_t^2 is not (Robbins & Monro 1951), the first step is 1/(the largest curvature), and
+    the distance to the limit point falls as T^-1/2, because no curvature is below (lam + Delta)/2.
+
+    The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the
+    third party has seen are all sums: the proven guarantees are those of all sums (`dpml.privacy.rounds`), for each
+    view of them. `tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every
+    round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More
+    rounds then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not
+    for privacy, but because where the objective is flatter T rounds of noise would not average out.
+
+    Args:
+        rounds: T, counted in full by the guarantees.
+        tolerance: a run stops before that as soon as a step is at most this long; 0 for never.
+    """
+
+    name: ClassVar[str] = "psgd"
+
+    rounds: int = 1000
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rounds < 1:
+            raise UserError(f"algo.rounds of psgd must be at least 1, got {self.rounds}.")
+        if not 0 <= self.tolerance < math.inf:
+            raise UserError(f"algo.tolerance of psgd must be a number >= 0, got {self.tolerance}.")
+
+    def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
+        """The noise that is drawn once, and the ridge: the one place that says it."""
+        if self.tight:
+            return Perturbation(0.0, tight_perturbation(budget, problem, self.lam, "algo=psgd").extra)
+        return published_perturbation(budget, problem, self.lam, "algo=psgd")
+
+    def fresh(self, budget: Budget, problem: Problem) -> float:
+        """The noise of every round's sum, and the one place that says it.
+
+        Published: the scale 1/beta of a party's rho. Tight: the standard deviation of the sum.
+        """
+        if math.isinf(budget.eps):
+            return 0.0
+        if not self.tight:
+            return SENSITIVITY / budget.eps
+        mu = gdp.mu_of(budget.eps, budget.require_delta("algo=psgd"))
+        return SENSITIVITY * math.sqrt(self.rounds) / mu * math.sqrt(problem.M / problem.honest)
+
+    def views(self, budget: Budget, problem: Problem) -> dict[View, float]:
+        """The proven eps of every view; what is released is computed from the sums.
+
+        With `tight` nobody sees a single party's messages, as the summation is secure. The paper's noise is also looked
+        at by somebody who does.
+        """
+        delta = budget.require_delta("algo=psgd")
+        M = problem.M
+        share: dict[View, int] = {"release": M, "transcript": M, "client": 1, "colluders": problem.honest}
+        if math.isinf(budget.eps):
+            return dict.fromkeys(share, math.inf)
+        if self.tight:
+            del share["client"]
+            mu = SENSITIVITY * math.sqrt(self.rounds) / self.fresh(budget, problem)
+            return {view: gdp.eps_of(mu * math.sqrt(M / h), delta) for view, h in share.items()}
+        beta, sigma = 1 / self.fresh(budget, problem), self.perturbation(budget, problem).sigma
+        return {
+            view: rounds.eps_of(self.rounds, SENSITIVITY * beta, h, problem.d, sigma * math.sqrt(h / M), delta)
+            for view, h in share.items()
+        }
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Claimed (when published; for what the third party sees, and so for what it releases) and proven."""
+        delta = budget.require_delta("algo=psgd")
+        found = []
+        for view, eps in self.views(budget, problem).items():
+            if not self.tight and view in ("release", "transcript"):
+                claim = "Rajkumar & Agarwal 2012, Thm 4.2 (the limit point)"
+                found.append(Guarantee(view, "sample", budget.eps, delta, "published", claim))
+            source = "Gaussian DP of the rounds" if self.tight else "dpml.privacy.rounds"
+            found.append(Guarantee(view, "sample", eps, delta, "proven", f"{source}, T = {self.rounds}"))
+        return found
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedDescent":
+        """Nothing to do before the noise is known: every answer is noisy."""
+        require_domain(parties, self.loss)
+        return PreparedDescent(self, parties, parties.y[:, None] * parties.X)
+
+
+@dataclass(frozen=True)
+class PreparedDescent:
+    """The data of `psgd`, and its rows times their labels, `signed` (N, d)."""
+
+    algorithm: PrivateSGD
+    parties: Parties
+    signed: Array
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The last iterates. All budgets and draws descend together, with one gradient a round for all of them.
+
+        `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach, with the same eta;
+        `rounds` is how many were used.
+        """
+        algorithm, problem = self.algorithm, self.parties.problem
+        made = [algorithm.perturbation(budget, problem) for budget in budgets]
+        eta = np.array([m.sigma for m in made])[:, None, None] * noise.gaussian(rng, (draws, problem.d))
+        fresh = np.array([algorithm.fresh(budget, problem) for budget in budgets])[:, None, None]
+        limit = _minimisers(algorithm, self.parties, made, eta)
+
+        flat = eta.reshape(-1, problem.d)
+        strength = np.repeat([algorithm.lam + m.extra for m in made], draws)[:, None]
+        w = np.zeros_like(flat)
+        used = np.zeros(len(w))
+        moving = np.ones((len(w), 1), dtype=bool)
+        for t in range(algorithm.rounds):
+            heard = self.answers(w) + flat + (fresh * self.round_noise(rng, draws)).reshape(flat.shape)
+            step = moving * (heard / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
+            w -= step
+            used += moving[:, 0]
+            if algorithm.tolerance:
+                moving &= np.linalg.norm(step, axis=1, keepdims=True) > algorithm.tolerance
+                if not moving.any():
+                    break
+        distance = np.linalg.norm(w.reshape(eta.shape) - limit, axis=-1)
+        return Release(w.reshape(eta.shape), {"distance": distance, "rounds": used.reshape(distance.shape)})
+
+    def answers(self, w: Array) -> Array:
+        """The sum of the parties' gradients at w (B, d), without their noise: (B, d). A protocol may compute it.
+
+        ``- sum_i u_i / (1 + exp(u_i'w))``, u = y x: three times as fast as by way of `Logistic.slope`.
+        """
+        total = np.zeros_like(w)
+        height = max(64, _BLOCK // len(w))
+        for start in range(0, len(self.signed), height):
+            rows = self.signed[start : start + height]
+            slope = w @ rows.T
+            with np.errstate(over="ignore"):  # exp(710) is infinite, and such a row's slope 0
+                np.exp(slope, out=slope)
+            slope += 1
+            np.divide(1, slope, out=slope)
+            total -= slope @ rows
+        return total
+
+    def round_noise(self, rng: Generator, draws: int) -> Array:
+        """The sum of the parties' fresh noise in a round, in units of `PrivateSGD.fresh`: (draws, d)."""
+        problem = self.parties.problem
+        if self.algorithm.tight:
+            return noise.gaussian(rng, (draws, problem.d))
+        return noise.l2_laplace_total(rng, draws, problem.M, problem.d)
+
+
+@dataclass(frozen=True)
+class LocalAggregation(_Logistic):
+    """`la` (Pathak et al. 2010): the mean of the parties' own minimisers, plus noise of density exp(-||.|| eps/S).
+
+    Replacing a row moves the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam)
+    (lam-strong convexity; Chaudhuri et al. 2011, Lemma 7), and the mean by ``S = 2/(M n lam)`` for the smallest party's
+    n. `tight` knows that no minimiser is longer than `hamm.longest`, so that it cannot move by more than twice that.
+    The parties' sizes are public. Pure eps-DP.
+    """
+
+    name: ClassVar[str] = "la"
+
+    def sensitivity(self, M: int, smallest: int) -> float:
+        """S, for parties of which the smallest has `smallest` rows: the one place that says it."""
+        moved = 2 / (smallest * self.lam)
+        if self.tight:
+            moved = min(moved, 2 * longest(self.loss, self.lam))
+        return moved / M
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """eps, claimed (when published) and proven, whatever the parties' sizes: S is counted for them. delta is 0."""
+        proven = Guarantee("release", "sample", budget.eps, 0.0, "proven", "L2 sensitivity (rajkumar.LocalAggregation)")
+        if self.tight:
+            return [proven]
+        return [
+            Guarantee(
+                "release",
+                "sample",
+                budget.eps,
+                0.0,
+                "published",
+                "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)",
+            ),
+            proven,
+        ]
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedAverage":
+        """Train the local models."""
+        require_domain(parties, self.loss)
+        total = np.zeros(parties.problem.d)
+        for _, w in fit_parties(parties.X, parties.y, parties.offsets, self.lam, classes=1):
+            total += w.sum(axis=0)
+        M = parties.problem.M
+        return PreparedAverage(total / M, self.sensitivity(M, int(parties.sizes.min())))
+
+
+@dataclass(frozen=True)
+class PreparedAverage:
+    """The mean of the local models, `weights` (d,), and how far it can move."""
+
+    weights: Array
+    sensitivity: float
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The mean plus noise; the budgets share their noise directions."""
+        scale = np.array([self.sensitivity / budget.eps for budget in budgets])[:, None, None]
+        return Release(self.weights + scale * noise.l2_laplace(rng, draws, len(self.weights)))
