@@ -309,7 +309,8 @@ def dpml() -> None:
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="as for dpml-run, one value each; N (default 100), d (2) and draws (100000) are those of the audit",
+        help="as for dpml-run, one value each; N (default 5 M), d (2), draws (100000), algo.rounds and algo.epochs (10) "
+        "are those of the audit",
     )
     attack.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
     attack.set_defaults(action=_audit)
@@ -386,13 +387,17 @@ def _budget(config: DictConfig) -> Budget:
 
 
 def _audit(arguments: argparse.Namespace) -> None:
-    from dpml.audit import CONFIDENCE, DRAWS, audit  # only this command needs it
+    from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, audit  # only this command needs it
 
     config, d = _one_release(arguments.overrides, "audit")
     given = {word.partition("=")[0] for word in arguments.overrides}
+    for key in ("rounds", "epochs"):  # few say as much as many, and sooner
+        if key in config.algo and f"algo.{key}" not in given:
+            config.algo[key] = ROUNDS
     algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
-    N = whole(config.N, "N") if config.N is not None else 100
-    problem = Problem(whole(config.M, "M"), N, 2 if d is None else d, auxiliary=10, classes=2)
+    M = whole(config.M, "M")
+    N = whole(config.N, "N") if config.N is not None else ROWS * M
+    problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2)
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
     findings = audit(algorithm, _budget(config), problem, draws, whole(config.seed, "seed"))
     if arguments.json:

@@ -4,19 +4,24 @@ An algorithm says in its own module, beside its sensitivity, which neighbours ar
 every view shows of any pair (`exposures`). What is seen is drawn by the code that releases, never by a copy of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from dpml.algorithms import Release
+from dpml.algorithms import Mechanism, Release
 from dpml.arrays import Array, Index
 from dpml.data import Dataset
-from dpml.losses import Task
-from dpml.partition import Parties
+from dpml.losses import Loss, Task, mean_gradient
+from dpml.partition import Equal, Parties
 from dpml.privacy import Budget, Problem, View, gdp
+from dpml.solvers import mean_hessian
+
+_ROWS = 1 << 12  # models whose density is computed at once
 
 Pair = tuple[Parties, Parties]
 """Neighbours: one sample, or all rows of one party, are replaced; everything else is the same."""
@@ -111,6 +116,78 @@ class Messages:
     draw: Callable[[Generator, int, int], Array]
     covariance: Array
     target: int
+
+
+def one_replaced(
+    task: Task,
+    problem: Problem,
+    row: ArrayLike,
+    other: ArrayLike,
+    labels: tuple[float, float] = (1.0, -1.0),
+    crowd: ArrayLike = (),
+) -> Pair:
+    """The last party's last row is replaced; all others are the `crowd`. Rows are given by their first entries."""
+    X = np.zeros((2, problem.N, problem.d))
+    for where, entries in ((np.s_[:, :-1], crowd), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
+        values = np.asarray(entries, dtype=float)[: problem.d]
+        X[where][..., : len(values)] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
+    y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
+    y[:, -1] = labels
+    sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
+    first, second = (made_up(task, X[which], y[which], sizes) for which in (0, 1))
+    return first, second
+
+
+def turned_label(problem: Problem) -> Pair:
+    """A row of length 1 changes its label: its logistic gradient moves by the row, whatever the model."""
+    return one_replaced("binary", problem, [1.0], [1.0])
+
+
+def released_models(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
+    """The released model of either data set, and nothing more."""
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        return model_of(prepared[which].release([budget], rng, draws))
+
+    return Exposure("release", sample)
+
+
+DrawRounds = Callable[[Generator, int], Iterator[Array]]
+"""``draw(rng, draws)``: a round's noise in one direction, (draws,), again and again."""
+
+
+def matched(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Exposure:
+    """A view of T rounds that all move by `shift` in one direction, the only one in which anything is to be seen.
+
+    `covariance` (T, T) is what the noise that is drawn along it is meant to have.
+    """
+    T = len(covariance)
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        return np.stack(list(islice(draw(rng, draws), T)), axis=1) + which * shift
+
+    return gaussian(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
+
+
+def minimiser_score(
+    loss: Loss, pair: Pair, ridge: float, log_noise: Callable[[Array], Array]
+) -> Callable[[Array], Array]:
+    """The score of minimisers of perturbed objectives, by change of variables from the noise b that makes them so.
+
+    Released is the minimiser of ``sum loss + N ridge/2 ||w||^2 + b'w``; ``log_noise`` is the log density of b (n, d).
+    """
+
+    def log_density(parties: Parties, w: Array) -> Array:
+        b = -len(parties.y) * (mean_gradient(loss, parties.X, parties.y, w) + ridge * w)
+        jacobian = mean_hessian(loss, parties.X, parties.y, w) + ridge * np.eye(w.shape[1])
+        found: Array = np.linalg.slogdet(jacobian)[1] + log_noise(b)
+        return found
+
+    def score(seen: Array) -> Array:
+        blocks = [seen[start : start + _ROWS] for start in range(0, len(seen), _ROWS)]
+        return np.concatenate([log_density(pair[1], w) - log_density(pair[0], w) for w in blocks])
+
+    return score
 
 
 def gaussian_messages(view: View, seen: Messages, shift: Array) -> Exposure:

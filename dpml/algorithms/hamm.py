@@ -25,7 +25,7 @@ from scipy.special import lambertw
 
 from dpml import noise
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, laplace_score, made_up, model_of
+from dpml.algorithms.exposure import Exposure, Pair, laplace_score, made_up, released_models
 from dpml.arrays import Array
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
@@ -200,12 +200,9 @@ class _Global(_Classifier, ABC):
         prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
         first, second = (found.weights for found in prepared)
         scale = self.scale(budget, pair[0].problem)
-
-        def sample(which: int, rng: Generator, draws: int) -> Array:
-            return model_of(prepared[which].release([budget], rng, draws))
-
         far = float(np.linalg.norm(first - second)) / scale
-        return [Exposure("release", sample, laplace_score(scale, first, second), distance=far)]
+        found = released_models(prepared, budget)
+        return [replace(found, score=laplace_score(scale, first, second), distance=far)]
 
 
 @remembered

@@ -12,7 +12,7 @@ size behave alike: their messages move by the same amount when a sample is repla
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -30,16 +30,16 @@ from dpml.algorithms.exposure import (
     gaussian,
     gaussian_messages,
     laplace_score,
-    made_up,
-    model_of,
+    minimiser_score,
+    one_replaced,
+    released_models,
 )
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.losses import Loss, Quadratic, mean_gradient, mean_loss
-from dpml.partition import Equal, Parties
+from dpml.losses import Loss, Quadratic, mean_loss
+from dpml.partition import Parties
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 from dpml.solvers import (
-    mean_hessian,
     minimise_convex,
     minimise_least_squares_in_box,
     minimise_quadratic,
@@ -63,7 +63,6 @@ TYPICAL_NORM = {"squared": 2.0, "logistic": 8.0}
 
 # Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the budgets asked for.
 _BLOCK = 1 << 18
-_ROWS = 1 << 12  # models whose density is computed at once
 
 
 @dataclass(frozen=True)
@@ -296,7 +295,7 @@ class FunctionalMechanism:
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """The last site replaces one row by the (s, c) of `worst_neighbours`; all other rows are zero."""
         _, s, c = worst_neighbours(self.quadratic, self.scales(budget, problem))
-        return _one_replaced(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
+        return _replaced(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model, the noisy objective that it minimises, and what can be seen of the sites' messages."""
@@ -309,9 +308,6 @@ class FunctionalMechanism:
         upper = _upper(problem.d)  # L2 is symmetric: off the diagonal two noises are averaged
         released = scale / first.rows
 
-        def model(which: int, rng: Generator, draws: int) -> Array:
-            return model_of(both[which].release([budget], rng, draws))
-
         def objective(which: int, rng: Generator, draws: int) -> Array:
             constant, linear, square = (part[0] for part in both[which].noisy(both[which].scales([budget]), rng, draws))
             return np.concatenate([constant[:, None], linear, square.reshape(draws, -1)], axis=1)[:, kept]
@@ -319,7 +315,7 @@ class FunctionalMechanism:
         noised = np.isfinite(scale) & ((scale > 0) | (shift != 0))  # what never moves may go without
         kept = (upper > 0) & noised
         means = first.vector()[kept], second.vector()[kept]
-        found = [Exposure("release", model)]
+        found = [released_models(both, budget)]
         for view in self.views(problem):
             seen = self.messages(view, problem)
             if seen is None:
@@ -626,7 +622,7 @@ class PureFunctionalMechanism(FunctionalMechanism):
         if self.variant == "authors":
             return super().worst_case(budget, problem)
         even = np.full(problem.d, 1 / math.sqrt(problem.d))
-        return _one_replaced(self.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
+        return _replaced(self.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
 
     def objective_exposure(
         self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
@@ -730,28 +726,24 @@ class ObjectivePerturbation:
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """A row changes its label, and so turns its gradient."""
-        return _one_replaced(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+        return _replaced(self.loss, problem, [1.0], [1.0], other_label=-1.0)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
         both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
         scale, extra = self.calibrate(budget, pair[0].problem)
-
-        def sample(which: int, rng: Generator, draws: int) -> Array:
-            return model_of(both[which].release([budget], rng, draws))
-
+        found = released_models(both, budget)
         if self.variant == "authors":
-            first, second = (box_minimiser(self.loss, p.parties.X, p.parties.y, self.lam) for p in both)
+            first, second = (box_minimiser(self.loss, p.X, p.y, self.lam) for p in pair)
             far = float(np.linalg.norm(second - first)) / scale
-            return [Exposure("release", sample, laplace_score(scale, first, second), distance=far)]
+            return [replace(found, score=laplace_score(scale, first, second), distance=far)]
         if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
-            return [Exposure("release", sample)]
+            return [found]
 
-        def score(seen: Array) -> Array:
-            first, second = (p.log_density(seen, scale, self.lam + extra) for p in both)
-            return second - first
+        def log_noise(b: Array) -> Array:
+            return -np.linalg.norm(b, axis=1) / scale
 
-        return [Exposure("release", sample, score)]
+        return [replace(found, score=minimiser_score(self.loss, pair, self.lam + extra, log_noise))]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedObjective":
         """Nothing to do before the noise is known, except what `authors` does: the minimiser over the box."""
@@ -786,17 +778,6 @@ class PreparedObjective:
         else:
             flat = minimise_convex(algorithm.loss, X, y, algorithm.lam + extra, tilt)
         return Release(flat.reshape(b.shape))
-
-    def log_density(self, weights: Array, scale: float, ridge: float) -> Array:
-        """Of the minimisers `weights` (draws, d), up to a constant: by change of variables from the noise b."""
-        loss, X, y = self.algorithm.loss, self.parties.X, self.parties.y
-        found = np.empty(len(weights))
-        for start in range(0, len(weights), _ROWS):
-            w = weights[start : start + _ROWS]
-            b = len(y) * (mean_gradient(loss, X, y, w) + ridge * w)
-            jacobian = mean_hessian(loss, X, y, w) + ridge * np.eye(w.shape[1])
-            found[start : start + _ROWS] = np.linalg.slogdet(jacobian)[1] - np.linalg.norm(b, axis=1) / scale
-        return found
 
 
 @dataclass(frozen=True)
@@ -863,18 +844,11 @@ def _upper(d: int) -> Array:
     return np.concatenate([np.ones(1 + d), np.maximum(square, 0).ravel()])
 
 
-def _one_replaced(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
-    """The last row (1) is replaced; both are given by their first entries. All other rows are zero."""
-    binary = loss.name != "squared"
-    X = np.zeros((2, problem.N, problem.d))
-    for which, values in enumerate((row, other)):
-        values = np.asarray(values)[: problem.d]
-        X[which, -1, : len(values)] = values * (1 - 1e-15)  # no rounding may put it outside the ball
-    y = np.full((2, problem.N), 1.0 if binary else 0.0)
-    y[:, -1] = 1.0, -1.0 if binary else other_label
-    sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
-    first, second = (made_up("binary" if binary else "regression", X[which], y[which], sizes) for which in (0, 1))
-    return first, second
+def _replaced(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
+    """Neighbours whose last row (label 1) is replaced; a label that is to be turned is -1."""
+    if loss.name == "squared":
+        return one_replaced("regression", problem, row, other, (1.0, other_label))
+    return one_replaced("binary", problem, row, other)
 
 
 _GDP_SOURCE = "Gaussian DP of the joint view (imtiaz.joint_sensitivity, views)"

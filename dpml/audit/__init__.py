@@ -1,7 +1,7 @@
 """Attack a release: what a distinguisher achieves on the worst neighbours, beside what is claimed and proven."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +20,10 @@ Verdict = Literal["consistent", "claim violated", "BUG", "no privacy"]
 
 CONFIDENCE = 0.95  # of the lower bound that is shown
 ACCUSATION = 0.999  # of the one that a verdict needs: a table has a hundred of them, and none should be wrong
-DRAWS = 100_000  # of either data set, unless said otherwise
+# of the data that an audit makes up, unless said otherwise
+DRAWS = 100_000
+ROWS = 5  # per party
+ROUNDS = 10
 SLACK = 1e-6  # relative, of what the pair itself shows: solvers stop short of exact minimisers
 
 _BLOCK = 1 << 21  # numbers seen at once: 16 MiB
@@ -68,9 +71,15 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     if not hasattr(algorithm, "exposures"):
         raise UserError(f"algo={algorithm.name} cannot be audited: it has no `worst_case` and `exposures`.")
     pair = worse_pair(algorithm, algorithm.worst_case(budget, problem), budget, generator(seed, "audit", "search"))
-    exposures = {exposure.view: exposure for exposure in algorithm.exposures(pair, budget)}
+    exposures = algorithm.exposures(pair, budget)
     return [
-        _attack(exposures[view], proven[view], claimed.get(view), draws, generator(seed, "audit", view))
+        _attack(
+            [exposure for exposure in exposures if exposure.view == view],
+            proven[view],
+            claimed.get(view),
+            draws,
+            generator(seed, "audit", view),
+        )
         for view in proven
     ]
 
@@ -80,38 +89,47 @@ def _nothing(proven: Guarantee) -> Finding:
     return Finding(proven.view, proven.unit, proven.delta, nan, math.inf, nan, nan, "-", "no privacy")
 
 
-def _attack(exposure: Exposure, proven: Guarantee, claimed: Guarantee | None, draws: int, rng: Generator) -> Finding:
-    scores = attack_scores(exposure, draws, rng)
+def _attack(
+    exposures: Sequence[Exposure], proven: Guarantee, claimed: Guarantee | None, draws: int, rng: Generator
+) -> Finding:
+    attempts: list[tuple[str, Bound, Array, Array]] = []
+    exact = math.nan
+    for exposure in exposures:
+        for name, scores in attack_scores(exposure, draws, rng).items():
+            bound = eps_by_gdp if name == EXACT and exposure.normal and proven.delta > 0 else eps_by_rates
+            attempts.append((f"{name}, {_NAMES[bound]}", bound, *scores))
+        exact = np.fmax(exact, _eps_of(exposure, proven.delta))
 
     def lower(delta: float, confidence: float) -> tuple[float, str]:
         """The best bound at one delta: every attack gets an equal part of the error probability."""
-        bounds: dict[str, Bound] = dict.fromkeys(scores, eps_by_rates)
-        if exposure.normal and delta > 0:
-            bounds[EXACT] = eps_by_gdp
-        error = (1 - confidence) / len(bounds)
-        found = [(bound(*scores[name], delta, error), f"{name}, {_NAMES[bound]}") for name, bound in bounds.items()]
-        return max(found)
+        error = (1 - confidence) / len(attempts)
+        return max((bound(first, second, delta, error), name) for name, bound, first, second in attempts)
 
     attacked, attack = lower(proven.delta, CONFIDENCE)
-    exact = exposure.distance
-    if exposure.normal and not math.isnan(exact):
-        exact = gdp.eps_of(exact, proven.delta) if math.isfinite(exact) else math.inf
     verdict: Verdict = "consistent"
     if claimed is not None and lower(claimed.delta, ACCUSATION)[0] > claimed.eps:
         verdict = "claim violated"
     if lower(proven.delta, ACCUSATION)[0] > proven.eps or exact > proven.eps * (1 + SLACK):
         verdict = "BUG"
     return Finding(
-        view=exposure.view,
+        view=proven.view,
         unit=proven.unit,
         delta=proven.delta,
         claimed=math.nan if claimed is None else claimed.eps,
         proven=proven.eps,
-        exact=exact,
+        exact=float(exact),
         attacked=attacked,
         attack=attack,
         verdict=verdict,
     )
+
+
+def _eps_of(exposure: Exposure, delta: float) -> float:
+    """What a pair's distance means as eps; NaN where it is not known."""
+    far = exposure.distance
+    if not exposure.normal or not math.isfinite(far):
+        return far
+    return gdp.eps_of(far, delta)
 
 
 Bound = Callable[[Array, Array, float, float], float]
