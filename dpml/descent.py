@@ -53,15 +53,15 @@ class Rows:
     def of(cls, loss: Loss, X: Array, y: Array, v: Array, dtype: type[np.floating] = np.float32) -> "Rows":
         """Rows X (n, d) with labels y and weights v (n,). Exact duplicates, whatever their labels, become one."""
         logistic = loss.name == "logistic"
-        factors = v / 2 if logistic else v * y / 4
+        factors: Array = v / 2 if logistic else v * y / 4
         constant = -(v * y / (2 if logistic else 4)) @ X
         first, where, _ = distinct(X)
         if len(first) <= _WORTH * len(X):
-            X, factors = X[first], np.bincount(where, weights=factors)
+            X, factors = X[first], np.bincount(where, weights=factors).astype(float)
         if np.ptp(factors) == 0:
             factors = factors[:1]
-        kept = (np.ascontiguousarray(part, dtype=dtype) for part in (X, factors[:, None], constant))
-        return cls(*kept, power=1 if logistic else 2)
+        X, factors, constant = (np.ascontiguousarray(part, dtype) for part in (X, factors[:, None], constant))
+        return cls(X, factors, constant, power=1 if logistic else 2)
 
     def gradient(self, w: Single, out: Single) -> None:
         """Write the gradients of the models `w` (B, d) to `out` (B, d)."""
@@ -90,7 +90,7 @@ def descend(
     start: Array,
     steps: Array,
     scales: Array,
-    draw: Callable[[], Array],
+    draw: Callable[[], Single],
     rounds: int,
     lam: float = 0.0,
 ) -> Single:

@@ -75,7 +75,7 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "vote": ("#999933", "d"),
     "claimed": ("#000000", ""),
     "wddp": ("#CC3311", "o"),
-    "jayaraman": ("#0077BB", "s"),
+    "jayaraman": ("#0077BB", "h"),
     "wang": ("#228833", "^"),
     "cape": ("#D55E00", "*"),
     "nn_nonpriv": ("#000000", ""),
@@ -368,8 +368,9 @@ def _log_with_zero(panel: Axes, values: pd.Series) -> None:
 
 
 def _named(key: str, value: Any) -> str:
-    """What a curve's label says about one of its keys; a computed block's own keys need no name."""
-    return f"{_NAMES.get(key, key)}={value}" if key in (*_LINE_KEYS, "d") else str(value)
+    """What a curve's label says about one of its keys; calibrations and keys of one block need no name."""
+    plain = key == "calibration" or key not in (*_LINE_KEYS, "d")
+    return str(value) if plain else f"{_NAMES.get(key, key)}={value}"
 
 
 def _mixed(colour: str, shade: float) -> str:

@@ -80,7 +80,10 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
 
 
 class Partition(Protocol):
-    """A rule that says how many rows each party gets: a frozen dataclass whose fields are its YAML options."""
+    """A rule that says how many rows each party gets: a frozen dataclass whose fields are its YAML options.
+
+    One that draws nothing may say so with ``drawn = False``: its sizes are then known without permuting the rows.
+    """
 
     @property
     def name(self) -> str:
@@ -118,7 +121,8 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index:
     """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, without any rows."""
-    rng.permutation(rows)
+    if getattr(rule, "drawn", True):
+        rng.permutation(rows)  # to where the stream is when `partition` draws the sizes
     return rule.sizes(rows - set_aside(rule, rows), M, rng)
 
 
@@ -157,6 +161,7 @@ class Equal:
     """The same number of rows for every party, or one more for the first few."""
 
     name: ClassVar[str] = "equal"
+    drawn: ClassVar[bool] = False
     auxiliary: float = 0.0
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -182,6 +187,8 @@ class Simplex:
 class Fractions:
     """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; they are its name."""
 
+    drawn: ClassVar[bool] = False
+
     auxiliary: float = 0.0
     fractions: tuple[float, ...] = ()
 
@@ -203,6 +210,7 @@ class TwoGroup:
     """Two halves of the parties, equal sizes inside each; a party of the second has `u` times the rows of the first."""
 
     name: ClassVar[str] = "two_group"
+    drawn: ClassVar[bool] = False
     auxiliary: float = 0.0
     u: float = 2.0
 
@@ -218,6 +226,7 @@ class PerParty:
     """`n` rows for every party; the rows that are left over are not used."""
 
     name: ClassVar[str] = "per_party"
+    drawn: ClassVar[bool] = False
     auxiliary: float = 0.0
     n: int = 10
 

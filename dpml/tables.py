@@ -59,7 +59,10 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     """A line per value of `x`, a column per algorithm and `curve`, entries ``mean ± half the 95 % interval``."""
     entries = summary.assign(
         entry=[value(mean, half) for mean, half in zip(summary["mean"], summary["interval"], strict=True)],
-        curve=[", ".join(map(str, keys)) for keys in summary[list(dict.fromkeys(["algo", *curve]))].to_numpy()],
+        curve=[
+            ", ".join(str(key) for key in keys if pd.notna(key))
+            for keys in summary[list(dict.fromkeys(["algo", *curve]))].to_numpy()
+        ],
     )
     table = entries.pivot_table(index=x, columns="curve", values="entry", aggfunc="first", sort=False).sort_index()
     table.columns.name = None

@@ -42,7 +42,8 @@ class Algorithm(Protocol):
 
     For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
     let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
-    (`require_domain` does it for unit-ball rows and the loss's labels).
+    (`require_domain` does it for unit-ball rows and the loss's labels). One that chooses hyper-parameters on private
+    rows says how in a field `tuned`, which becomes a column of the results; without it they count as fixed.
     """
 
     name: ClassVar[str]

@@ -1,9 +1,9 @@
-"""Kang, Liu & Wang 2019: noisy gradient descent at M clients (`wddp`), inside an MPC (`jayaraman`), at one place (`wang`).
+"""Kang, Liu & Wang 2019: noisy descent at M clients (`wddp`), inside an MPC (`jayaraman`), at one place (`wang`).
 
-T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G the
-loss's Lipschitz constant, and no less in general: rows orthogonal to w may have scores of any size. T Gaussian queries
-in a row, each of which may depend on the answers before, are sqrt(T) times one (Dong, Roth & Su 2019, Cor. 3.3), so that
-whoever sees noise of standard deviation s on such a mean has
+T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G
+the loss's Lipschitz constant, and no less in general: a row nearly orthogonal to w may have any score. T Gaussian
+queries, each of which may depend on the answers before, are sqrt(T) times one (Dong, Roth & Su 2019, Cor. 3.3), so
+that whoever sees noise of standard deviation s on such a mean has
 
     mu = sqrt(T) 2G / (n s),
 
@@ -23,7 +23,7 @@ from dpml import descent, noise
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, matched, released_models, turned_label
 from dpml.arrays import Array
-from dpml.descent import Rows
+from dpml.descent import Rows, Single
 from dpml.errors import UserError, nearest
 from dpml.losses import Loss, mean_loss
 from dpml.partition import Parties
@@ -100,14 +100,14 @@ class NoisyDescent(ABC):
         """The noise in every group's gradient, (groups,)."""
 
     @abstractmethod
-    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Array]:
+    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
         """Makes a round's unit noise, (groups, draws, d)."""
 
     # what they share
 
     @property
-    def G(self) -> float:
-        """The loss's true Lipschitz constant: 1 for logistic, as in the paper, 1/4 for sigmoid."""
+    def lipschitz(self) -> float:
+        """G, the loss's true Lipschitz constant: 1 for logistic, as in the paper, 1/4 for sigmoid."""
         assert self.loss.lipschitz is not None
         return self.loss.lipschitz
 
@@ -124,12 +124,12 @@ class NoisyDescent(ABC):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
         if self.calibration == "tight":
-            return 2 * self.G * math.sqrt(self.rounds) / gdp.mu_of(budget.eps, delta)
-        return self.G * math.sqrt(self.c * self.rounds * math.log(1 / delta)) / budget.eps
+            return 2 * self.lipschitz * math.sqrt(self.rounds) / gdp.mu_of(budget.eps, delta)
+        return self.lipschitz * math.sqrt(self.c * self.rounds * math.log(1 / delta)) / budget.eps
 
     def one_round(self, n: float, scale: float) -> float:
         """The mu of one mean gradient over n rows with noise `scale`."""
-        return 2 * self.G / (n * scale) if scale else math.inf
+        return 2 * self.lipschitz / (n * scale) if scale else math.inf
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
@@ -167,7 +167,7 @@ class NoisyDescent(ABC):
         """Lay out the rows, and draw the random initial model, about as long as a row."""
         require_domain(parties, self.loss)
         d = parties.X.shape[1]
-        return PreparedDescent(self, parties, rng.standard_normal(d) / math.sqrt(d))
+        return PreparedDescent(self, parties, rng.standard_normal((d,)) / math.sqrt(d))
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class Central(NoisyDescent):
     def scales(self, budget: Budget, parties: Parties) -> Array:
         return np.array([self.noise(budget, parties.problem)])
 
-    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Array]:
+    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
         shape = (1, draws, parties.X.shape[1])
         return lambda: noise.single_gaussian(rng, shape)
 
@@ -276,9 +276,10 @@ class WeightedDescent(NoisyDescent):
 
     Args:
         variant: `paper`, local rounds, or `synchronous`: a secure sum in every round, which all go on from.
-        protects: the view that `tight` noise is for. `aggregate`: synchronous rounds and secure sums, in which every client adds
-            an equal share of the noise that one place with all rows would add. `colluders`: the shares of those who do
-            not collude are enough. `client`: even a client's own messages may be seen; the variant's rounds.
+        protects: the view that `tight` noise is for. `aggregate`: synchronous rounds and secure sums, in which every
+            client adds an equal share of the noise that one place with all rows would add. `colluders`: the shares of
+            those who do not collude are enough. `client`: even a client's own messages may be seen; the variant's
+            rounds.
     """
 
     name: ClassVar[str] = "wddp"
@@ -343,9 +344,9 @@ class WeightedDescent(NoisyDescent):
         scales = self.client_noise(budget, parties.problem, parties.sizes.astype(float))
         if not self.synchronous:
             return scales
-        return np.linalg.norm(scales * parties.sizes / len(parties.y), keepdims=True)
+        return np.array([np.linalg.norm(scales * parties.sizes / len(parties.y))])
 
-    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Array]:
+    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
         """Every client draws its own noise; in synchronous rounds what reaches the weighted sum is added up."""
         shape = (len(parties.sizes), draws, parties.X.shape[1])
         if not self.synchronous:

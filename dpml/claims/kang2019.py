@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from dpml.claims.judging import FACTOR, Check, Claim, Evidence, Reading, Test, algorithm_below, below, holm
+from dpml.claims.judging import FACTOR, LEVEL, Check, Claim, Evidence, Reading, Test, algorithm_below, below, holm
 
 ABOUT = 0.05
 SETS = ("kdd", "adult", "bank", "breast", "credit")
@@ -66,7 +66,7 @@ def _improves(evidence: Evidence, reading: Reading, block: str) -> Check | None:
     worse = holm({f"{a:g}-{b:g}": _p_better(runs[a], runs[b], reading, below) for a, b in pairwise(columns)})
     steps = [step for step, significant in worse.items() if significant]
     text = f"{runs[columns[0]].mean():.3g} to {runs[columns[-1]].mean():.3g}"
-    return all(holm({0: gain}).values()) and not steps, text + (f", worse at {', '.join(steps)}" if steps else "")
+    return gain <= LEVEL and not steps, text + (f", worse at {', '.join(steps)}" if steps else "")
 
 
 def _alike(evidence: Evidence, reading: Reading, block: str) -> Check | None:
@@ -83,7 +83,7 @@ def _steady(evidence: Evidence, reading: Reading, block: str) -> Check | None:
         return None
     means = ours.mean()
     steady = _similar(means.max(), means.min(), reading)
-    worse = holm({u: _p_better(theirs[1], theirs[u], reading, below) for u in theirs.columns if u != 1})
+    worse = holm({u: _p_better(theirs[1], theirs[u], reading, below) for u in theirs.columns[theirs.columns != 1]})
     text = f"wddp {means.min():.3g} to {means.max():.3g}; jayaraman significantly worse at {sum(worse.values())} of "
     text += f"{len(worse)} u, {theirs[1].mean():.3g} to {theirs.iloc[:, -1].mean():.3g}"
     return steady and any(worse.values()), text

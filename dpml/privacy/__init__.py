@@ -61,8 +61,8 @@ class Problem:
     """The facts about the data that noise and guarantees may depend on: parties, private training rows, features.
 
     `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
-    known; 1 otherwise. Of the parties' sizes N_k it has the `smallest`, the sum of the `squares` (N_k/N)^2, and that sum
-    without the largest ``M_C`` parties, `honest_squares`; 0 stands for parties of equal size.
+    known; 1 otherwise. Of the parties' sizes N_k it has the `smallest`, the sum of the `squares` (N_k/N)^2, and that
+    without the ``M_C`` largest, `honest_squares`; 0 stands for parties of equal size.
     """
 
     M: int
@@ -81,9 +81,9 @@ class Problem:
         if self.M > self.N:
             raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
         equal = {"smallest": self.N // self.M, "squares": 1 / self.M, "honest_squares": self.honest / self.M**2}
-        for key, value in equal.items():
+        for key, number in equal.items():
             if not getattr(self, key):
-                object.__setattr__(self, key, value)
+                object.__setattr__(self, key, number)
 
     def of_sizes(self, sizes: Index) -> "Problem":
         """The same with parties of these sizes (M,). The colluders are the largest, whose absence hurts the most."""

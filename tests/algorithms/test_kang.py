@@ -80,7 +80,7 @@ def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
             known.append(their)
         A = np.array([entry.ravel() for entry in (*seen, *known)])
         shift = np.zeros((M, T))
-        shift[k] = 2 * algorithm.G / sizes[k]
+        shift[k] = 2 * algorithm.lipschitz / sizes[k]
         covariance = (A * np.repeat(widths**2, T)) @ A.T
         moved = A @ shift.ravel()
         worst = max(worst, gdp.correlated(covariance, moved))
@@ -125,7 +125,7 @@ def test_composition_against_dp_accounting(algorithm):
     for eps, delta in ((0.25, 1e-3), (2.0, 1e-5)):
         budget, problem = Budget(eps, delta), problem_of()
         n = problem.N if algorithm.name == "wang" else problem.M * problem.smallest
-        event = GaussianDpEvent(algorithm.noise(budget, problem) * n / (2 * algorithm.G))
+        event = GaussianDpEvent(algorithm.noise(budget, problem) * n / (2 * algorithm.lipschitz))
         theirs = PLDAccountant().compose(SelfComposedDpEvent(event, algorithm.rounds)).get_epsilon(delta)
         for ours in proven(algorithm, budget).values():
             assert ours == pytest.approx(theirs, rel=2e-3, abs=2e-4)
@@ -186,7 +186,9 @@ def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, calibration):
             return
         algorithm, n = WeightedDescent(LOGISTIC, rounds=1, **KINDS[kind]), problem.N
     measured, tolerance = drawn_scale(algorithm)
-    assert 2 * algorithm.G / (n * measured) == pytest.approx(algorithm.mus(BUDGET, problem)["release"], rel=tolerance)
+    assert 2 * algorithm.lipschitz / (n * measured) == pytest.approx(
+        algorithm.mus(BUDGET, problem)["release"], rel=tolerance
+    )
 
 
 def test_local_rounds_add_up_noise_of_every_client():
@@ -297,7 +299,7 @@ def test_without_noise_every_one_of_them_learns():
 
 
 def test_the_oracle_takes_the_best_step():
-    """Every step alone gives the same models as the grid does (common noise), and the chosen one the least mean loss."""
+    """Every step alone gives the models that the grid has (common noise), and the chosen one the least mean loss."""
     parties, budgets = dealt([400, 200]), [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]
     algorithm = WeightedDescent(LOGISTIC, rounds=40, tuned="oracle", steps=(0.01, 0.3, 4.0))
     release = algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(1), 4)
