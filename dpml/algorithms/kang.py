@@ -243,7 +243,7 @@ class Central(NoisyDescent):
         def draw(rng: Generator, draws: int) -> Iterator[Array]:
             make = self.noise_source(parties, rng, draws)
             while True:
-                yield scale * make()[0, :, 0]
+                yield scale * make()[0, :, 0].astype(float)
 
         return float(self.weights(parties)[-1]), scale, draw
 
@@ -369,7 +369,8 @@ class WeightedDescent(NoisyDescent):
 
         def draw(rng: Generator, draws: int) -> Iterator[Array]:
             while True:
-                yield np.tensordot(reaches, noise.single_gaussian(rng, (len(sizes), draws, problem.d)), axes=1)[:, 0]
+                drawn = noise.single_gaussian(rng, (len(sizes), draws, problem.d))[..., 0]
+                yield reaches @ drawn.astype(float)
 
         return weight, float(np.linalg.norm(reaches)), draw
 

@@ -357,7 +357,7 @@ class PreparedNetwork:
         `loss` and `train_accuracy` are those of the private rows, `accuracy` of the test rows; `path_loss` is the mean
         training loss at ten moments evenly spread over the rounds: less means sooner there.
         """
-        algorithm, problem = self.algorithm, self.parties.problem
+        algorithm = self.algorithm
         if not algorithm.private:  # nothing differs between budgets and draws
             budgets_here, draws_here = [Budget(math.inf)], 1
         else:
