@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import re
 import sys
@@ -29,7 +30,7 @@ from dpml.data import Source
 from dpml.data.cli import add_command as add_data_command
 from dpml.errors import UserError, nearest
 from dpml.experiment import PRIVACY, SETTING, execute, generator, summarise, write_atomically
-from dpml.partition import Equal, party_sizes, set_aside
+from dpml.partition import party_sizes, set_aside
 from dpml.privacy import Budget, Guarantee, Problem
 
 _CONFIG = {"config_path": "conf", "config_name": "config", "version_base": "1.3"}
@@ -298,6 +299,22 @@ def dpml() -> None:
     guarantee.add_argument("--json", action="store_true", help="a JSON list with one entry per view and basis")
     guarantee.set_defaults(action=_guarantee)
 
+    about = "what an attacker achieves against a release, beside what is claimed and proven"
+    attack = commands.add_parser(
+        "audit",
+        help=about,
+        description=f"Print {about}. The data are made up: the worst neighbours that a proof or a search knows.",
+    )
+    attack.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="as for dpml-run, one value each; the audit's own are N (default 5 M), d (2), draws (100000), and algo.rounds "
+        "and algo.epochs (10)",
+    )
+    attack.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
+    attack.set_defaults(action=_audit)
+
     figure = commands.add_parser("plot", help="a figure of a run's or a sweep's rows.csv")
     figure.add_argument("folder", type=Path, help="the folder of a run or sweep, with rows.csv in it")
     figure.add_argument("--x", help="eps, delta, M or N (default: what varies)")
@@ -340,30 +357,62 @@ def _guarantee(arguments: argparse.Namespace) -> None:
 
 def guarantees_for(overrides: Iterable[str]) -> list[Guarantee]:
     """What `dpml guarantee` prints, for overrides as on its command line."""
+    config, d = _one_release(overrides, "guarantee")
+    dataset: Source = instantiate(config.dataset, "dataset")
+    N, own_d = dataset.size(optional(whole)(config.N, "N"))
+    rule = instantiate(config.partition, "partition")
+    aside = set_aside(rule, N)
+    problem = Problem(whole(config.M, "M"), N - aside, own_d if d is None else d, aside)
+    problem = problem.of_sizes(party_sizes(rule, N, problem.M, generator(whole(config.seed, "seed"), "partition")))
+    return build_algorithm(config, dataset).guarantees(_budget(config), problem)
+
+
+def _one_release(overrides: Iterable[str], command: str) -> tuple[DictConfig, int | None]:
+    """The configuration of one setting, and the number of features if `d=` says it."""
     overrides = list(overrides)
     features = [word.removeprefix("d=") for word in overrides if word.startswith("d=")]
     config = compose(word for word in overrides if not word.startswith("d="))
     check_keys(config)
-    dataset: Source = instantiate(config.dataset, "dataset")
-    N, d = dataset.size(optional(whole)(_single(config, "N"), "N"))
-    if features:
-        try:
-            d = int(features[-1])
-        except ValueError:
-            raise UserError(f"d must be a whole number, got d={features[-1]}.") from None
-    budget = Budget(number(_single(config, "eps"), "eps"), optional(number)(_single(config, "delta"), "delta"))
-    rule = instantiate(config.partition, "partition")
-    aside = set_aside(rule, N)
-    problem = Problem(whole(_single(config, "M"), "M"), N - aside, d, aside)
-    if not isinstance(rule, Equal):  # a problem's own assumption
-        problem = problem.of_sizes(party_sizes(rule, N, problem.M, generator(whole(config.seed, "seed"), "partition")))
-    return build_algorithm(config, dataset).guarantees(budget, problem)
+    for key in ("eps", "delta", "M", "N"):
+        if OmegaConf.is_list(config[key]):
+            raise UserError(f"dpml {command} takes one {key}, got {key}={list(config[key])}.")
+    try:
+        return config, int(features[-1]) if features else None
+    except ValueError:
+        raise UserError(f"d must be a whole number, got d={features[-1]}.") from None
 
 
-def _single(config: DictConfig, key: str) -> Any:
-    if OmegaConf.is_list(config[key]):
-        raise UserError(f"dpml guarantee takes one {key}, got {key}={list(config[key])}.")
-    return config[key]
+def _budget(config: DictConfig) -> Budget:
+    return Budget(number(config.eps, "eps"), optional(number)(config.delta, "delta"))
+
+
+def _audit(arguments: argparse.Namespace) -> None:
+    from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, audit  # only this command needs it
+
+    config, d = _one_release(arguments.overrides, "audit")
+    given = {word.partition("=")[0] for word in arguments.overrides}
+    for key in ("rounds", "epochs"):  # few say as much as many, and sooner
+        if key in config.algo and f"algo.{key}" not in given:
+            config.algo[key] = ROUNDS
+    algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
+    M = whole(config.M, "M")
+    N = whole(config.N, "N") if config.N is not None else ROWS * M
+    problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2)
+    draws = whole(config.draws, "draws") if "draws" in given else DRAWS
+    findings = audit(algorithm, _budget(config), problem, draws, whole(config.seed, "seed"))
+    if arguments.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
+    else:
+        table = Table(
+            "view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict", box=SIMPLE_HEAD
+        )
+        for f in findings:
+            numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
+            table.add_row(f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.verdict)
+        Console().print(table)
+        print(f"eps; attacked: a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set")
+    if any(finding.verdict == "BUG" for finding in findings):
+        sys.exit(1)
 
 
 def _plot(arguments: argparse.Namespace) -> None:

@@ -58,34 +58,8 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
     return np.sqrt(variance) * rng.standard_normal((draws, d))
 
 
-def zero_sum(rng: Generator, draws: int, parties: int, size: int) -> Array:
-    """CAPE's correlated noise (Imtiaz et al. 2019, Alg. 1) for every party: (draws, parties, size), summing to zero.
-
-    Party k draws ``ehat_k ~ N(0, I)``, the parties learn the sum of all by secure aggregation, and
-    ``e_k = ehat_k - (1/M) sum ehat`` is left, of variance ``1 - 1/M``.
-    """
-    own = rng.standard_normal((draws, parties, size))
-    own -= own.mean(axis=1, keepdims=True)
-    return own
-
-
-def cape_total(rng: Generator, draws: int, parties: int, size: int, shared: float, own: float) -> Array:
-    """The sum over the parties of CAPE's noise ``shared * e_k + own * g_k``, party by party: (draws, size).
-
-    `zero_sum` gives ``e_k``; ``g_k ~ N(0, I)`` is each party's own. Coordinates are independent, so they are blocked:
-    the memory stays bounded for any number of parties.
-    """
-    total = np.empty((draws, size))
-    for columns in _blocks(draws * parties, size):
-        part = total[:, columns]
-        messages = shared * zero_sum(rng, draws, parties, part.shape[1])
-        messages += own * rng.standard_normal(messages.shape)
-        messages.sum(axis=1, out=part)
-    return total
-
-
 def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
-    """What the parties draw for `cape_total`, the same numbers: ``ehat_k`` and ``g_k``, each (draws, parties, size)."""
+    """What the parties of CAPE draw, ``ehat_k`` and ``g_k``, each N(0, I): (draws, parties, size)."""
     ehat, g = (np.empty((draws, parties, size)) for _ in range(2))
     for columns in _blocks(draws * parties, size):
         for part in (ehat[..., columns], g[..., columns]):
@@ -93,12 +67,46 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
     return ehat, g
 
 
+def cape_messages(
+    rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
+) -> tuple[Array, Array]:
+    """CAPE's noise ``shared * e_k + own * g_k`` in every message (Imtiaz et al. 2019, Alg. 1), and the ``ehat_k``.
+
+    Party k draws ``ehat_k ~ N(0, I)``, the parties learn the sum of all by secure aggregation, and
+    ``e_k = ehat_k - (1/M) sum ehat`` is left, of variance ``1 - 1/M``: the ``e_k`` sum to zero. ``g_k ~ N(0, I)`` is
+    each party's own. Both results are (draws, parties, size).
+    """
+    ehat, g = cape_parties(rng, draws, parties, size)
+    messages = ehat - ehat.mean(axis=1, keepdims=True)
+    messages *= shared
+    messages += own * g
+    return messages, ehat
+
+
+def cape_total(rng: Generator, draws: int, parties: int, size: int, shared: float, own: float) -> Array:
+    """The sum over the parties of CAPE's noise, message by message: (draws, size).
+
+    Coordinates are independent, so they are blocked: the memory stays bounded for any number of parties.
+    """
+    total = np.empty((draws, size))
+    for columns in _blocks(draws * parties, size):
+        part = total[:, columns]
+        messages, _ = cape_messages(rng, draws, parties, part.shape[1], shared, own)
+        messages.sum(axis=1, out=part)
+    return total
+
+
+def gaussian_messages(rng: Generator, draws: int, parties: int, size: int) -> Array:
+    """Every party's own N(0, I) noise: (draws, parties, size)."""
+    return gaussian(rng, (draws, parties, size))
+
+
 def gaussian_total(rng: Generator, draws: int, parties: int, size: int) -> Array:
     """The sum over the parties of independent N(0, I) noise, party by party: (draws, size)."""
     total = np.empty((draws, size))
     for columns in _blocks(draws * parties, size):
         part = total[:, columns]
-        rng.standard_normal((draws, parties, part.shape[1])).sum(axis=1, out=part)
+        gaussian_messages(rng, draws, parties, part.shape[1]).sum(axis=1, out=part)
     return total
 
 

@@ -155,6 +155,11 @@ def minimise_convex(
     return np.concatenate(blocks)
 
 
+def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array) -> Array:
+    """``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d)."""
+    return _weighted_grams(X, loss.curvature(X @ weights.T, y).T) / len(y)
+
+
 def _weighted_grams(X: Array, weights: Array) -> Array:
     """``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d). In blocks of rows that stay in cache."""
     n, d = X.shape

@@ -25,12 +25,13 @@ from scipy.special import lambertw
 
 from dpml import noise
 from dpml.algorithms import Release, require_domain
+from dpml.algorithms.exposure import Exposure, Pair, laplace_score, made_up, released_models
 from dpml.arrays import Array
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.logistic import fit, fit_all, fit_parties, hard_targets
 from dpml.losses import Loss, scores
-from dpml.partition import Parties, remembered
+from dpml.partition import Equal, Parties, remembered
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem
 
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
@@ -175,6 +176,33 @@ class _Global(_Classifier, ABC):
         alike = getattr(self, "local", None) is None  # the noise apart, so that all of these share one fit
         weights = _fitted(parties, plain) if alike else self.model(parties, rng)
         return PreparedOutput(self, weights, parties.problem)
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """Party 0 turns all its labels. Its rows, and the public ones, repeat the one whose minimiser is `longest`."""
+        M, K = problem.M, max(problem.classes, 2)
+        theta = float(lambertw((K - 1) / math.e).real)
+        reach = longest(self.loss, self.lam, K) * (math.sqrt(K / (K - 1)) if self.multiclass else 1.0)
+        row = np.eye(1, problem.d) * min(1.0, (1 + theta) / reach)
+        sizes = Equal().sizes(problem.N, M, np.random.default_rng(0))
+        party = np.repeat(np.arange(M), sizes)
+        others = party <= M - math.ceil(M / 2)  # tied, so that party 0 decides the vote
+        X, auxiliary = row.repeat(problem.N, axis=0), row.repeat(problem.auxiliary, axis=0)
+        labels = [np.where(party == 0, vote, others).astype(float) for vote in (False, True)]
+        if not self.multiclass:
+            labels = [2 * y - 1 for y in labels]
+        first, second = (
+            made_up("multiclass" if self.multiclass else "binary", X, y, sizes, auxiliary, K) for y in labels
+        )
+        return first, second
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The released model: the exact one plus L2-Laplace noise."""
+        prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        first, second = (found.weights for found in prepared)
+        scale = self.scale(budget, pair[0].problem)
+        far = float(np.linalg.norm(first - second)) / scale
+        found = released_models(prepared, budget)
+        return [replace(found, score=laplace_score(scale, first, second), distance=far)]
 
 
 @remembered

@@ -12,15 +12,28 @@ size behave alike: their messages move by the same amount when a sample is repla
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from dpml import noise
 from dpml.algorithms import Release, require_domain
+from dpml.algorithms.exposure import (
+    Exposure,
+    Messages,
+    Pair,
+    Sample,
+    gaussian,
+    gaussian_messages,
+    laplace_score,
+    minimiser_score,
+    one_replaced,
+    released_models,
+)
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.losses import Loss, Quadratic, mean_loss
@@ -64,6 +77,10 @@ class Scales:
         if not (self.constant >= 0 and 0 <= self.linear < math.inf and 0 <= self.square < math.inf):
             raise ValueError(f"not a noise scale: {self}")
 
+    def vector(self, d: int) -> Array:
+        """The scale of each of the 1 + d + d^2 numbers."""
+        return np.repeat([self.constant, self.linear, self.square], [1, d, d * d])
+
 
 NO_NOISE = Scales(0.0, 0.0, 0.0)
 
@@ -83,19 +100,28 @@ def joint_sensitivity(quadratic: Quadratic, scales: Scales) -> float:
     """
     if scales.linear == 0 or scales.square == 0:
         return math.inf
+    return worst_neighbours(quadratic, scales)[0]
+
+
+def worst_neighbours(quadratic: Quadratic, scales: Scales) -> tuple[float, float, float]:
+    """The largest distance of `joint_sensitivity` and the (s, c) that have it."""
     C = 0.0 if quadratic.constant_range == 0 else _squared_ratio(quadratic.constant_range, scales.constant)
     A = _squared_ratio(quadratic.linear_bound, scales.linear)
     B = _squared_ratio(quadratic.square, scales.square)
 
+    def cosine(s: float) -> float:
+        return min(1.0, s * A / (2 * B))
+
     def distance(s: float) -> float:
-        c = min(1.0, s * A / (2 * B))
+        c = cosine(s)
         return C * (1 - s * s) ** 2 + A * (1 + s * s + 2 * s * c) + B * (2 - 2 * c * c)
 
     # With c inside, convex in s^2: the ends. With c = 1, the derivative (1+s)(2A - 4C s(1-s)) has its root at:
     candidates = [0.0, min(1.0, 2 * B / A), 1.0]
     if C > 2 * A:
         candidates.append((1 - math.sqrt(1 - 2 * A / C)) / 2)
-    return math.sqrt(max(distance(s) for s in candidates))
+    s = max(candidates, key=distance)
+    return math.sqrt(distance(s)), s, cosine(s)
 
 
 def _squared_ratio(value: float, scale: float) -> float:
@@ -262,6 +288,48 @@ class FunctionalMechanism:
             square=self.quadratic.square * (X.T @ X) / n,
         )
 
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        """What a view sees of the sites' messages, in units of the summed noise; None where it sees only their sum."""
+        return None
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """The last site replaces one row by the (s, c) of `worst_neighbours`; all other rows are zero."""
+        _, s, c = worst_neighbours(self.quadratic, self.scales(budget, problem))
+        return _replaced(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model, the noisy objective that it minimises, and what can be seen of the sites' messages."""
+        problem = pair[0].problem
+        scales = self.scales(budget, problem)
+        first, second = (self.prepare(parties, np.random.default_rng(0)) for parties in pair)
+        both = first, second
+        scale = scales.vector(problem.d)
+        shift = first.rows * (second.vector() - first.vector())
+        upper = _upper(problem.d)  # L2 is symmetric: off the diagonal two noises are averaged
+        released = scale / first.rows
+
+        def objective(which: int, rng: Generator, draws: int) -> Array:
+            constant, linear, square = (part[0] for part in both[which].noisy(both[which].scales([budget]), rng, draws))
+            return np.concatenate([constant[:, None], linear, square.reshape(draws, -1)], axis=1)[:, kept]
+
+        noised = np.isfinite(scale) & ((scale > 0) | (shift != 0))  # what never moves may go without
+        kept = (upper > 0) & noised
+        means = first.vector()[kept], second.vector()[kept]
+        found = [released_models(both, budget)]
+        for view in self.views(problem):
+            seen = self.messages(view, problem)
+            if seen is None:
+                found.append(self.objective_exposure(view, objective, means, released[kept], upper[kept] == 2))
+            else:
+                found.append(gaussian_messages(view, seen, shift[noised] / scale[noised]))
+        return found
+
+    def objective_exposure(
+        self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
+    ) -> Exposure:
+        """The different coefficients (k,) and the scale of the noise on each; some are the mean of two noises."""
+        return gaussian(view, sample, means, np.diag((scale / np.where(averaged, math.sqrt(2), 1.0)) ** 2))
+
 
 @dataclass(frozen=True)
 class PreparedQuadratic:
@@ -297,6 +365,11 @@ class PreparedQuadratic:
         weights, values, trims = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
         return Release(weights, {"noisy_objective": values, "trimmed": trims})
 
+    def vector(self) -> Array:
+        """(L0, L1, L2 + lam/2 I) in one row of 1 + d + d^2 numbers."""
+        square = self.square + self.algorithm.lam / 2 * np.eye(self.problem.d)
+        return np.concatenate([[self.constant], self.linear, square.ravel()])
+
     def scales(self, budgets: Sequence[Budget]) -> Array:
         """The noise on (L0, L1, L2): (budgets, 3). Zero on an L0 that is not released."""
         found = [self.algorithm.scales(budget, self.problem) for budget in budgets]
@@ -313,6 +386,45 @@ class PreparedQuadratic:
             self.linear + linear[..., None] * z1,
             exact + square[..., None, None] * z2,
         )
+
+
+def cape_seen(view: View, problem: Problem, spread: float) -> Messages | None:
+    """What a view sees of CAPE's messages, in units of the noise of their sum; None where it sees only the sum."""
+    M = problem.M
+
+    def one(rng: Generator, draws: int, size: int) -> Array:
+        return noise.cape_messages(rng, draws, M, size, spread, 1 / math.sqrt(M))[0][:, -1:]
+
+    if view == "client":
+        return Messages(one, np.array([[spread**2 * (1 - 1 / M) + 1 / M]]), target=0)
+    if view in ("release", "aggregate"):
+        return None
+    honest = M if view == "transcript" else problem.honest
+
+    def all_honest(rng: Generator, draws: int, size: int) -> Array:
+        """The honest sites' messages, with the broadcast mean put back, and the sum of their secrets."""
+        sent, secret = noise.cape_messages(rng, draws, M, size, spread, 1 / math.sqrt(M))
+        secret *= spread
+        sent += secret.mean(axis=1, keepdims=True)
+        return np.concatenate([sent[:, -honest:], secret[:, -honest:].sum(axis=1, keepdims=True)], axis=1)
+
+    covariance = np.eye(honest + 1) * (spread**2 + 1 / M)
+    covariance[-1] = covariance[:, -1] = spread**2
+    covariance[-1, -1] = spread**2 * honest
+    return Messages(all_honest, covariance, target=honest - 1)
+
+
+def conventional_seen(view: View, problem: Problem) -> Messages | None:
+    """The same where every site adds its own noise: a view sees the messages of the sites that do not collude."""
+    if view in ("release", "aggregate"):
+        return None
+    M = problem.M
+    honest = {"client": 1, "transcript": M, "colluders": problem.honest}[view]
+
+    def sent(rng: Generator, draws: int, size: int) -> Array:
+        return noise.gaussian_messages(rng, draws, M, size)[:, -honest:] / math.sqrt(M)
+
+    return Messages(sent, np.eye(honest) / M, target=honest - 1)
 
 
 @dataclass(frozen=True)
@@ -364,6 +476,9 @@ class CapeFM(FunctionalMechanism):
     def views(self, problem: Problem) -> dict[View, float]:
         return cape_views(problem, self.spread)
 
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        return cape_seen(view, problem, self.spread)
+
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.cape_total(rng, draws, M, size, shared=self.spread, own=1 / math.sqrt(M))
 
@@ -406,6 +521,9 @@ class Conventional(FunctionalMechanism):
 
     def views(self, problem: Problem) -> dict[View, float]:
         return conventional_views(problem)
+
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        return conventional_seen(view, problem)
 
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
@@ -499,6 +617,33 @@ class PureFunctionalMechanism(FunctionalMechanism):
             square = (square + square.transpose(0, 2, 1)) / 2
         return flat[:, 0], flat[:, 1 : 1 + d], square
 
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """Rows whose entries are as even as they can be, so that their L1 norms are largest; signs alternate in one."""
+        if self.variant == "authors":
+            return super().worst_case(budget, problem)
+        even = np.full(problem.d, 1 / math.sqrt(problem.d))
+        return _replaced(self.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
+
+    def objective_exposure(
+        self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
+    ) -> Exposure:
+        if self.variant == "authors":
+            return super().objective_exposure(view, sample, means, scale, averaged)
+        averaged = averaged & (self.calibration == "published")
+        unit = scale / np.where(averaged, 2, 1)
+        first, second = means
+
+        def log_density(x: Array) -> Array:
+            """Of Laplace noise, or of the mean of two, (1 + |x|) e^-|x| / 4 in units of half their scale."""
+            found: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
+            return found
+
+        def score(seen: Array) -> Array:
+            return log_density((seen - second) / unit) - log_density((seen - first) / unit)
+
+        far = float(np.sum(np.abs(second - first) / unit))
+        return Exposure(view, sample, score, distance=far)
+
     def spectral_edge(self, d: int) -> float:
         # off-diagonal variance: 2 when mirrored, 1 when two entries of variance 2 are averaged, 1/2 for Gaussians
         variance = 0.5 if self.variant == "authors" else 2.0 if self.calibration == "tight" else 1.0
@@ -578,6 +723,27 @@ class ObjectivePerturbation:
             return [proven]
         claim = "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
         return [Guarantee("release", "sample", budget.eps, 0.0, "published", claim), proven]
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A row changes its label, and so turns its gradient."""
+        return _replaced(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
+        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        scale, extra = self.calibrate(budget, pair[0].problem)
+        found = released_models(both, budget)
+        if self.variant == "authors":
+            first, second = (box_minimiser(self.loss, p.X, p.y, self.lam) for p in pair)
+            far = float(np.linalg.norm(second - first)) / scale
+            return [replace(found, score=laplace_score(scale, first, second), distance=far)]
+        if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
+            return [found]
+
+        def log_noise(b: Array) -> Array:
+            return -np.linalg.norm(b, axis=1) / scale
+
+        return [replace(found, score=minimiser_score(self.loss, pair, self.lam + extra, log_noise))]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedObjective":
         """Nothing to do before the noise is known, except what `authors` does: the minimiser over the box."""
@@ -670,6 +836,19 @@ def box_minimiser(loss: Loss, X: Array, y: Array, lam: float) -> Array:
     A = loss.quadratic.square * (X.T @ X) / n + lam / 2 * np.eye(d)
     b = loss.quadratic.linear(y) @ X / n
     return minimise_least_squares_in_box(A, b)
+
+
+def _upper(d: int) -> Array:
+    """Which of the 1 + d + d^2 coefficients are different, for symmetric L2: 1, off the diagonal 2, below it 0."""
+    square = 1 + np.triu(np.ones((d, d)), 1) - 2 * np.tril(np.ones((d, d)), -1)
+    return np.concatenate([np.ones(1 + d), np.maximum(square, 0).ravel()])
+
+
+def _replaced(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
+    """Neighbours whose last row (label 1) is replaced; a label that is to be turned is -1."""
+    if loss.name == "squared":
+        return one_replaced("regression", problem, row, other, (1.0, other_label))
+    return one_replaced("binary", problem, row, other)
 
 
 _GDP_SOURCE = "Gaussian DP of the joint view (imtiaz.joint_sensitivity, views)"

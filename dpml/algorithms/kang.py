@@ -12,7 +12,7 @@ and every guarantee below is this formula with the n and the s of a view.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -21,6 +21,7 @@ from numpy.random import Generator
 
 from dpml import descent, noise
 from dpml.algorithms import Release, require_domain
+from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, matched, released_models, turned_label
 from dpml.arrays import Array
 from dpml.descent import Rows, Single
 from dpml.errors import UserError, nearest
@@ -141,6 +142,27 @@ class NoisyDescent(ABC):
             found.append(Guarantee(view, "sample", gdp.eps_of(mu, delta), delta, "proven", source))
         return found
 
+    @abstractmethod
+    def seen(self, view: View, budget: Budget, parties: Parties) -> tuple[float, float, DrawRounds]:
+        """What a view sees of a round: a row's weight in it, its noise's standard deviation, and how that is drawn."""
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A row of the smallest party changes its label."""
+        if self.loss.name != "logistic":
+            raise UserError(f"dpml audit knows neighbours of algo={self.name} for loss=logistic only.")
+        return turned_label(problem)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model; and who sees rounds sees the gradient move along the row, by half of what the proof allows for."""
+        parties = pair[0]
+        found = [released_models([self.prepare(p, np.random.default_rng(0)) for p in pair], budget)]
+        for view in self.mus(budget, parties.problem):
+            if view == "release":
+                continue
+            weight, scale, draw = self.seen(view, budget, parties)
+            found.append(matched(view, draw, weight, scale**2 * np.eye(self.rounds)))
+        return found
+
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedDescent":
         """Lay out the rows, and draw the random initial model, about as long as a row."""
         require_domain(parties, self.loss)
@@ -214,6 +236,16 @@ class Central(NoisyDescent):
     def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
         shape = (1, draws, parties.X.shape[1])
         return lambda: noise.single_gaussian(rng, shape)
+
+    def seen(self, view: View, budget: Budget, parties: Parties) -> tuple[float, float, DrawRounds]:
+        scale = self.noise(budget, parties.problem)
+
+        def draw(rng: Generator, draws: int) -> Iterator[Array]:
+            make = self.noise_source(parties, rng, draws)
+            while True:
+                yield scale * make()[0, :, 0].astype(float)
+
+        return float(self.weights(parties)[-1]), scale, draw
 
 
 class Jayaraman(Central):
@@ -322,6 +354,25 @@ class WeightedDescent(NoisyDescent):
         reaches = self.client_noise(Budget(1.0, 1e-3), parties.problem, parties.sizes.astype(float)) * parties.sizes
         reaches = (reaches / np.linalg.norm(reaches)).astype(np.float32)
         return lambda: np.tensordot(reaches, noise.single_gaussian(rng, shape), axes=1)[None]
+
+    def seen(self, view: View, budget: Budget, parties: Parties) -> tuple[float, float, DrawRounds]:
+        """The last client's rounds, or the sums; `colluders` take their own noise out of those."""
+        problem, sizes = parties.problem, parties.sizes
+        own = self.client_noise(budget, problem, sizes.astype(float))
+        if view == "client" or not self.synchronous:
+            reaches = np.where(np.arange(len(sizes)) == len(sizes) - 1, own, 0.0)
+            weight = 1 / float(sizes[-1])
+        else:
+            honest = len(sizes) if view in ("release", "aggregate") else problem.honest
+            reaches = np.where(np.arange(len(sizes)) >= len(sizes) - honest, own * sizes / len(parties.y), 0.0)
+            weight = 1 / len(parties.y)
+
+        def draw(rng: Generator, draws: int) -> Iterator[Array]:
+            while True:
+                drawn = noise.single_gaussian(rng, (len(sizes), draws, problem.d))[..., 0]
+                yield reaches @ drawn.astype(float)
+
+        return weight, float(np.linalg.norm(reaches)), draw
 
 
 def _check_choice(key: str, value: str, allowed: Sequence[str]) -> None:

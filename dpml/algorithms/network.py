@@ -21,7 +21,8 @@ from numpy.random import Generator
 
 from dpml import noise
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.imtiaz import MASK, Variant, cape_views, conventional_views
+from dpml.algorithms.exposure import Exposure, Messages, Pair, gaussian_messages, turned_label
+from dpml.algorithms.imtiaz import MASK, Variant, cape_seen, cape_views, conventional_seen, conventional_views
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
 from dpml.losses import Loss
@@ -30,6 +31,7 @@ from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, 
 
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
 _CACHE = 1 << 17  # and in a gradient: 1 MiB, twice as fast as all rows at once
+_TOGETHER = 1 << 9  # networks that an attacked release trains side by side: their gradients stay in cache
 _CHECKS = 10  # how often the training loss is looked at on the way
 
 # Adam (Kingma & Ba 2015, Alg. 1) with its usual constants
@@ -211,6 +213,10 @@ class NonPrivateNetwork:
             Guarantee("release", "sample", math.inf, 0.0, "proven", "no noise"),
         ]
 
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        """What a view sees of a round's messages, in units of the noise of their sum; None where only the sum."""
+        return None
+
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedNetwork":
         """Draw the initial weights (He et al. 2015: variance 2 over the width below) and the order of the rows."""
         require_domain(parties, self.loss)
@@ -260,6 +266,35 @@ class _Private(NonPrivateNetwork):
             found.append(Guarantee(view, "sample", gdp.eps_of(mu * factor, delta), delta, "proven", _PROOF))
         return found
 
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """Any neighbours: what the exposures count with are gradients, not rows."""
+        return turned_label(problem)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The trained network; and all rounds, for rows whose clipped gradients are opposite in every round.
+
+        Such rows can be crafted for any round, not as easily for all of them: that is as bad as it can be. Whatever
+        direction they have, the noise is the same in it, so that a round counts as one coordinate.
+        """
+        problem = pair[0].problem
+        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        rows = self.rows_per_round(problem.N)
+        shift = np.full(self.epochs, self.sensitivity(rows) / self.scale(budget, problem, rows))
+
+        def network(which: int, rng: Generator, draws: int) -> Array:
+            blocks = [min(_TOGETHER, draws - start) for start in range(0, draws, _TOGETHER)]
+            return np.concatenate([both[which].train([budget], rng, block)[0].flat() for block in blocks])
+
+        def summed(rng: Generator, draws: int, size: int) -> Array:
+            return self.summed_noise(rng, draws, problem.M, size)[:, None]
+
+        total = Messages(summed, np.eye(1), target=0)
+        seen = {view: self.messages(view, problem) or total for view in self.views(problem) if view != "release"}
+        return [
+            Exposure("release", network),
+            *(gaussian_messages(view, messages, shift) for view, messages in seen.items()),
+        ]
+
 
 class CapeNetwork(_Private):
     """`nn_cape`: every round's gradient by CAPE. The views are those of `imtiaz.CapeFM`, for every round.
@@ -276,6 +311,9 @@ class CapeNetwork(_Private):
 
     def views(self, problem: Problem) -> dict[View, float]:
         return super().views(problem) if self.variant == "authors" else cape_views(problem, self.spread)
+
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        return None if self.variant == "authors" else cape_seen(view, problem, self.spread)
 
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         if self.variant == "authors":
@@ -294,6 +332,9 @@ class ConventionalNetwork(_Private):
 
     def views(self, problem: Problem) -> dict[View, float]:
         return super().views(problem) if self.variant == "authors" else conventional_views(problem)
+
+    def messages(self, view: View, problem: Problem) -> Messages | None:
+        return None if self.variant == "authors" else conventional_seen(view, problem)
 
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         if self.variant == "authors":
@@ -316,15 +357,13 @@ class PreparedNetwork:
         `loss` and `train_accuracy` are those of the private rows, `accuracy` of the test rows; `path_loss` is the mean
         training loss at ten moments evenly spread over the rounds: less means sooner there.
         """
-        algorithm, problem = self.algorithm, self.parties.problem
-        X = np.column_stack([self.parties.X, np.ones(problem.N)])
-        y = self.parties.y
+        algorithm = self.algorithm
         if not algorithm.private:  # nothing differs between budgets and draws
             budgets_here, draws_here = [Budget(math.inf)], 1
         else:
             budgets_here, draws_here = list(budgets), draws
-        trained, path = self._train(X, y, budgets_here, rng, draws_here)
-        loss, train_accuracy = _score(trained, X, y, algorithm.loss)
+        trained, path = self.train(budgets_here, rng, draws_here)
+        loss, train_accuracy = _score(trained, self.inputs, self.parties.y, algorithm.loss)
         found = {"loss": loss, "train_accuracy": train_accuracy, "path_loss": path}
         data = self.parties.data
         if len(data.y_test):
@@ -334,9 +373,15 @@ class PreparedNetwork:
         wanted = (len(budgets), draws)
         return Release(None, {key: np.broadcast_to(v.reshape(shape), wanted).copy() for key, v in found.items()})
 
-    def _train(self, X: Array, y: Array, budgets: Sequence[Budget], rng: Generator, draws: int) -> tuple[Models, Array]:
+    @property
+    def inputs(self) -> Array:
+        """The training rows with a one at their ends: (N, d+1)."""
+        return np.column_stack([self.parties.X, np.ones(self.parties.problem.N)])
+
+    def train(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> tuple[Models, Array]:
         """The trained models, B = budgets x draws, and the mean of their training losses on the way (B,)."""
         algorithm, problem = self.algorithm, self.parties.problem
+        X, y = self.inputs, self.parties.y
         repeats = len(budgets) * draws
         models = Models(np.repeat(self.start.inner, repeats, axis=1), np.repeat(self.start.outer, repeats, axis=1))
         adam = _Adam(models, algorithm.rate, corrected=algorithm.variant == "paper")

@@ -11,8 +11,8 @@ has ``exp(c/4)``, and ``((sigma^2 e - 2)/(2 sigma))^2`` where Procedure 3 has ``
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +21,16 @@ from scipy.special import gammainccinv
 
 from dpml import noise
 from dpml.algorithms import Release, require_domain
+from dpml.algorithms.exposure import (
+    Exposure,
+    Pair,
+    laplace_score,
+    matched,
+    minimiser_score,
+    one_replaced,
+    released_models,
+    turned_label,
+)
 from dpml.algorithms.hamm import longest
 from dpml.arrays import Array
 from dpml.errors import UserError
@@ -137,6 +147,31 @@ class GaussianObjectivePerturbation(_Logistic):
             Guarantee("release", "sample", budget.eps, delta, "published", "Rajkumar & Agarwal 2012, Thm 4.1"),
             proven,
         ]
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A crowd of equal rows holds w where the gradients of the replaced row and of its successor are both long."""
+        made = self.perturbation(budget, problem)
+        d = problem.d
+        if d == 1:
+            return turned_label(problem)
+        X = np.eye(1, d, 1).repeat(problem.N, axis=0)
+        held = minimise_convex(self.loss, X, np.ones(len(X)), self.lam + made.extra, np.zeros((1, d)))[0, 1]
+        against = np.linspace(0, 1, 101)  # how far the two rows point against w: their gradients grow, and turn alike
+        across = np.sqrt(1 - against**2)
+        best = int(np.argmax(across / (1 + np.exp(-against * held))))
+        row, other = ([sign * across[best], -against[best]] for sign in (1, -1))
+        return one_replaced("binary", problem, row, other, (1.0, 1.0), crowd=[0.0, 1.0])
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
+        made = self.perturbation(budget, pair[0].problem)
+
+        def log_noise(b: Array) -> Array:
+            return -np.einsum("ij,ij->i", b, b) / (2 * made.sigma**2)
+
+        prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        score = minimiser_score(self.loss, pair, self.lam + made.extra, log_noise)
+        return [replace(released_models(prepared, budget), score=score)]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedObjective":
         """Nothing to do before the noise is known."""
@@ -267,6 +302,43 @@ class PrivateSGD(_Logistic):
             found.append(Guarantee(view, "sample", eps, delta, "proven", f"{source}, T = {self.rounds}"))
         return found
 
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A row changes its label."""
+        return turned_label(problem)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model, and all rounds' sums: the noise of h parties, along the row by which the gradient moves."""
+        problem = pair[0].problem
+        M, d = problem.M, problem.d
+        fresh, sigma = self.fresh(budget, problem), self.perturbation(budget, problem).sigma
+
+        def sums(h: int) -> Callable[[Generator, int], Iterator[Array]]:
+            def draw(rng: Generator, draws: int) -> Iterator[Array]:
+                stays = sigma * math.sqrt(h / M) * noise.gaussian(rng, (draws, d))[:, 0]
+                while True:
+                    yield stays + fresh * self.round_noise(rng, draws, h, M, d)[:, 0]
+
+            return draw
+
+        prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        found = [released_models(prepared, budget)]
+        for view in self.views(budget, problem):
+            if view == "release":
+                continue
+            h = {"client": 1, "colluders": problem.honest}.get(view, M)
+            fresh_variance = fresh**2 * (h / M if self.tight else h * (d + 1))
+            covariance = np.eye(self.rounds) * fresh_variance + sigma**2 * h / M
+            exposure = matched(view, sums(h), 1.0, covariance)
+            # the sum of a few Laplace vectors is not normal: matched to its variances, the score is merely a good one
+            found.append(exposure if self.tight else replace(exposure, normal=False, distance=math.nan))
+        return found
+
+    def round_noise(self, rng: Generator, draws: int, parties: int, M: int, d: int) -> Array:
+        """The sum of some parties' fresh noise in a round, in units of `fresh`: (draws, d)."""
+        if self.tight:
+            return math.sqrt(parties / M) * noise.gaussian(rng, (draws, d))
+        return noise.l2_laplace_total(rng, draws, parties, d)
+
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedDescent":
         """Nothing to do before the noise is known: every answer is noisy."""
         require_domain(parties, self.loss)
@@ -299,7 +371,11 @@ class PreparedDescent:
         used = np.zeros(len(w))
         moving = np.ones((len(w), 1), dtype=bool)
         for t in range(algorithm.rounds):
-            heard = self.answers(w) + flat + (fresh * self.round_noise(rng, draws)).reshape(flat.shape)
+            heard = (
+                self.answers(w)
+                + flat
+                + (fresh * algorithm.round_noise(rng, draws, problem.M, problem.M, problem.d)).reshape(flat.shape)
+            )
             step = moving * (heard / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
             w -= step
             used += moving[:, 0]
@@ -326,13 +402,6 @@ class PreparedDescent:
             np.divide(1, slope, out=slope)
             total -= slope @ rows
         return total
-
-    def round_noise(self, rng: Generator, draws: int) -> Array:
-        """The sum of the parties' fresh noise in a round, in units of `PrivateSGD.fresh`: (draws, d)."""
-        problem = self.parties.problem
-        if self.algorithm.tight:
-            return noise.gaussian(rng, (draws, problem.d))
-        return noise.l2_laplace_total(rng, draws, problem.M, problem.d)
 
 
 @dataclass(frozen=True)
@@ -370,6 +439,18 @@ class LocalAggregation(_Logistic):
             ),
             proven,
         ]
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A row of the smallest party changes its label."""
+        return turned_label(problem)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The exact mean plus L2-Laplace noise."""
+        first, second = (self.prepare(parties, np.random.default_rng(0)) for parties in pair)
+        scale = first.sensitivity / budget.eps
+        far = float(np.linalg.norm(first.weights - second.weights)) / scale
+        found = released_models((first, second), budget)
+        return [replace(found, score=laplace_score(scale, first.weights, second.weights), distance=far)]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedAverage":
         """Train the local models."""

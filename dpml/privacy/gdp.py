@@ -74,7 +74,7 @@ def eps_of(mu: float, delta: float) -> float:
     if math.isinf(mu):
         return math.inf
     # delta(eps) <= Phi(-eps/mu + mu/2), so the root lies below the eps at which that bound is delta.
-    top = mu * max(mu / 2 - float(ndtri_exp(log_delta)), 0.0) + 1e-9
+    top = mu * max(mu / 2 - float(ndtri_exp(log_delta)), 0.0) * (1 + 1e-12) + 1e-9
     return _safe_root(lambda eps: log_delta_of(mu, eps) - log_delta, 0.0, top, up=True)
 
 

@@ -113,7 +113,7 @@ def test_matrix_noise_is_symmetric_and_independent_across_entries() -> None:
 
 def test_zero_sum_noise_has_cape_covariance() -> None:
     M, n = 5, 40_000
-    e = noise.zero_sum(np.random.default_rng(0), n, M, 1)[:, :, 0]
+    e = noise.cape_messages(np.random.default_rng(0), n, M, 1, shared=1.0, own=0.0)[0][:, :, 0]
     assert np.abs(e.sum(axis=1)).max() < 1e-12
     expected = np.eye(M) - 1 / M  # Lemma 1: variance 1 - 1/M each
     assert np.abs(e.T @ e / n - expected).max() < 5 * np.sqrt(2 / n)

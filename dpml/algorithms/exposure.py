@@ -1,0 +1,210 @@
+"""What an attacker sees of two neighbouring data sets: the other side of a guarantee, for the audit.
+
+An algorithm says in its own module, beside its sensitivity, which neighbours are worst for it (`worst_case`) and what
+every view shows of any pair (`exposures`). What is seen is drawn by the code that releases, never by a copy of it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from dpml.algorithms import Mechanism, Release
+from dpml.arrays import Array, Index
+from dpml.data import Dataset
+from dpml.losses import Loss, Task, mean_gradient
+from dpml.partition import Equal, Parties
+from dpml.privacy import Budget, Problem, View, gdp
+from dpml.solvers import mean_hessian
+
+_ROWS = 1 << 12  # models whose density is computed at once
+
+Pair = tuple[Parties, Parties]
+"""Neighbours: one sample, or all rows of one party, are replaced; everything else is the same."""
+
+Sample = Callable[[int, Generator, int], Array]
+"""``sample(which, rng, draws)``: what is seen of the first (which = 0) or the second data set, (draws, k)."""
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """One view of a pair of neighbours under one budget.
+
+    Attributes:
+        view: Who looks.
+        sample: Draws what is seen.
+        score: The log of how much likelier what is seen is under the second than under the first, (draws,): the best
+            that an attacker who knows everything but the noise can compute. None: not known in closed form.
+        normal: Whether the score is normal with one variance under both, as for any Gaussian view.
+        distance: How far apart the pair is before any draw: mu of a Gaussian view, else the largest |score|. NaN: not
+            known.
+    """
+
+    view: View
+    sample: Sample
+    score: Callable[[Array], Array] | None = None
+    normal: bool = False
+    distance: float = float("nan")
+
+
+class Auditable(Protocol):
+    """What an algorithm adds to `Algorithm` so that it can be attacked."""
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """The neighbours with `problem`'s sizes that the proof of the guarantee says are worst."""
+        ...
+
+    def exposures(self, pair: Pair, budget: Budget) -> Sequence[Exposure]:
+        """What every view that has a guarantee shows of a pair."""
+        ...
+
+
+def made_up(task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2) -> Parties:
+    """Parties with given rows X (N, d), labels y (N,), rows per party (M,) and public rows (n, d).
+
+    One test row has the highest class as its label, so that the number of classes does not depend on private labels.
+    """
+    data = Dataset("made up", task, X, y, np.zeros((1, X.shape[1])), np.array([classes - 1.0]))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Parties(data, np.arange(len(y)), offsets, X, y, X[:0] if auxiliary is None else auxiliary)
+
+
+def model_of(release: Release) -> Array:
+    """The models (draws, d) of a release under one budget."""
+    assert release.weights is not None  # whoever asks has released some
+    weights: Array = release.weights[0]
+    return weights
+
+
+def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array], Array]:
+    """The score where noise of density exp(-||.|| / scale) is added to `first` or `second` (k,)."""
+
+    def score(seen: Array) -> Array:
+        return (np.linalg.norm(seen - first, axis=1) - np.linalg.norm(seen - second, axis=1)) / scale
+
+    return score
+
+
+def gaussian(view: View, sample: Sample, means: tuple[Array, Array], covariance: Array) -> Exposure:
+    """A Gaussian view with the means (k,) and the covariance (k, k) that the mechanism is meant to have.
+
+    The score is the matched filter along ``S^-1 (m' - m)``. Directions without noise are left out of it, unless the
+    means differ there: then the neighbours are told apart for certain, and the distance is infinite.
+    """
+    shift = means[1] - means[0]
+    direction = np.linalg.pinv(covariance, rcond=1e-12, hermitian=True) @ shift
+    middle = (means[0] + means[1]) / 2
+
+    def score(seen: Array) -> Array:
+        return (seen - middle) @ direction
+
+    return Exposure(view, sample, score, normal=True, distance=gdp.correlated(covariance, shift))
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Gaussian noise in what is seen of several parties: k independent coordinates of m numbers each.
+
+    ``draw(rng, draws, k)`` is (draws, m, k); `covariance` (m, m) is what it is meant to be in every coordinate, and
+    `target` the number in which the replaced row's party speaks.
+    """
+
+    draw: Callable[[Generator, int, int], Array]
+    covariance: Array
+    target: int
+
+
+def one_replaced(
+    task: Task,
+    problem: Problem,
+    row: ArrayLike,
+    other: ArrayLike,
+    labels: tuple[float, float] = (1.0, -1.0),
+    crowd: ArrayLike = (),
+) -> Pair:
+    """The last party's last row is replaced; all others are the `crowd`. Rows are given by their first entries."""
+    X = np.zeros((2, problem.N, problem.d))
+    for where, entries in ((np.s_[:, :-1], crowd), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
+        values = np.asarray(entries, dtype=float)[: problem.d]
+        X[where][..., : len(values)] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
+    y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
+    y[:, -1] = labels
+    sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
+    first, second = (made_up(task, X[which], y[which], sizes) for which in (0, 1))
+    return first, second
+
+
+def turned_label(problem: Problem) -> Pair:
+    """A row of length 1 changes its label: its logistic gradient moves by the row, whatever the model."""
+    return one_replaced("binary", problem, [1.0], [1.0])
+
+
+def released_models(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
+    """The released model of either data set, and nothing more."""
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        return model_of(prepared[which].release([budget], rng, draws))
+
+    return Exposure("release", sample)
+
+
+DrawRounds = Callable[[Generator, int], Iterator[Array]]
+"""``draw(rng, draws)``: a round's noise in one direction, (draws,), again and again."""
+
+
+def matched(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Exposure:
+    """A view of T rounds that all move by `shift` in one direction, the only one in which anything is to be seen.
+
+    `covariance` (T, T) is what the noise that is drawn along it is meant to have.
+    """
+    T = len(covariance)
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        return np.stack(list(islice(draw(rng, draws), T)), axis=1) + which * shift
+
+    return gaussian(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
+
+
+def minimiser_score(
+    loss: Loss, pair: Pair, ridge: float, log_noise: Callable[[Array], Array]
+) -> Callable[[Array], Array]:
+    """The score of minimisers of perturbed objectives, by change of variables from the noise b that makes them so.
+
+    Released is the minimiser of ``sum loss + N ridge/2 ||w||^2 + b'w``; ``log_noise`` is the log density of b (n, d).
+    """
+
+    def log_density(parties: Parties, w: Array) -> Array:
+        b = -len(parties.y) * (mean_gradient(loss, parties.X, parties.y, w) + ridge * w)
+        jacobian = mean_hessian(loss, parties.X, parties.y, w) + ridge * np.eye(w.shape[1])
+        found: Array = np.linalg.slogdet(jacobian)[1] + log_noise(b)
+        return found
+
+    def score(seen: Array) -> Array:
+        blocks = [seen[start : start + _ROWS] for start in range(0, len(seen), _ROWS)]
+        return np.concatenate([log_density(pair[1], w) - log_density(pair[0], w) for w in blocks])
+
+    return score
+
+
+def gaussian_messages(view: View, seen: Messages, shift: Array) -> Exposure:
+    """The view of messages of which one moves by `shift` (k,); what both data sets have in common is subtracted."""
+    m, k = len(seen.covariance), len(shift)
+    target = np.eye(m)[seen.target]
+    along = np.linalg.solve(seen.covariance, target)
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        found = seen.draw(rng, draws, k)
+        found[:, seen.target] += which * shift
+        return found.reshape(draws, m * k)
+
+    def score(view: Array) -> Array:
+        projected = along @ view.reshape(len(view), m, k) - along[seen.target] * shift / 2
+        found: Array = projected @ shift
+        return found
+
+    far = float(np.linalg.norm(shift)) * gdp.correlated(seen.covariance, target)
+    return Exposure(view, sample, score, normal=True, distance=far)

@@ -1,0 +1,78 @@
+"""Look for neighbours that are worse than those a proof names."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.exposure import Pair
+from dpml.arrays import Array
+from dpml.errors import UserError
+from dpml.losses import Task
+from dpml.privacy import Budget
+
+TRIES = 200
+_STEPS = (0.003, 0.03, 0.3)  # how far rows are moved, in units of the ball they lie in
+
+
+def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int = TRIES) -> Pair:
+    """The farthest pair that a random search from `pair` finds: rows and labels move, what is common stays common."""
+    best, farthest = pair, distance(algorithm, pair, budget)
+    if math.isnan(farthest):
+        return pair
+    for _ in range(tries):
+        candidate = moved(best, rng)
+        try:
+            far = distance(algorithm, candidate, budget)
+        except UserError:  # outside the domain, or not solvable
+            continue
+        if far > farthest:
+            best, farthest = candidate, far
+    return best
+
+
+def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
+    """The largest distance that any view of a pair has; NaN when none is known."""
+    known = [e.distance for e in algorithm.exposures(pair, budget) if not math.isnan(e.distance)]
+    return max(known, default=math.nan)
+
+
+def moved(pair: Pair, rng: Generator) -> Pair:
+    """Neighbours near a pair of neighbours, in the same places: common rows move together."""
+    first, second = pair
+    differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
+    step = rng.choice(_STEPS)
+    common = rng.random() < 0.5
+    shift = step * rng.standard_normal(first.X.shape) * (common | differ)[:, None]
+    own = np.where(differ[:, None], step * rng.standard_normal(first.X.shape), shift)
+    turn = rng.random(len(differ)) < 0.1
+    task = first.data.task
+    y_first = relabelled(first.y, turn & (common | differ), task, rng)
+    y_second = np.where(differ, relabelled(second.y, turn & differ, task, rng), y_first)
+    auxiliary = _into_ball(first.X_auxiliary + step * rng.standard_normal(first.X_auxiliary.shape) * common)
+    return (
+        _with(first, _into_ball(first.X + shift), y_first, auxiliary),
+        _with(second, _into_ball(second.X + own), y_second, auxiliary),
+    )
+
+
+def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
+    """Labels, some of them changed to others that the task allows."""
+    if task == "binary":
+        other = -y
+    elif task == "multiclass":
+        other = rng.permutation(y)
+    else:
+        other = np.clip(y + 0.3 * rng.standard_normal(len(y)), -1, 1)
+    return np.where(which, other, y)
+
+
+def _into_ball(X: Array) -> Array:
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.maximum(norms * (1 + 1e-15), 1.0)
+
+
+def _with(parties: Any, X: Array, y: Array, auxiliary: Array) -> Any:
+    return replace(parties, data=replace(parties.data, X=X, y=y), X=X, y=y, X_auxiliary=auxiliary)

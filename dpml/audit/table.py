@@ -1,0 +1,56 @@
+"""All algorithms under attack: the rows of the experiment `audit/all`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from hydra.utils import get_class
+
+from dpml.audit import DRAWS, ROUNDS, ROWS, audit
+from dpml.losses import LOSSES
+from dpml.privacy import CALIBRATIONS, Budget, Problem
+
+
+def rows(
+    algorithms: Sequence[Mapping[str, Any]],
+    eps: float = 1.0,
+    delta: float = 1e-5,
+    M: int = 5,
+    d: int = 2,
+    draws: int = DRAWS,
+) -> pd.DataFrame:
+    """A line per algorithm, noise and view; `claimed`, `proven`, `pair` and `attacked` are values of eps.
+
+    Args:
+        algorithms: for each `target` (a class), its `loss`, and options; `calibrations` where not both are to be tried.
+        eps: the budget.
+        delta: the budget.
+        M: parties, of `ROWS` rows each.
+        d: features.
+        draws: releases of either of two neighbours.
+    """
+    problem = Problem(M, ROWS * M, d, auxiliary=10, classes=2)
+    lines = []
+    for entry in algorithms:
+        options = {key: value for key, value in entry.items() if key not in ("target", "loss", "calibrations")}
+        kind = get_class(entry["target"])
+        few = {key: ROUNDS for key in ("rounds", "epochs") if hasattr(kind, key)}
+        for calibration in entry.get("calibrations", CALIBRATIONS):
+            algorithm = kind(LOSSES[entry["loss"]], calibration=calibration, **{**few, **options})
+            for found in audit(algorithm, Budget(eps, delta), problem, draws):
+                about = {
+                    "algo": algorithm.name,
+                    "variant": algorithm.variant,
+                    "loss": entry["loss"],
+                    "noise": calibration,
+                    "view": found.view,
+                    "verdict": found.verdict,
+                }
+                values = {
+                    "claimed": found.claimed,
+                    "proven": found.proven,
+                    "pair": found.exact,
+                    "attacked": found.attacked,
+                }
+                lines += [about | {"metric": name, "value": value} for name, value in values.items() if value == value]
+    return pd.DataFrame(lines).assign(eps=eps, delta=delta, M=M, N=problem.N, d=d)

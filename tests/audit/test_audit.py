@@ -1,0 +1,240 @@
+"""The audit finds what is wrong and accuses nobody else: every algorithm, every view, mutations of mechanisms."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpml import noise
+from dpml.algorithms import hamm, imtiaz, kang, network, rajkumar
+from dpml.algorithms.exposure import Exposure, one_replaced
+from dpml.audit import attack_scores, audit
+from dpml.audit.search import worse_pair
+from dpml.errors import UserError
+from dpml.losses import LOSSES
+from dpml.privacy import Budget, Problem, gdp
+
+SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
+BUDGET = Budget(1.0, 1e-5)
+PROBLEM = Problem(5, 50, 2, auxiliary=10, classes=2)
+
+GAUSSIAN = [imtiaz.FunctionalMechanism, imtiaz.Local, imtiaz.Conventional, imtiaz.CapeFM]
+PURE = [imtiaz.PureFunctionalMechanism, imtiaz.ObjectivePerturbation]
+PARTY = [hamm.Vote, hamm.Soft, hamm.Average]
+
+
+def verdicts(algorithm, draws: int = 50_000, budget: Budget = BUDGET) -> dict[str, str]:
+    return {found.view: found.verdict for found in audit(algorithm, budget, PROBLEM, draws)}
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
+def test_sample_level_algorithms(kind, loss, calibration) -> None:
+    algorithm = kind(loss, calibration=calibration)
+    found = audit(algorithm, BUDGET, PROBLEM, 20_000)
+    guaranteed = {g.view for g in algorithm.guarantees(BUDGET, PROBLEM)}
+    assert {finding.view for finding in found} == guaranteed
+    for finding in found:
+        assert finding.verdict != "BUG"
+        if calibration == "tight":
+            assert finding.verdict == "consistent"
+        if kind in GAUSSIAN:  # the neighbours are as bad as the proof says
+            assert finding.exact == pytest.approx(finding.proven, rel=1e-6)
+            assert finding.attacked >= 0.6 * finding.proven or finding.proven < 0.5
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SOFTMAX])
+@pytest.mark.parametrize("kind", PARTY)
+def test_party_level_algorithms(kind, loss, calibration) -> None:
+    (finding,) = audit(kind(loss, calibration=calibration, lam=0.01), BUDGET, PROBLEM, 20_000)
+    assert finding.verdict == "consistent"
+    assert finding.exact <= finding.proven * (1 + 1e-6)
+    if kind is not hamm.Soft:
+        assert finding.exact >= 0.999 * finding.proven
+
+
+ROUNDS = [
+    kang.Central(LOGISTIC, rounds=6),
+    kang.Jayaraman(LOGISTIC, rounds=6),
+    kang.WeightedDescent(LOGISTIC, rounds=6),
+    kang.WeightedDescent(LOGISTIC, rounds=6, variant="synchronous"),
+    rajkumar.GaussianObjectivePerturbation(LOGISTIC),
+    rajkumar.PrivateSGD(LOGISTIC, rounds=6),
+    rajkumar.LocalAggregation(LOGISTIC),
+    network.CapeNetwork(LOGISTIC, epochs=6),
+    network.ConventionalNetwork(LOGISTIC, epochs=6),
+]
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("algorithm", ROUNDS, ids=lambda algorithm: f"{algorithm.name}-{algorithm.variant}")
+def test_algorithms_of_rounds_and_perturbed_objectives(algorithm, calibration) -> None:
+    algorithm = replace(algorithm, calibration=calibration)
+    problem = Problem(5, 25, 2, auxiliary=10, classes=2)
+    found = audit(algorithm, BUDGET, problem, 5_000)
+    assert {finding.view for finding in found} == {g.view for g in algorithm.guarantees(BUDGET, problem)}
+    for finding in found:
+        assert finding.verdict != "BUG"
+        assert not finding.exact > finding.proven * (1 + 1e-6)
+        if calibration == "tight":
+            assert finding.verdict == "consistent"
+
+
+@pytest.mark.parametrize("kind", [kang.Central, kang.Jayaraman, kang.WeightedDescent])
+def test_rounds_that_the_accountant_forgets(monkeypatch, kind) -> None:
+    """A turned label shows half of what is proven for a round: four times the rounds are needed to make up for it."""
+    right = kind.one_round
+    monkeypatch.setattr(kind, "one_round", lambda self, n, scale: right(self, n, scale) / np.sqrt(self.rounds))
+    assert "BUG" in verdicts(kind(LOGISTIC, calibration="tight", rounds=16)).values()
+
+
+def test_rounds_that_the_network_forgets(monkeypatch) -> None:
+    right = network.CapeNetwork.guarantees
+    forgetful = lambda self, budget, problem: right(replace(self, epochs=1), budget, problem)  # noqa: E731
+    monkeypatch.setattr(network.CapeNetwork, "guarantees", forgetful)
+    found = audit(network.CapeNetwork(LOGISTIC, epochs=6), BUDGET, PROBLEM, 5_000)
+    assert {finding.verdict for finding in found if finding.view != "release"} == {"BUG"}
+
+
+def test_the_published_claims_that_do_not_hold() -> None:
+    violated = "claim violated"
+    assert set(verdicts(imtiaz.CapeFM(SQUARED), 100_000).values()) == {violated}  # composition, in every view
+    capefm = verdicts(imtiaz.CapeFM(LOGISTIC), 100_000)
+    assert capefm == {  # the whole view
+        "release": "consistent", "aggregate": "consistent", "client": "consistent",
+        "transcript": violated, "colluders": violated,
+    }  # fmt: skip
+    assert verdicts(imtiaz.ObjectivePerturbation(LOGISTIC, variant="authors"))["release"] == violated
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        GAUSSIAN[0],
+        pytest.param(imtiaz.Conventional, marks=pytest.mark.slow),
+        pytest.param(imtiaz.CapeFM, marks=pytest.mark.slow),
+    ],
+)
+def test_a_million_draws_reach_four_fifths_of_what_is_proven(kind, eps) -> None:
+    for finding in audit(kind(SQUARED, calibration="tight"), Budget(eps, 1e-5), PROBLEM, 1_000_000):
+        assert finding.verdict == "consistent"
+        assert finding.attacked >= 0.8 * finding.proven or finding.proven < 0.9 * eps  # weaker views need more draws
+
+
+# ---- mutations: each is a bug that somebody could write, and the audit must call it one
+
+
+def halved(draw):
+    def less(*arguments, **keywords):
+        found = draw(*arguments, **keywords)
+        return (found[0] / 2, found[1]) if isinstance(found, tuple) else found / 2
+
+    return less
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [
+        (imtiaz.FunctionalMechanism(SQUARED, calibration="tight"), "gaussian"),
+        (imtiaz.Conventional(SQUARED, calibration="tight"), "gaussian_messages"),
+        (imtiaz.CapeFM(LOGISTIC, calibration="tight"), "cape_messages"),
+        (imtiaz.PureFunctionalMechanism(SQUARED, calibration="tight"), "laplace"),
+        (hamm.Average(LOGISTIC, calibration="tight", lam=0.01), "l2_laplace"),
+        (hamm.Vote(SOFTMAX, calibration="tight", lam=0.01), "l2_laplace"),
+    ],
+)
+@pytest.mark.parametrize("change", [halved, lambda draw: lambda *a, **k: 0.0 * np.array(draw(*a, **k))])
+def test_too_little_noise_and_none(monkeypatch, algorithm, name, change) -> None:
+    monkeypatch.setattr(noise, name, change(getattr(noise, name)))
+    assert "BUG" in verdicts(algorithm).values()
+
+
+@pytest.mark.parametrize("kind", GAUSSIAN)
+def test_a_sensitivity_that_lacks_sqrt_2(monkeypatch, kind) -> None:
+    right = imtiaz.joint_sensitivity
+    monkeypatch.setattr(imtiaz, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
+    assert set(verdicts(kind(SQUARED)).values()) == {"BUG"}
+
+
+def test_a_party_sensitivity_that_lacks_sqrt_2(monkeypatch) -> None:
+    right = hamm.Average.sensitivity
+    monkeypatch.setattr(hamm.Average, "sensitivity", lambda self, problem: (1.0, right(self, problem)[1] / np.sqrt(2)))
+    assert verdicts(hamm.Average(LOGISTIC, calibration="tight", lam=0.01)) == {"release": "BUG"}
+
+
+def test_a_forgotten_composition(monkeypatch) -> None:
+    """Three coefficients counted as if the worst of them were all: what the published Theorem 2 does."""
+
+    def worst_alone(quadratic, scales) -> float:
+        square = np.sqrt(2) * quadratic.square / scales.square
+        return max(quadratic.constant_range / scales.constant, 2 * quadratic.linear_bound / scales.linear, square)
+
+    monkeypatch.setattr(imtiaz, "joint_sensitivity", worst_alone)
+    assert verdicts(imtiaz.FunctionalMechanism(SQUARED)) == {"release": "BUG"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(imtiaz.CapeFM, "cape_messages"), (imtiaz.Conventional, "gaussian_messages")]
+)
+def test_a_seed_that_the_parties_share(monkeypatch, kind, name) -> None:
+    def shared(rng, draws, parties, size, *scales):
+        if name == "gaussian_messages":
+            return np.repeat(rng.standard_normal((draws, 1, size)), parties, axis=1)
+        spread, own = scales
+        secret, g = np.repeat(rng.standard_normal((2, draws, 1, size)), parties, axis=2)
+        return spread * (secret - secret.mean(axis=1, keepdims=True)) + own * g, secret
+
+    monkeypatch.setattr(noise, name, shared)
+    assert verdicts(kind(SQUARED, calibration="tight"))["colluders"] == "BUG"
+
+
+# ---- the attacks
+
+
+def test_a_learned_direction_is_nearly_as_good_as_the_exact_one() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((4, 4))
+    shift = np.array([1.0, -1.0, 0.5, 0.0])
+
+    def sample(which, rng, draws):
+        return rng.standard_normal((draws, 4)) @ root + which * shift
+
+    mu = gdp.correlated(root.T @ root, shift)
+    first, second = attack_scores(Exposure("release", sample), 40_000, rng)["learned direction"]
+    spread = np.sqrt((first.var() + second.var()) / 2)
+    assert (second.mean() - first.mean()) / spread == pytest.approx(mu, rel=0.05)
+
+
+def test_the_search_finds_worse_neighbours() -> None:
+    algorithm = imtiaz.FunctionalMechanism(SQUARED)
+    start = one_replaced("regression", PROBLEM, [1.0, 0.0], [0.0, 1.0], (1.0, 1.0))
+    found = worse_pair(algorithm, start, BUDGET, np.random.default_rng(0))
+
+    def distance(pair):
+        return algorithm.exposures(pair, BUDGET)[-1].distance
+
+    proven = imtiaz.joint_sensitivity(algorithm.quadratic, algorithm.scales(BUDGET, PROBLEM))
+    assert distance(start) < 0.9 * proven
+    assert 0.95 * proven <= distance(found) <= proven * (1 + 1e-9)
+
+
+def test_refusals(run_command) -> None:
+    with pytest.raises(UserError, match="at least 100 draws"):
+        audit(imtiaz.CapeFM(LOGISTIC), BUDGET, PROBLEM, 10)
+    for words, sentence in ((["M=[5,10]"], "takes one M"), (["d=two"], "whole number"), (["algo=capfm"], "capefm")):
+        found = run_command("dpml", "audit", *words)
+        assert found.code == 2
+        assert sentence in found.err
+        assert "Traceback" not in found.err
+
+
+def test_the_command(run_command) -> None:
+    found = run_command("dpml", "audit", "algo=capefm", "delta=1e-5", "M=4", "draws=20000")
+    assert found.code == 0, found.err
+    assert "colluders" in found.out
+    assert "claim violated" in found.out
+    nothing = run_command("dpml", "audit", "algo=nonpriv")
+    assert "no privacy" in nothing.out
