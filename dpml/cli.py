@@ -309,8 +309,8 @@ def dpml() -> None:
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="as for dpml-run, one value each; the audit's own are N (default 5 M), d (2), draws (100000), and algo.rounds "
-        "and algo.epochs (10)",
+        help="as for dpml-run, one value; N (default 5 M), d (2), draws (100000), algo.rounds and algo.epochs (10) "
+        "are the audit's own",
     )
     attack.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
     attack.set_defaults(action=_audit)
