@@ -15,15 +15,15 @@ rho. So ``L > t`` needs e > t when t >= rho, and else ``e > 2 sqrt(rho t) - rho`
 the difference. The loss e is that of a Gaussian mechanism with sensitivity 1: the curve is at most ``d_mu(m(t))``,
 `_effective`.
 
-*Adding a row* has no curvature to pay for: the curve is at most d_mu(t) for t >= 0. As H_t(P, Q) = 1 - e^t + e^t H_-t(Q, P)
-for any two laws, and for the two Gaussians too, the curve of removing a row is at most d_mu(t) for t <= 0; that of t > 0
-is never above its value at 0.
+*Adding a row* has no curvature to pay for: the curve is at most d_mu(t) for t >= 0. For any two laws, and so for the
+two Gaussians, ``H_t(P, Q) = 1 - e^t + e^t H_-t(Q, P)``: the curve of removing a row is at most d_mu(t) for t <= 0, and
+that for t > 0 never above its value at 0.
 
-*Replacing* = adding u', then removing u (for eps < mu^2, where s < 0 below, the other way round), and H_(s+t)(P, Q) <= H_s(P, O) + e^s H_t(O, Q) for
-every O. With s, t = (eps -+ mu^2)/2 and both curves Gaussian that is exactly ``d_2mu(eps)``: the Gaussian mechanism of
-sensitivity 2, whose direction is fixed and whose Jacobian is one. It holds for ``eps <= 1/sigma^2`` and for
-``eps >= 2/R - 2/sigma^2``; between the two, `delta_of` takes the best s. Chaudhuri et al. 2011 and Rajkumar &
-Agarwal 2012 pay a factor ``1 + 1/(4R)`` (or its square) for the Jacobian and bound ||b|| in d dimensions.
+*Replacing* = adding u', then removing u, and H_(s+t)(P, Q) <= H_s(P, O) + e^s H_t(O, Q) for every O. With s, t =
+(eps -+ mu^2)/2 and both curves Gaussian that is exactly ``d_2mu(eps)``: the Gaussian mechanism of sensitivity 2, whose
+direction is fixed and whose Jacobian is one. It holds for ``eps <= 1/sigma^2``, where s <= 0 and the row is removed
+first, and for ``eps >= 2/R - 2/sigma^2``; between the two, `delta_of` takes the best s. Chaudhuri et al. 2011 and
+Rajkumar & Agarwal 2012 pay a factor ``1 + 1/(4R)`` (or its square) for the Jacobian and bound ||b|| in d dimensions.
 """
 
 import math
