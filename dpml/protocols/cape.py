@@ -1,0 +1,143 @@
+"""CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2): a sum over sites with a trusted curator's noise, without one.
+
+Site k holds a share ``f_k`` (d,) of any vector-valued target that is the sum of the shares. (Of a mean, they are
+``w_k values_k`` with the weights ``w_k = N_k/N`` of Remark 3, which leave the noise that the pooled data would need,
+whatever the sizes.) With tau the standard deviation of the noise that the sum shall have, site k draws
+``ehat_k ~ N(0, s^2)`` and ``g_k ~ N(0, 1/M)``, and sends
+
+    ``m_k = f_k + tau (ehat_k + g_k)`` in the open, and ``ehat_k`` into a secure sum.
+
+The aggregator releases ``sum m - tau sum ehat = sum (f_k + tau g_k)``. In the paper it broadcasts the mean of ehat, and
+the sites send ``f_k + tau (e_k + g_k)`` with ``e_k = ehat_k - mean ehat``. That is ``m_k - tau mean ehat``: the
+aggregator knows the same in both orders, and the guarantees are the same. But here one message carries both of a site's
+contributions, which saves a round, and settles drop-outs:
+
+*Drop-outs.* A site is in the sum of the m_k if and only if it is in that of the ehat_k, so the ``e_k`` of those who
+survive sum to zero, whoever they are. As ehat_k is put on the grid of the fixed-point codec before it is used, they do
+so exactly. n survivors leave noise of variance ``n/M`` tau^2, which is less than was asked for; with `least` the g_k
+are wide enough for that many. With h honest ones among them the whole view has, for g_k of variance v,
+``mu^2 = 1/(h v) + (1 - 1/h)/(s^2 + v)``; v = 1/M and h = M - M_C is the formula without drop-outs.
+
+*Rounding.* Rounding at random commutes with shifts by steps of the grid. So let the ehat_k of the honest sites take on
+the shifts that prove mu, to the nearest step and with their sum kept, and the g_k the rest: the whole view is a function
+of Gaussians shifted so, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``, below 1e-6 for any sizes in use. The
+Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml import noise
+from dpml.arrays import Array, Index
+from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology
+from dpml.protocols.secagg import Dropouts, Traffic, Transport
+
+# |ehat_k| beyond so many standard deviations, which the codec refuses: once in 10^57 numbers
+_WIDTHS = 16.0
+
+
+@dataclass(frozen=True)
+class Cape:
+    """What the aggregator has: all that the n surviving sites sent, and the sum of their ehat; what it took.
+
+    `sent` (n, budgets, draws, d) are the ``m_k``, `zero_sum` (draws, d) is the ``sum ehat``, `scales` (budgets, d) tau.
+    """
+
+    sent: Array
+    zero_sum: Array
+    scales: Array
+    survivors: Index
+    traffic: Traffic | None
+
+    @property
+    def total(self) -> Array:
+        """The noisy sum over the survivors: (budgets, draws, d)."""
+        return self.sent.sum(axis=0) - self.scales[:, None] * self.zero_sum
+
+    @property
+    def messages(self) -> Array:
+        """The paper's messages ``f_k + tau (e_k + g_k)``: (n, budgets, draws, d)."""
+        return self.sent - self.scales[:, None] * (self.zero_sum / len(self.survivors))
+
+
+def cape_sum(
+    shares: Array,
+    scales: Array,
+    rng: Generator,
+    transport: Transport | None = None,
+    draws: int = 1,
+    spread: float = 1.0,
+    least: int | None = None,
+    dropouts: Dropouts | None = None,
+    topology: Topology | None = None,
+) -> Cape:
+    """The sum of the sites' shares with CAPE's noise, through secure aggregation or, without a transport, simulated.
+
+    With the same `rng` both add the same noise: each ehat_k is then on the codec's grid, but cancels as exactly. In memory
+    are the messages of all sites, M budgets draws d floats.
+
+    Args:
+        shares: (M, d).
+        scales: (budgets, d), the standard deviation tau of the noise of the sum in every coordinate. The budgets and
+            their coordinates share the noise directions.
+        rng: for the noise, and a child of it for rounding.
+        transport: who carries the messages (`dpml.protocols.in_process`); None: simulate, with the same distribution.
+        draws: independent repetitions.
+        spread: s, the width of the zero-sum noise in units of tau.
+        least: the number of survivors whose noise shall still be tau wide; None: all M.
+        dropouts: sites that fall silent, and the first message that they do not send.
+        topology: who shares masks with whom.
+
+    Raises:
+        ProtocolError: too few sites are left: fewer than `least`, or too few for a secure sum.
+    """
+    parties, d = shares.shape
+    own = 1 / math.sqrt(parties if least is None else least)
+    rounding = rng.spawn(1)[0]
+    ehat, g = noise.cape_parties(rng, draws, parties, d)
+    ehat *= spread
+    masks = np.ascontiguousarray(ehat.transpose(1, 0, 2))  # (M, draws, d)
+    if transport is not None:
+        codec = FixedPoint.fit(parties, _WIDTHS * spread)
+        encoded = codec.encode(masks, rounding).reshape(parties, -1)
+        masks = codec.decode(encoded).reshape(masks.shape)
+    added = masks + own * g.transpose(1, 0, 2)
+    sent = shares[:, None, None] + scales[:, None] * added[:, None]
+    traffic = None
+    if transport is None:
+        silent = [k for k, stage in (dropouts or {}).items() if stage <= Stage.MASKED]
+        survivors = np.setdiff1d(np.arange(parties), silent)
+        sent, zero_sum = sent[survivors], masks[survivors].sum(axis=0)
+    else:
+        beside = sent.reshape(parties, -1)
+        session = Session.of(parties, encoded.shape[1], topology, beside.shape[1])
+        outcome = transport(session, encoded, beside, dropouts)
+        survivors, traffic = outcome.survivors, outcome.traffic
+        sent = outcome.beside.reshape(-1, *sent.shape[1:])
+        zero_sum = codec.decode(outcome.total).reshape(draws, d)
+    if least is not None and len(survivors) < least:
+        raise ProtocolError(f"{len(survivors)} sites are left, fewer than the {least} whose noise was to be enough.")
+    return Cape(sent, zero_sum, scales, survivors, traffic)
+
+
+def cape_mean(
+    values: Array,
+    scale: float,
+    rng: Generator,
+    sizes: Index | None = None,
+    transport: Transport | None = None,
+    **options: Any,
+) -> Array:
+    """The mean (d,) over the sites' samples of the sites' own means `values` (M, d), with noise of deviation `scale`.
+
+    `sizes` (M,) are the sites' numbers of samples, equal if None; `options` are those of `cape_sum`. With drop-outs it is
+    the mean over the survivors' samples, and the noise grows as their share of the samples falls.
+    """
+    parties, d = values.shape
+    weights = np.full(parties, 1 / parties) if sizes is None else sizes / sizes.sum()
+    found = cape_sum(weights[:, None] * values, np.full((1, d), scale), rng, transport, **options)
+    return found.total[0, 0] / weights[found.survivors].sum()

@@ -1,0 +1,129 @@
+"""Who shares masks with whom: everybody with everybody, or a random ring in which everyone has k neighbours.
+
+Bell, Bonawitz, Gascón, Lepoint & Raykova 2020 (CCS, "Secure single-server aggregation with (poly)logarithmic
+overhead"): seat the M parties on a ring in random order, and let each be the neighbour of the k/2 nearest on either
+side. Of all parties at most C collude and at most D drop out, neither chosen knowing the seats. Three things could go
+wrong, and k and t are the least for which a union bound says that they do not:
+
+- t or more of an honest party's k neighbours collude, who could then find its secrets. Their number is hypergeometric.
+- The honest parties that remain are not connected, so that sums of a part of them show. That takes k/2 neighbouring
+  seats in a row that are all lost; any one such row has probability ``prod_(i < k/2) (C + D - i)/(M - i)``.
+- Fewer than t of those who hold the shares of a party remain, and the run ends without a sum. Hypergeometric again;
+  a party that remains holds one share of its own.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from random import SystemRandom
+
+import numpy as np
+from scipy.special import gammaln
+
+from dpml.arrays import Array
+from dpml.protocols.errors import ProtocolError
+
+SECURITY = 2.0**-40
+"""The probability allowed for the first two, in which privacy would suffer."""
+FAILURE = 2.0**-30
+"""The probability allowed for the third, a run in vain."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The degree k (M - 1: everybody), the threshold t, and the least number of survivors for which they were chosen.
+
+    `colluders` is the number of colluding parties that the bounds allow for.
+    """
+
+    degree: int
+    threshold: int
+    quorum: int
+    colluders: int
+
+
+def complete(parties: int, threshold: int | None = None) -> Topology:
+    """Everybody shares with everybody (Bonawitz et al. 2017): certain, and quadratic at the server.
+
+    Any `threshold` parties can end the run, any fewer learn nothing; by default two thirds of all, rounded up.
+    """
+    t = -(-2 * parties // 3) if threshold is None else threshold
+    t = max(t, 2) if threshold is None else t
+    if parties < 2 or not 2 <= t <= parties:
+        raise ProtocolError(
+            f"secure aggregation needs at least 2 parties and a threshold between 2 and their number, "
+            f"got {parties} parties and threshold {t}."
+        )
+    return Topology(parties - 1, t, t, t - 1)
+
+
+@cache
+def sparse(
+    parties: int,
+    colluders: float = 1 / 3,
+    dropouts: float = 0.3,
+    security: float = SECURITY,
+    failure: float = FAILURE,
+) -> Topology | None:
+    """The least degree for fewer than a share `colluders` of colluding parties and up to `dropouts` of drop-outs.
+
+    None when even M - 1 neighbours do not keep the bounds, or when the bounds ask for everybody.
+    """
+    C, D = math.ceil(colluders * parties) - 1, math.floor(dropouts * parties)
+    for degree in range(2, parties - 1, 2):
+        cut = parties * _all_lost(parties, C + D, degree // 2)
+        if cut > security:
+            continue
+        caught = (parties - C) * _upper(_hypergeometric(parties - 1, C, degree))
+        allowed = np.flatnonzero(cut + caught <= security)
+        if not allowed.size:
+            continue
+        t = max(2, int(allowed[0]))
+        others = np.cumsum(_hypergeometric(parties - 1, parties - D, degree))  # P(at most i of k remain)
+        itself = np.cumsum(_hypergeometric(parties - 1, parties - D - 1, degree))
+        if D * others[t - 1] + (parties - D) * itself[t - 2] <= failure:
+            return Topology(degree, t, parties - D, C)
+    return None
+
+
+def choose(parties: int) -> Topology:
+    """Everybody with everybody, unless the ring needs no more than half of that."""
+    ring = sparse(parties) if parties > 1 else None
+    return ring if ring is not None and 2 * ring.degree <= parties - 1 else complete(parties)
+
+
+def seat(parties: int, degree: int, random: SystemRandom) -> list[list[int]]:
+    """The neighbours of every party, in ascending order."""
+    if degree == parties - 1:
+        everybody = list(range(parties))
+        return [everybody[:k] + everybody[k + 1 :] for k in range(parties)]
+    ring = list(range(parties))
+    random.shuffle(ring)
+    neighbours: list[list[int]] = [[] for _ in ring]
+    for place, party in enumerate(ring):
+        steps = (*range(-(degree // 2), 0), *range(1, degree // 2 + 1))
+        neighbours[party] = sorted(ring[(place + step) % parties] for step in steps)
+    return neighbours
+
+
+def _all_lost(parties: int, lost: int, row: int) -> float:
+    """The probability that `row` given seats are all among `lost` random ones."""
+    return math.prod(max(lost - i, 0) / (parties - i) for i in range(row))
+
+
+def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
+    """The probabilities of 0, 1, ..., `drawn` marked ones among `drawn` of `total`: (drawn + 1,)."""
+    i = np.arange(drawn + 1)
+    possible = (i <= marked) & (drawn - i <= total - marked)
+
+    def log_choose(n: Array | float, k: Array | float) -> Array:
+        return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+
+    j = np.where(possible, i, min(marked, drawn))
+    log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, drawn)
+    return np.where(possible, np.exp(log), 0.0)
+
+
+def _upper(probabilities: Array) -> Array:
+    """P(at least i), for every i: summed from the small end, so that tails keep their digits."""
+    return np.cumsum(probabilities[::-1])[::-1]

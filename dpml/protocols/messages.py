@@ -1,0 +1,170 @@
+"""The messages of secure aggregation as bytes: strict in what is read, so that damage is refused and not summed.
+
+Every message is ``kind (1) | session (16) | party (4) | body | checksum (8)``, little-endian. `party` is the sender, or
+the receiver of what the server sends. The checksum finds accidents; against a forger it is worth nothing.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.protocols.errors import RefusedError
+from dpml.protocols.shamir import LIMBS
+
+SESSION_BYTES = 16
+KEY_BYTES = 32
+SHARE_BYTES = 4 * LIMBS
+SEALED_BYTES = 2 * SHARE_BYTES + 16  # the shares of two secrets, and the tag of their encryption
+
+_HEAD = struct.Struct(f"<B{SESSION_BYTES}sI")
+_CHECKSUM_BYTES = 8
+
+
+class Kind(IntEnum):
+    """What a message is, in the order in which a party sends and receives them."""
+
+    KEYS = 1  # party: its two public keys
+    NEIGHBOURS = 2  # server: the public keys of the party's neighbours
+    SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
+    INBOX = 4  # server: the sealed shares that neighbours made for the party
+    MASKED = 5  # party: its masked vector, and what it sends beside
+    SURVIVORS = 6  # server: which of the party and its neighbours are in the sum
+    UNMASK = 7  # party: shares of the survivors' self-mask seeds and of the others' mask keys
+
+
+Key = tuple[int, bytes, bytes]
+Sealed = tuple[int, bytes]
+Share = tuple[int, bytes]
+
+
+def pack(kind: Kind, session: bytes, party: int, body: bytes) -> bytes:
+    """A whole message."""
+    message = _HEAD.pack(kind, session, party) + body
+    return message + _checksum(message)
+
+
+def unpack(message: bytes, session: bytes) -> tuple[Kind, int, bytes]:
+    """Kind, party and body of a message of this session.
+
+    Raises:
+        RefusedError: it is damaged or of another session.
+    """
+    if len(message) < _HEAD.size + _CHECKSUM_BYTES:
+        raise RefusedError(f"a message of {len(message)} bytes is too short to be one.")
+    content = message[:-_CHECKSUM_BYTES]
+    if _checksum(content) != message[-_CHECKSUM_BYTES:]:
+        raise RefusedError("a message is damaged: its checksum does not match.")
+    number, of_session, party = _HEAD.unpack_from(content)
+    if of_session != session:
+        raise RefusedError(f"a message of session {of_session.hex()} came to session {session.hex()}.")
+    try:
+        kind = Kind(number)
+    except ValueError:
+        raise RefusedError(f"a message of unknown kind {number} came from party {party}.") from None
+    return kind, party, content[_HEAD.size :]
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()[:_CHECKSUM_BYTES]
+
+
+# ---- bodies
+
+
+_KEY = struct.Struct(f"<I{KEY_BYTES}s{KEY_BYTES}s")
+_SEALED = struct.Struct(f"<I{SEALED_BYTES}s")
+_SHARE = struct.Struct(f"<I{SHARE_BYTES}s")
+_COUNT = struct.Struct("<I")
+
+
+def pack_keys(sealing: bytes, masking: bytes) -> bytes:
+    """The body of KEYS."""
+    return sealing + masking
+
+
+def unpack_keys(body: bytes) -> tuple[bytes, bytes]:
+    """The two public keys of KEYS."""
+    _require_length(Kind.KEYS, body, 2 * KEY_BYTES)
+    return body[:KEY_BYTES], body[KEY_BYTES:]
+
+
+def pack_neighbours(keys: Iterable[Key]) -> bytes:
+    """The body of NEIGHBOURS."""
+    return b"".join(_KEY.pack(*key) for key in keys)
+
+
+def unpack_neighbours(body: bytes) -> list[Key]:
+    """Neighbour, sealing key and masking key, for each of NEIGHBOURS."""
+    return list(_entries(Kind.NEIGHBOURS, _KEY, body))
+
+
+def pack_shares(commitment: bytes, sealed: Iterable[Sealed]) -> bytes:
+    """The body of SHARES."""
+    return commitment + pack_inbox(sealed)
+
+
+def unpack_shares(body: bytes) -> tuple[bytes, list[Sealed]]:
+    """The commitment of SHARES, and the receiver and sealed shares of each."""
+    return body[:KEY_BYTES], list(_entries(Kind.SHARES, _SEALED, body[KEY_BYTES:]))
+
+
+def pack_inbox(sealed: Iterable[Sealed]) -> bytes:
+    """The body of INBOX."""
+    return b"".join(_SEALED.pack(*entry) for entry in sealed)
+
+
+def unpack_inbox(body: bytes) -> list[Sealed]:
+    """Sender and sealed shares, for each of INBOX."""
+    return list(_entries(Kind.INBOX, _SEALED, body))
+
+
+def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64]) -> bytes:
+    """The body of MASKED."""
+    return vector.astype("<u8", copy=False).tobytes() + beside.astype("<f8", copy=False).tobytes()
+
+
+def unpack_masked(body: bytes, length: int, beside: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """The masked vector of MASKED and the numbers beside it, read-only views of the body."""
+    _require_length(Kind.MASKED, body, 8 * (length + beside))
+    return np.frombuffer(body, "<u8", length), np.frombuffer(body, "<f8", beside, offset=8 * length)
+
+
+def pack_survivors(ids: Iterable[int]) -> bytes:
+    """The body of SURVIVORS."""
+    return b"".join(map(_COUNT.pack, ids))
+
+
+def unpack_survivors(body: bytes) -> list[int]:
+    """The parties of SURVIVORS."""
+    return [party for (party,) in _entries(Kind.SURVIVORS, _COUNT, body)]
+
+
+def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:
+    """The body of UNMASK."""
+    return _COUNT.pack(len(self_masks)) + b"".join(_SHARE.pack(*entry) for entry in (*self_masks, *mask_keys))
+
+
+def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
+    """Of UNMASK, the shares of survivors' self-mask seeds and those of the others' mask keys, each with its party."""
+    if len(body) < _COUNT.size:
+        raise RefusedError(f"a message UNMASK of {len(body)} bytes has a wrong length.")
+    (count,) = _COUNT.unpack_from(body)
+    entries = list(_entries(Kind.UNMASK, _SHARE, body[_COUNT.size :]))
+    if count > len(entries):
+        raise RefusedError(f"a message UNMASK announces {count} shares and holds {len(entries)}.")
+    return entries[:count], entries[count:]
+
+
+def _entries(kind: Kind, form: struct.Struct, body: bytes) -> Iterable[tuple]:  # type: ignore[type-arg]
+    if len(body) % form.size:
+        raise RefusedError(f"a message {kind.name} has a wrong length: {len(body)} is no multiple of {form.size} bytes.")
+    return form.iter_unpack(body)
+
+
+def _require_length(kind: Kind, body: bytes, length: int) -> None:
+    if len(body) != length:
+        raise RefusedError(f"a message {kind.name} has a wrong length: {len(body)} bytes where {length} are due.")

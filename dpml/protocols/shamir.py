@@ -1,0 +1,123 @@
+"""Shamir's secret sharing (1979) of byte strings, over the prime field of 2^31 - 1 elements, in NumPy.
+
+A secret of 32 bytes is nine limbs of 30 bits, each the value at 0 of a random polynomial of degree t - 1; the share of
+holder x (a number in 1, 2, ..., 2^31 - 2) is the polynomials' values at x. Any t shares determine the secret; t - 1 are
+uniformly distributed whatever it is.
+"""
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Field = NDArray[np.uint64]
+
+PRIME = (1 << 31) - 1  # products of two elements fit into 64 bits
+SECRET_BYTES = 32
+LIMBS = 9
+_LIMB_BITS = 30  # below the prime, so that every limb is a field element
+
+Entropy = Callable[[int], bytes]
+
+
+def split(secret: bytes) -> Field:
+    """The limbs of a secret, least significant first: (LIMBS,)."""
+    if len(secret) != SECRET_BYTES:
+        raise ValueError(f"a secret has {SECRET_BYTES} bytes, got {len(secret)}.")
+    number = int.from_bytes(secret, "little")
+    return np.array([number >> _LIMB_BITS * i & (1 << _LIMB_BITS) - 1 for i in range(LIMBS)], dtype=np.uint64)
+
+
+def join(limbs: Field) -> bytes:
+    """The secret of some limbs.
+
+    Raises:
+        ValueError: no secret has these limbs; they come from shares that do not belong together.
+    """
+    number = sum(int(limb) << _LIMB_BITS * i for i, limb in enumerate(limbs))
+    if max(limbs) >> np.uint64(_LIMB_BITS) or number >> 8 * SECRET_BYTES:
+        raise ValueError("the shares do not belong to one secret.")
+    return number.to_bytes(SECRET_BYTES, "little")
+
+
+def share(secrets: Field, holders: Field, threshold: int, entropy: Entropy = os.urandom) -> Field:
+    """Shares of k field elements for n holders, any `threshold` of which determine them: secrets (k,) to (n, k)."""
+    check_holders(holders)
+    if not 1 <= threshold <= len(holders):
+        raise ValueError(f"the threshold must be between 1 and {len(holders)} holders, got {threshold}.")
+    coefficients = np.concatenate([secrets[None], _uniform((threshold - 1, len(secrets)), entropy)])
+    return _matmul(_powers(holders, threshold), coefficients)
+
+
+def reconstruct(holders: Field, shares: Field) -> Field:
+    """The shared elements, (k,), from as many shares (t, k) as the threshold was, of the holders (t,)."""
+    return _matmul(_weights_at_zero(holders.tobytes())[None], shares)[0]
+
+
+def check_holders(holders: Field) -> None:
+    """Raise ValueError unless the holders are different non-zero elements."""
+    if len(np.unique(holders)) < len(holders) or not (0 < holders.min() and holders.max() < PRIME):
+        raise ValueError(f"holders must be different numbers in 1..{PRIME - 1}.")
+
+
+def _uniform(shape: tuple[int, int], entropy: Entropy) -> Field:
+    """Uniform field elements: 31 random bits, drawn again in the one case of 2^31 that is not an element."""
+    size = shape[0] * shape[1]
+    found = np.frombuffer(entropy(4 * size), dtype="<u4") & PRIME
+    while np.any(again := found == PRIME):
+        found[again] = np.frombuffer(entropy(4 * int(again.sum())), dtype="<u4") & PRIME
+    return found.astype(np.uint64).reshape(shape)
+
+
+def _powers(x: Field, count: int) -> Field:
+    """x^0 ... x^(count - 1), (n, count), by doubling."""
+    powers = np.ones((len(x), 1), dtype=np.uint64)
+    while powers.shape[1] < count:
+        step = powers[:, -1:] * x[:, None] % PRIME
+        powers = np.concatenate([powers, powers * step % PRIME], axis=1)
+    return powers[:, :count]
+
+
+def _matmul(A: Field, B: Field) -> Field:
+    """AB modulo the prime, for inner dimensions up to 2^20: halves of 16 bits, whose sums of products floats hold."""
+    low, high = ((part.astype(np.float64)) for part in (A & 0xFFFF, A >> 16))
+    B_low, B_high = ((part.astype(np.float64)) for part in (B & 0xFFFF, B >> 16))
+
+    def product(left: NDArray[np.float64], right: NDArray[np.float64]) -> Field:
+        return (left @ right).astype(np.uint64) % PRIME
+
+    middle = (product(low, B_high) + product(high, B_low)) % PRIME
+    return (product(low, B_low) + (middle << 16) + (product(high, B_high) << 1)) % PRIME  # 2^32 = 2
+
+
+@lru_cache(maxsize=64)
+def _weights_at_zero(holders: bytes) -> Field:
+    """Lagrange's weights (t,): the product over j != i of x_j / (x_j - x_i)."""
+    x = np.frombuffer(holders, dtype=np.uint64)
+    check_holders(x)
+    differences = (x[None, :] + PRIME - x[:, None]) % PRIME
+    np.fill_diagonal(differences, 1)
+    numerators = np.broadcast_to(x, differences.shape).copy()
+    np.fill_diagonal(numerators, 1)
+    return _product(numerators) * _inverse(_product(differences)) % PRIME
+
+
+def _product(factors: Field) -> Field:
+    """The products of the rows."""
+    while factors.shape[1] > 1:
+        if factors.shape[1] % 2:
+            factors = np.concatenate([factors, np.ones_like(factors[:, :1])], axis=1)
+        factors = factors[:, 0::2] * factors[:, 1::2] % PRIME
+    return factors[:, 0]
+
+
+def _inverse(x: Field) -> Field:
+    """1/x = x^(PRIME - 2), by Fermat."""
+    result = np.ones_like(x)
+    for bit in bin(PRIME - 2)[2:]:
+        result = result * result % PRIME
+        if bit == "1":
+            result = result * x % PRIME
+    return result

@@ -1,0 +1,231 @@
+"""Secure aggregation over loopback TCP, with the parties in processes of their own.
+
+A message is preceded by its length (4 bytes, little-endian). The server waits for a stage's messages until all have
+come or their connections have closed, at most `timeout` seconds; then whoever has not sent has dropped out. A message
+that is refused costs its sender the connection.
+
+Loopback is not a channel that keeps secrets: who can open a connection can speak for a party. A deployment needs TLS.
+"""
+
+import asyncio
+import io
+import os
+import struct
+import sys
+from collections.abc import Mapping
+from dataclasses import astuple
+
+import numpy as np
+
+from dpml.arrays import Array, Index
+from dpml.protocols.codec import Ring
+from dpml.protocols.errors import ProtocolError, RefusedError
+from dpml.protocols.graph import Topology
+from dpml.protocols.messages import SEALED_BYTES
+from dpml.protocols.secagg import Dropouts, Outcome, Party, Server, Session, Stage, Traffic, check_inputs
+
+_LENGTH = struct.Struct("<I")
+_PROCESSES = 16  # at most; more parties share them, each with a connection of its own
+
+Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+
+
+def over_tcp(
+    session: Session,
+    inputs: Ring,
+    beside: Array | None = None,
+    dropouts: Dropouts | None = None,
+    timeout: float = 60.0,
+) -> Outcome:
+    """Run a session with the parties in up to 16 other processes. Traffic counts messages, without lengths and TCP's.
+
+    Raises:
+        ProtocolError: too few parties are left.
+    """
+    check_inputs(session, inputs, beside)
+    return asyncio.run(_over_tcp(session, inputs, beside, dict(dropouts or {}), timeout))
+
+
+async def _over_tcp(
+    session: Session, inputs: Ring, beside: Array | None, dropouts: dict[int, Stage], timeout: float
+) -> Outcome:
+    aggregator = Aggregator(session, timeout)
+    listener = await asyncio.start_server(aggregator.connected, "127.0.0.1", 0)
+    port: int = listener.sockets[0].getsockname()[1]
+    groups = np.array_split(np.arange(session.parties), min(session.parties, _PROCESSES))
+    workers = [
+        asyncio.create_task(_work(_encode(session, port, timeout, group, inputs, beside, dropouts))) for group in groups
+    ]
+    try:
+        return await aggregator.run()
+    finally:
+        listener.close()
+        aggregator.close()
+        await asyncio.gather(*workers)
+
+
+async def _work(task: bytes) -> None:
+    """A process that does its task, or is stopped when we are."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __name__, stdin=asyncio.subprocess.PIPE, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    )
+    try:
+        await process.communicate(task)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+class Aggregator:
+    """The server's side: `connected` for every connection, `run` to the end of the session."""
+
+    def __init__(self, session: Session, timeout: float) -> None:
+        self._server, self._timeout = Server(session), timeout
+        self._mail: asyncio.Queue[tuple[Writer, bytes | None]] = asyncio.Queue()
+        self._party_of: dict[Writer, int] = {}
+        self._writers: set[Writer] = set()
+        self._closed: set[Writer] = set()  # those of which no more mail is to come
+        self._refused: list[str] = []
+        self._sent, self._received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
+        # the longest message is the masked vector or the shares for all neighbours
+        self._longest = 64 + max(8 * (session.length + session.beside), (session.topology.degree + 1) * SEALED_BYTES * 2)
+
+    async def connected(self, reader: Reader, writer: Writer) -> None:
+        """Put all that comes from one connection into the mail, then None."""
+        self._writers.add(writer)
+        try:
+            while True:
+                self._mail.put_nowait((writer, await _read(reader, self._longest)))
+        except (RefusedError, OSError, asyncio.IncompleteReadError) as error:
+            if isinstance(error, RefusedError):
+                self._refused.append(str(error))
+            self._mail.put_nowait((writer, None))
+            writer.close()
+
+    async def run(self) -> Outcome:
+        """Serve to the end."""
+        server = self._server
+        while server.stage is not Stage.DONE:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    while server.waiting - self._gone():
+                        self._take(*await self._mail.get())
+            except TimeoutError:
+                pass  # who has not sent has dropped out
+            answers = server.advance()
+            writers = {party: writer for writer, party in self._party_of.items()}
+            await asyncio.gather(*(self._answer(writers[party], party, text) for party, text in answers.items()))
+        traffic = Traffic(self._sent, self._received)
+        return Outcome(server.total, server.survivors, server.beside, tuple(self._refused), traffic)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for writer in self._writers:
+            writer.close()
+
+    def _gone(self) -> set[int]:
+        return {party for writer, party in self._party_of.items() if writer in self._closed}
+
+    def _take(self, writer: Writer, message: bytes | None) -> None:
+        if message is None or writer in self._closed:
+            self._closed.add(writer)
+            return
+        try:
+            party = self._server.receive(message, self._party_of.get(writer))
+            self._party_of.setdefault(writer, party)
+            self._sent[party] += len(message)
+        except RefusedError as error:
+            self._refused.append(str(error))
+            self._closed.add(writer)
+            writer.close()
+
+    async def _answer(self, writer: Writer, party: int, message: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await _write(writer, message)
+            self._received[party] += len(message)
+        except (OSError, TimeoutError):
+            writer.close()  # gone, or too slow to be waited for
+
+
+async def take_part(party: Party, port: int, silent_from: Stage, timeout: float) -> None:
+    """A party's side: connect, and answer until all is sent, or to `silent_from`.
+
+    Raises:
+        RefusedError: the server sent something that the party does not answer.
+        TimeoutError, OSError, asyncio.IncompleteReadError: the server is gone.
+    """
+    if silent_from is Stage.KEYS:
+        return
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        message = party.start()
+        for stage in (Stage.KEYS, Stage.SHARES, Stage.MASKED, Stage.UNMASK):
+            if stage > Stage.KEYS:
+                async with asyncio.timeout(4 * timeout):  # the server may wait that long for others
+                    text = await _read(reader)
+                if stage >= silent_from:
+                    return
+                message = party.receive(text)
+            await _write(writer, message)
+    finally:
+        writer.close()
+
+
+async def _read(reader: Reader, longest: int = 1 << 32) -> bytes:
+    (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+    if length > longest:
+        raise RefusedError(f"a message has a wrong length: {length} bytes where {longest} are the most.")
+    return await reader.readexactly(length)
+
+
+async def _write(writer: Writer, message: bytes) -> None:
+    writer.write(_LENGTH.pack(len(message)) + message)
+    await writer.drain()
+
+
+# ---- a worker's task, as one file of arrays on its standard input
+
+
+def _encode(
+    session: Session,
+    port: int,
+    timeout: float,
+    group: Index,
+    inputs: Ring,
+    beside: Array | None,
+    dropouts: Mapping[int, Stage],
+) -> bytes:
+    file = io.BytesIO()
+    np.savez(
+        file,
+        session=np.array([session.parties, session.length, session.beside, *astuple(session.topology)]),
+        name=np.frombuffer(session.name, np.uint8),
+        port=port,
+        timeout=timeout,
+        group=group,
+        inputs=inputs[group],
+        beside=np.empty((len(group), 0)) if beside is None else beside[group],
+        silent_from=np.array([dropouts.get(int(k), Stage.DONE) for k in group]),
+    )
+    return file.getvalue()
+
+
+async def _do(task: bytes) -> None:
+    with np.load(io.BytesIO(task)) as given:
+        parties, length, beside, *topology = map(int, given["session"])
+        session = Session(parties, length, Topology(*topology), beside, given["name"].tobytes())
+        port, timeout = int(given["port"]), float(given["timeout"])
+        rows = zip(given["group"], given["inputs"], given["beside"], given["silent_from"], strict=True)
+        members = [(Party(session, int(k), x, own), Stage(int(silent))) for k, x, own, silent in rows]
+    found = await asyncio.gather(
+        *(take_part(party, port, silent, timeout) for party, silent in members), return_exceptions=True
+    )
+    for outcome in found:
+        if isinstance(outcome, ProtocolError):  # others are the server's end, which it reports itself
+            print(f"dpml: {outcome}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    asyncio.run(_do(sys.stdin.buffer.read()))
