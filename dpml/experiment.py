@@ -277,10 +277,13 @@ def environment() -> dict[str, Any]:
     }
 
 
-def summarise(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean, standard deviation, number and 95 % t-interval (half width) of every metric over seeds and draws."""
+def summarise(rows: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
+    """Mean, standard deviation, number and 95 % t-interval (half width) of every metric over seeds and draws.
+
+    Columns in `also` tell settings apart, too.
+    """
     table = (
-        rows.groupby([*SETTING, "metric", *PRIVACY, "tuned"], sort=False, dropna=False)["value"]
+        rows.groupby([*SETTING, *also, "metric", *PRIVACY, "tuned"], sort=False, dropna=False)["value"]
         .agg(["mean", "std", "count"])
         .reset_index()
     )

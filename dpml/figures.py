@@ -28,17 +28,27 @@ from dpml.experiment import summarise, write_atomically
 from dpml.grid import Panel
 
 AXES = {"eps": "ε", "delta": "δ", "M": "parties M", "N": "training rows N"}
+_LABELS = AXES | {
+    "tau": "standard deviation of a site's noise τ",
+    "share": "share of colluding sites M_C / M",
+    "proven_eps": "ε proven for the worst view",
+}
 METRICS = {
     "loss": "training loss f(w)",
     "optimality_gap": "optimality gap",
     "accuracy": "test accuracy",
+    "train_accuracy": "training accuracy",
+    "path_loss": "training loss, mean over the rounds",
     "rmse": "test RMSE",
     "err_w": "‖w − w*‖ / d",
     "noisy_objective": "|noisy objective|",
     "trimmed": "share of trimmed spectra",
+    "digits": "log₁₀(1/δ): more is better",
+    "gap_ratio": "gap, published noise / tight",
+    "asked_eps": "ε asked for (claimed)",
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
-_LINEAR = ("accuracy", "trimmed")
+_LINEAR = ("accuracy", "train_accuracy", "trimmed")
 _ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
 # colour, marker; the non-private reference is black and dashed
@@ -50,8 +60,13 @@ _LOOKS: dict[str, tuple[str, str]] = {
     "local": ("#CC79A7", "v"),
     "dpfm": ("#E69F00", "D"),
     "objpert": ("#56B4E9", "P"),
+    "cape": ("#D55E00", "*"),
+    "nn_nonpriv": ("#000000", ""),
+    "nn_cape": ("#D55E00", "p"),
+    "nn_conv": ("#009E73", "<"),
 }
 _DASHES = ("-", "--", ":", "-.")
+_SHADES = (0.0, -0.6, 0.45, -0.3)  # of an algorithm's first, second, ... curve in a panel
 _LINE_KEYS = ("dataset", "partition", "variant", "calibration", "loss", "eps", "delta", "M", "N")
 _NAMES = {"eps": "ε", "delta": "δ"}
 _SPARE = (("#8C510A", "X"), ("#7F7F7F", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
@@ -142,12 +157,12 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         for panel in panels[len(charts) :]:
             panel.set_axis_off()
         handles, labels = _legend(list(panels[: len(charts)]), charts)
+        across = _legend_columns(labels, figure.get_figwidth(), 4 if columns == 1 else 8)
         # the layout keeps the lines below the title free for the legend
-        figure.suptitle(f"{textwrap.fill(title, 48 * columns)}\n\n", fontsize=11, x=0.01, ha="left")
+        room = "\n" * (1 + -(-len(labels) // across) if across < len(labels) and columns > 1 else 2)
+        figure.suptitle(f"{textwrap.fill(title, 48 * columns)}{room}", fontsize=11, x=0.01, ha="left")
         below = 1 - 0.27 * (1 + len(title) // (48 * columns)) / figure.get_figheight()
-        figure.legend(
-            handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=4 if columns == 1 else 8, fontsize=9
-        )
+        figure.legend(handles, labels, loc="upper left", bbox_to_anchor=(0, below), ncols=across, fontsize=9)
         summary = pd.concat([chart.summary for chart in charts])
         runs = f"{summary['count'].max()} runs (seeds and draws)"
         footer = _footer(summary, command, runs, 50 * columns)
@@ -185,6 +200,12 @@ def _legend(panels: Sequence[Axes], charts: Sequence[Chart]) -> tuple[list[Any],
         hollow = Line2D([], [], linestyle="", marker="o", markerfacecolor="none", markeredgecolor="#555555")
         found["published (hollow)"] = hollow
     return list(found.values()), list(found)
+
+
+def _legend_columns(labels: Sequence[str], width: float, most: int) -> int:
+    """How many entries stand side by side in a figure of `width` inches: `most`, or fewer where they are too long."""
+    widths = [0.6 + 0.075 * len(label) for label in labels]  # inches, a little more than needed
+    return most if sum(widths) <= width else min(most, max(1, int(width / max(widths))))
 
 
 def _draw_published(panel: Axes, points: pd.DataFrame, metric: str) -> None:
@@ -258,29 +279,50 @@ def _draw(
     xscale: str = "auto",
 ) -> None:
     """One metric: a line per algorithm and whatever else varies beside x, drawn in the order of their right ends."""
-    keys = dict.fromkeys(["algo", *curve, *(key for key in _LINE_KEYS if summary[key].nunique(dropna=False) > 1)])
+    fixed = ("eps", "delta") if x == "proven_eps" else ()  # these say where on a curve a point is, not on which one
+    line_keys = [key for key in _LINE_KEYS if key not in fixed and summary[key].nunique(dropna=False) > 1]
+    keys = dict.fromkeys(["algo", *curve, *line_keys])
     varying = [key for key in keys if key not in (x, "algo")]
     groups = summary.groupby(["algo", *varying], sort=False, dropna=False)
-    lines: list[tuple[Any, pd.DataFrame]] = [(key, line.sort_values(x)) for key, line in groups]
+    lines: list[tuple[Any, pd.DataFrame]] = [
+        (key, line.sort_values(x)) for key, line in groups if np.isfinite(line[x]).any()
+    ]
     if metric in _SIGNED:
         lines = [(key, line.assign(mean=line["mean"].abs())) for key, line in lines]
     dashes: Counter[str] = Counter()
-    styles = {}
+    styles, shades = {}, {}
     for key, _ in lines:
-        styles[key] = "--" if key[0] == "nonpriv" else _DASHES[dashes[key[0]] % len(_DASHES)]
+        shades[key] = _SHADES[dashes[key[0]] % len(_SHADES)]
+        styles[key] = "--" if key[0] in ("nonpriv", "nn_nonpriv") else _DASHES[dashes[key[0]] % len(_DASHES)]
         dashes[key[0]] += 1
     for key, line in sorted(lines, key=lambda pair: -pair[1]["mean"].iloc[-1]):
         colour, marker = look(key[0])
-        label = ", ".join([key[0], *(f"{_NAMES.get(c, c)}={v}" for c, v in zip(varying, key[1:], strict=True))])
-        panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label)
-        if band != "none":
-            half = line["interval" if band == "interval" else "std"]
+        colour = _mixed(colour, shades[key])
+        label = ", ".join([key[0], *(_named(c, v) for c, v in zip(varying, key[1:], strict=True))])
+        every = None if len(line) <= 12 else len(line) // 8  # so that the dashes of a fine curve can be seen
+        panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label, markevery=every)
+        half = line["interval" if band == "interval" else "std"]
+        if band != "none" and half.notna().any():
             panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
-    panel.set_xlabel(AXES[x])
+    panel.set_xlabel(_LABELS.get(x, x))
     panel.set_ylabel(METRICS.get(metric, metric))
     if xscale == "log" or (xscale == "auto" and summary[x].max() >= 5 * summary[x].min()):
         panel.set_xscale("log")
         _log_ticks(panel.xaxis)
+
+
+def _named(key: str, value: Any) -> str:
+    """What a curve's label says about one of its keys; a computed block's own keys need no name."""
+    return f"{_NAMES.get(key, key)}={value}" if key in (*_LINE_KEYS, "d") else str(value)
+
+
+def _mixed(colour: str, shade: float) -> str:
+    """A colour made darker (shade < 0) or lighter (> 0); itself at 0."""
+    if shade == 0:
+        return colour
+    target = 1.0 if shade > 0 else 0.0
+    red, green, blue = ((1 - abs(shade)) * part + abs(shade) * target for part in mpl.colors.to_rgb(colour))
+    return mpl.colors.to_hex((red, green, blue))
 
 
 def _settings(summary: pd.DataFrame, x: str) -> str:
@@ -292,9 +334,12 @@ def _settings(summary: pd.DataFrame, x: str) -> str:
 
 def _footer(summary: pd.DataFrame, command: str, runs: str, width: int) -> str:
     """The command, the calibration, what the bands are, and by how much the worst proven eps misses the claimed one."""
-    private = summary[np.isfinite(summary["claimed_eps"])]
-    calibration = ", ".join(private["calibration"].unique()) or "none"
-    lines = [command, f"calibration: {calibration}; bands: 95 % intervals of the mean over {runs}"]
+    private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
+    if summary["count"].max() == 1 and not len(private):  # formulas
+        return textwrap.fill(command, width)
+    calibration = ", ".join(private["calibration"].unique())
+    lines = [command, f"bands: 95 % intervals of the mean over {runs}"]
+    lines[1] = f"calibration: {calibration}; {lines[1]}" if calibration else lines[1]
     if len(private):
         worst = private.loc[(private["proven_eps"] / private["claimed_eps"]).idxmax()]
         lines[1] += (

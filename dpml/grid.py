@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
 from dpml.build import build_algorithm, instantiate, number, optional, whole
+from dpml.computed import Computed
 from dpml.data import Files, Source
 from dpml.errors import UserError, nearest
 from dpml.experiment import Cell
@@ -59,8 +60,9 @@ class Experiment:
     """A published figure or table, as its file describes it.
 
     `settings` hold for every block of `grid`, and a block may say otherwise. Lists are crossed; those of eps and delta
-    stay together in one cell. `metrics` are kept in the rows beside those that the panels show; `reference` is the
-    algorithm that the others are compared with in pairs.
+    stay together in one cell. A block with a ``_target_`` is computed by a function instead (`dpml.computed`).
+    `metrics` are kept in the rows beside those that the panels show; `reference` is the algorithm that the others are
+    compared with in pairs.
     """
 
     name: str
@@ -89,11 +91,23 @@ class Experiment:
                 where = f"a panel of experiment={name}"
                 raise UserError(f"unknown block {panel.block!r} in {where}: {nearest(panel.block, made.grid)}")
         for block, settings in made.grid.items():
+            where = f"block {block} of experiment={name}"
+            if "_target_" in settings:
+                Computed.of(block, settings, where)  # refuses what cannot be called
+                continue
             for key in (*made.settings, *settings):
                 if key.split(".")[0] not in SETTINGS:
-                    where = f"block {block} of experiment={name}"
                     raise UserError(f"unknown key {key!r} in {where}: {nearest(key, SETTINGS)}")
         return made
+
+    @property
+    def computed(self) -> list[Computed]:
+        """The blocks whose rows come from a function."""
+        return [
+            Computed.of(block, content, f"block {block} of experiment={self.name}")
+            for block, content in self.grid.items()
+            if "_target_" in content
+        ]
 
 
 def _fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
@@ -141,7 +155,11 @@ class Expansion:
 
     def points(self, experiment: Experiment) -> list[Point]:
         """Every combination of every block, in the file's order."""
-        blocks = {name: {**experiment.settings, **block, **self.overrides} for name, block in experiment.grid.items()}
+        blocks = {
+            name: {**experiment.settings, **block, **self.overrides}
+            for name, block in experiment.grid.items()
+            if "_target_" not in block
+        }
         options = _options(
             {(group, name) for block in blocks.values() for group in GROUPS for name in _list(block.get(group, ()))}
         )

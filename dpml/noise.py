@@ -4,6 +4,8 @@ The generators are NumPy's: right for research and reproducible, not hardened ag
 (Mironov 2012). Do not deploy them.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.random import Generator
 
@@ -47,20 +49,34 @@ def cape_total(rng: Generator, draws: int, parties: int, size: int, shared: floa
     the memory stays bounded for any number of parties.
     """
     total = np.empty((draws, size))
-    width = max(1, _BLOCK // (draws * parties))
-    for start in range(0, size, width):
-        part = total[:, start : start + width]
+    for columns in _blocks(draws * parties, size):
+        part = total[:, columns]
         messages = shared * zero_sum(rng, draws, parties, part.shape[1])
         messages += own * rng.standard_normal(messages.shape)
         messages.sum(axis=1, out=part)
     return total
 
 
+def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
+    """What the parties draw for `cape_total`, the same numbers: ``ehat_k`` and ``g_k``, each (draws, parties, size)."""
+    ehat, g = (np.empty((draws, parties, size)) for _ in range(2))
+    for columns in _blocks(draws * parties, size):
+        for part in (ehat[..., columns], g[..., columns]):
+            part[...] = rng.standard_normal(part.shape)
+    return ehat, g
+
+
 def gaussian_total(rng: Generator, draws: int, parties: int, size: int) -> Array:
     """The sum over the parties of independent N(0, I) noise, party by party: (draws, size)."""
     total = np.empty((draws, size))
-    width = max(1, _BLOCK // (draws * parties))
-    for start in range(0, size, width):
-        part = total[:, start : start + width]
+    for columns in _blocks(draws * parties, size):
+        part = total[:, columns]
         rng.standard_normal((draws, parties, part.shape[1])).sum(axis=1, out=part)
     return total
+
+
+def _blocks(rows: int, size: int) -> Iterator[slice]:
+    """The columns of (rows, size), in blocks of bounded memory."""
+    width = max(1, _BLOCK // rows)
+    for start in range(0, size, width):
+        yield slice(start, start + width)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from dpml.claims import CLAIMS
 from dpml.claims.judging import Claim, Evidence
+from dpml.computed import overview, own_columns
 from dpml.errors import UserError, nearest
 from dpml.experiment import SETTING, summarise, tabulate, write_atomically
 from dpml.figures import METRICS, Chart, plot_experiment
@@ -56,10 +57,13 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
         given = guarantees[guarantees["calibration"] == calibration]
         made += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
         write_atomically(made[-3], summary.to_csv(index=False, float_format="%.6g"))
-        page = _page(experiment, command, target.name, charts, given, {} if twin else verdicts, skipped)
+        page = _page(experiment, command, target.name, charts, summary, given, {} if twin else verdicts, skipped)
         write_atomically(made[-2], page)
         captions = [(f"{experiment.source}: {_heading(chart.panel)}", chart) for chart in charts]
-        tables = [latex(wide(chart.summary, chart.panel.x), caption) for caption, chart in captions]
+        tables = [latex(wide(chart.summary, chart.panel.x, chart.panel.curve), caption) for caption, chart in captions]
+        tables += [
+            latex(table, f"{experiment.source}: {block}") for block, table in _undrawn(experiment, summary).items()
+        ]
         write_atomically(made[-1], "\n".join(tables))
     about = {
         "experiment": experiment.name,
@@ -72,15 +76,26 @@ def write(plan: "Plan", base: Path, command: str) -> Made:
         "cells": len(plan.entries),
         "skipped": dict(skipped),
         "guarantees": {
-            str(calibration): json.loads(proven(_typical(experiment, given)).to_json(orient="split", index=False))
-            for calibration, given in guarantees.groupby("calibration", sort=False)
+            str(calibration): _proven(experiment, guarantees[guarantees["calibration"] == calibration])
+            for calibration in rows["calibration"].unique()
         },
     }
     return Made(made, about)
 
 
+def _proven(experiment: Experiment, guarantees: pd.DataFrame) -> dict[str, Any]:
+    """The table of guarantees as plain values; without lines where nothing but computed blocks is shown."""
+    if not len(guarantees):
+        return {"columns": [], "data": []}
+    table: dict[str, Any] = json.loads(proven(_typical(experiment, guarantees)).to_json(orient="split", index=False))
+    return table
+
+
 def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of some metrics, and the guarantees, of all finished cells, with their block's name in front."""
+    """The rows of some metrics, and the guarantees, of all finished cells, with their block's name in front.
+
+    Computed blocks come behind, with all their metrics.
+    """
     rows, guarantees = [], []
     for point, entry in plan.points:
         if point.cell and entry.finished:
@@ -89,17 +104,24 @@ def tables_of(plan: "Plan", metrics: Collection[str]) -> tuple[pd.DataFrame, pd.
             given.insert(0, "block", point.block)
             rows.append(measured[measured["metric"].isin(metrics)])
             guarantees.append(given)
-    return pd.concat(rows, ignore_index=True), pd.concat(guarantees, ignore_index=True)
+    for block in plan.experiment.computed:
+        made = block.rows(plan.store)
+        made.insert(0, "block", block.block)
+        rows.append(made)
+    return pd.concat(rows, ignore_index=True), (
+        pd.concat(guarantees, ignore_index=True) if guarantees else pd.DataFrame(columns=["block", "calibration"])
+    )
 
 
 def summary_of(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     """Mean, s.d., n and interval of every metric that a panel shows, and its difference from the reference's."""
     parts = []
     for block, own in rows.groupby("block", sort=False):
-        part = summarise(own)
+        part = summarise(own, [key for key in own_columns(own) if own[key].notna().any()])
         part.insert(0, "block", block)
         parts.append(part)
     summary = pd.concat(parts, ignore_index=True)
+    rows = rows[~rows["block"].isin([block.block for block in experiment.computed])]
     if experiment.reference not in set(rows["algo"]):
         return summary
     paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
@@ -160,6 +182,7 @@ def _page(
     command: str,
     name: str,
     charts: Sequence[Chart],
+    summary: pd.DataFrame,
     guarantees: pd.DataFrame,
     verdicts: Mapping[str, Mapping[str, str]],
     skipped: Mapping[str, int],
@@ -184,17 +207,28 @@ def _page(
         )
         parts.append(markdown(proven(typical)))
     parts.append("## Values\n")
-    parts.append(
-        "Mean ± half a 95 % interval over seeds and draws. All hyper-parameters are fixed. The CSV file of the same "
-        f"name has n, s.d., and differences from {experiment.reference} with intervals.\n"
-    )
+    if len(experiment.computed) < len(experiment.grid):
+        parts.append(
+            "Mean ± half a 95 % interval over seeds and draws. All hyper-parameters are fixed. The CSV file of the "
+            f"same name has n, s.d., and differences from {experiment.reference} with intervals.\n"
+        )
     for chart in charts:
         parts.append(f"### {_heading(chart.panel)}\n")
-        parts.append(markdown(wide(chart.summary, chart.panel.x)))
+        parts.append(markdown(wide(chart.summary, chart.panel.x, chart.panel.curve)))
+    for block, table in _undrawn(experiment, summary).items():
+        parts.append(f"### {block}\n")
+        parts.append(markdown(table))
     if skipped:
         parts.append("## Not computed\n")
         parts.append("".join(f"- {number} cells: {reason}\n" for reason, number in skipped.items()))
     return "\n".join(parts)
+
+
+def _undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The computed blocks that no panel shows, as tables."""
+    drawn = {panel.block for panel in experiment.panels}
+    blocks = [block.block for block in experiment.computed if block.block not in drawn]
+    return {block: overview(summary[summary["block"] == block].dropna(axis=1, how="all")) for block in blocks}
 
 
 def _claims_table(verdicts: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpml.computed import STATISTICS, own_columns
 from dpml.errors import UserError
 from dpml.experiment import write_atomically
 from dpml.grid import Panel
@@ -95,9 +96,10 @@ def _section(about: Mapping[str, Any], results: Path) -> str:
         # one is open, so that the page begins with what the paper shows
         parts.append(f"<details{'' if twin else ' open'}><summary>{escape(calibration)} calibration</summary>")
         parts.append(f"<figure>{picture}</figure>")
-        parts.append("<h3>Guarantees: the proven ε in every view, for the ε that was asked for</h3>")
-        body = [[escape(str(cell)) for cell in row] for row in guarantees["data"]]
-        parts.append(_table(guarantees["columns"], body, f"Guarantees, {calibration}"))
+        if guarantees["data"]:
+            parts.append("<h3>Guarantees: the proven ε in every view, for the ε that was asked for</h3>")
+            body = [[escape(str(cell)) for cell in row] for row in guarantees["data"]]
+            parts.append(_table(guarantees["columns"], body, f"Guarantees, {calibration}"))
         parts.append("<h3>Numbers</h3>" + _rows(rows, f"{_anchor(name)}-{calibration}") + "</details>")
     claims = [
         [
@@ -136,7 +138,8 @@ def _picture(target: Path, label: str) -> str:
 
 def _rows(rows: pd.DataFrame, name: str) -> str:
     """A table that the page's script fills from JSON: sorted by clicking a head, filtered by words."""
-    rows = rows[[column for column in _COLUMNS if column in rows]]
+    own = [column for column in own_columns(rows) if column not in (*_COLUMNS, *STATISTICS)]
+    rows = rows[[column for column in (*_COLUMNS[:3], *own, *_COLUMNS[3:]) if column in rows]]
     # a script element ends at the first </script, wherever it stands
     content = rows.to_json(orient="split", index=False).replace("</", "<\\/")
     heads = "".join(

@@ -111,6 +111,8 @@ class Plan:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["block", *keys, "status", "seconds", "reason", "key"])
+        for block in self.experiment.computed:
+            writer.writerow([block.block, *("" for _ in keys), "computed", "", block.target, block.key])
         for point, entry in self.points:
             seconds = f"{entry.record.seconds:.3f}" if entry.record else ""
             settings = [point.settings.get(key, "") for key in keys]
@@ -224,7 +226,7 @@ def reproduce(
     if not finished:
         errors.print(f"stopped at the first failure (run.on_error=raise); go on with: {command}", soft_wrap=True)
         return 1
-    if not any(entry.finished for entry in plan.entries.values()):
+    if not any(entry.finished for entry in plan.entries.values()) and not experiment.computed:
         reasons = {entry.reason for entry in plan.entries.values() if entry.reason}
         raise UserError(
             f"nothing of experiment={name} can be computed here: {min(reasons, default='it has no cells.')}"
@@ -252,6 +254,8 @@ def _announce(plan: Plan, options: Options, console: Console) -> None:
     counts = plan.counts()
     to_run = counts["to run"]
     line = f"{plan.experiment.name}: {counts['cached']} cached, {to_run} to run"
+    if plan.experiment.computed:
+        line += f", {len(plan.experiment.computed)} computed blocks"
     if counts["skipped"]:
         line += f", {counts['skipped']} skipped"
     if to_run:
@@ -347,12 +351,13 @@ def _write_outputs(plan: Plan, results: Path, command: str) -> list[Path]:
 def _stamp(plan: Plan, command: str) -> str:
     """What the outputs are made from: the cells, the experiment's file, and the code that draws and counts."""
     package = Path(__file__).parent
-    sources = [package / f"{name}.py" for name in ("experiment", "figures", "outputs", "tables")]
+    sources = [package / f"{name}.py" for name in ("computed", "experiment", "figures", "outputs", "tables")]
     sources += sorted((package / "claims").glob("*.py"))
     sources += sorted((package / "conf" / "experiment").glob(f"{Path(plan.experiment.name).parent}/*.csv"))
     code = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     cells = [[point.block, entry.key, entry.status in ("cached", "done"), entry.reason] for point, entry in plan.points]
-    return digest([__version__, code, command, repr(plan.experiment), cells])
+    computed = [block.key for block in plan.experiment.computed]
+    return digest([__version__, code, command, repr(plan.experiment), cells, computed])
 
 
 def calibrations(plan: Plan) -> list[Calibration]:

@@ -54,12 +54,13 @@ def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     return table.drop(columns=["spread", "error", "freedom"])
 
 
-def wide(summary: pd.DataFrame, x: str) -> pd.DataFrame:
-    """A line per value of `x`, a column per algorithm, entries ``mean ± half the 95 % interval``."""
+def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
+    """A line per value of `x`, a column per algorithm and `curve`, entries ``mean ± half the 95 % interval``."""
     entries = summary.assign(
-        entry=[value(mean, half) for mean, half in zip(summary["mean"], summary["interval"], strict=True)]
+        entry=[value(mean, half) for mean, half in zip(summary["mean"], summary["interval"], strict=True)],
+        curve=[", ".join(map(str, keys)) for keys in summary[list(dict.fromkeys(["algo", *curve]))].to_numpy()],
     )
-    table = entries.pivot_table(index=x, columns="algo", values="entry", aggfunc="first", sort=False).sort_index()
+    table = entries.pivot_table(index=x, columns="curve", values="entry", aggfunc="first", sort=False).sort_index()
     table.columns.name = None
     return table.reset_index().rename(columns={x: _HEADS.get(x, x)})
 

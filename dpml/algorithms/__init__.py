@@ -18,10 +18,11 @@ from dpml.privacy import Budget, Calibration, Guarantee, Problem
 class Release:
     """Released models, `weights` (budgets, draws, d), and what only the mechanism can say about each of them.
 
-    An algorithm that releases nothing has weights = None, and says how good it is through its metrics alone. `metrics`
-    maps a name to values (budgets, draws), for example the value of a noisy objective at its minimiser. The draws of
-    different budgets share their noise directions: a figure's curves are smoother and comparisons paired, but a sweep
-    published as a whole would reveal the noise. Publish one release, not a sweep.
+    An algorithm that releases nothing, or models that are not linear, has weights = None, and says how good it is
+    through its metrics alone. `metrics` maps a name to values (budgets, draws), for example the value of a noisy
+    objective at its minimiser. The draws of different budgets share their noise directions: a figure's curves are
+    smoother and comparisons paired, but a sweep published as a whole would reveal the noise. Publish one release, not a
+    sweep.
     """
 
     weights: Array | None

@@ -117,6 +117,33 @@ def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scal
     return Scales(math.inf, quadratic.linear_bound / (root_B * math.sqrt(t)), quadratic.square / root_B)
 
 
+def cape_whole_view(M: int, honest: int, spread: float) -> float:
+    """mu of all that the aggregator and M - `honest` colluders see of a CAPE release, over that of the sum alone.
+
+    The square is ``M/H + (1 - 1/H) / (s^2 + 1/M)`` for H honest sites and zero-sum noise of spread s (docs/privacy.md).
+    """
+    return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
+
+
+def cape_views(problem: Problem, spread: float) -> dict[View, float]:
+    """mu of every view of a CAPE release of anything, as a multiple of the sum's own."""
+    M = problem.M
+    one_message = spread**2 * (1 - 1 / M) + 1 / M
+    return {
+        "release": 1.0,
+        "aggregate": 1.0,
+        "client": 1 / math.sqrt(one_message),
+        "transcript": cape_whole_view(M, M, spread),
+        "colluders": cape_whole_view(M, problem.honest, spread),
+    }
+
+
+def conventional_views(problem: Problem) -> dict[View, float]:
+    """The same when every site's message is protected by noise of its own alone."""
+    alone = math.sqrt(problem.M)  # one message has 1/M of the summed variance
+    return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
+
+
 @dataclass(frozen=True)
 class FunctionalMechanism:
     """The improved functional mechanism at one trusted curator (Alg. 3), and the frame of the distributed ones.
@@ -254,31 +281,41 @@ class PreparedQuadratic:
         one stands in: it moves no minimiser, and metrics are for the experimenter, not for publication.
         """
         algorithm, d = self.algorithm, self.problem.d
-        scales = [algorithm.scales(budget, self.problem) for budget in budgets]
-        constant, linear, square = (
-            np.array([getattr(s, part) / self.rows for s in scales])[:, None]
-            for part in ("constant", "linear", "square")
-        )
-        constant = np.where(np.isfinite(constant), constant, 0.0)
-        ridge = algorithm.ridge * algorithm.spectral_edge(d) * square[..., None, None] * np.eye(d)
-        exact = self.square + algorithm.lam / 2 * np.eye(d)
+        scales = self.scales(budgets)
+        ridge = algorithm.ridge * algorithm.spectral_edge(d) * scales[:, 2, None, None, None] * np.eye(d)
         parts = []
         for start in range(0, draws, max(1, _BLOCK // d**2)):
             block = min(draws - start, max(1, _BLOCK // d**2))
-            z0, z1, z2 = algorithm.unit_noise(rng, block, self.problem)
-            b = self.linear + linear[..., None] * z1
-            A = exact + square[..., None, None] * z2
+            constant, b, A = self.noisy(scales, rng, block)
             if algorithm.variant == "authors":
                 flat = minimise_quadratic_in_box(A.reshape(-1, d, d), b.reshape(-1, d), np.full(d, 1 / math.sqrt(d)))
                 w, trimmed = flat.reshape(b.shape), np.zeros(b.shape[:-1], dtype=bool)
             else:
                 w, trimmed = minimise_quadratic(A + ridge, b)
             value = np.sum(w * ((A @ w[..., None])[..., 0] + b), axis=-1)
-            parts.append((w, self.constant + constant * z0 + value, trimmed.astype(float)))
+            parts.append((w, constant + value, trimmed.astype(float)))
         weights, values, trims = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
         return Release(weights, {"noisy_objective": values, "trimmed": trims})
 
+    def scales(self, budgets: Sequence[Budget]) -> Array:
+        """The noise on (L0, L1, L2): (budgets, 3). Zero on an L0 that is not released."""
+        found = [self.algorithm.scales(budget, self.problem) for budget in budgets]
+        scales = np.array([(s.constant, s.linear, s.square) for s in found]) / self.rows
+        return np.where(np.isfinite(scales), scales, 0.0)
 
+    def noisy(self, scales: Array, rng: Generator, draws: int) -> tuple[Array, Array, Array]:
+        """Released L0, L1 and L2 + lam/2 I: (budgets, draws), (budgets, draws, d), (budgets, draws, d, d)."""
+        constant, linear, square = scales.T[..., None]
+        z0, z1, z2 = self.algorithm.unit_noise(rng, draws, self.problem)
+        exact = self.square + self.algorithm.lam / 2 * np.eye(self.problem.d)
+        return (
+            self.constant + constant * z0,
+            self.linear + linear[..., None] * z1,
+            exact + square[..., None, None] * z2,
+        )
+
+
+@dataclass(frozen=True)
 class CapeFM(FunctionalMechanism):
     """capeFM (Alg. 4): the central mechanism's noise without a trusted curator.
 
@@ -288,10 +325,32 @@ class CapeFM(FunctionalMechanism):
     broadcast sum, the colluders' own noise - has ``mu^2 = M/H + (1 - 1/H) / (s^2 + 1/M)``. At the published s = 1 that
     is M/(M+1) (1 + M/H), where the paper's Theorem 1 has about 1: it inverts a covariance with a wrong factor and
     leaves the colluders' noise random. As `tight`, the zero-sum noise is wide enough to leave only M/H.
+
+    `protocol=simulate` adds up the noise that the sites draw. With `secagg` every site's coefficients and noise go
+    through the real protocol (`dpml.protocols.cape`), all budgets and a block of draws as one long vector: the same
+    release up to rounding, for the price of key agreements, masks and M times the memory.
     """
 
     name = "capefm"
     claim = "Imtiaz et al. 2019, Thms 1 and 2"
+
+    protocol: Literal["simulate", "secagg"] = "simulate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.protocol not in ("simulate", "secagg"):
+            raise UserError(f"algo.protocol must be simulate or secagg, got {self.protocol!r}.")
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedQuadratic":
+        pooled = super().prepare(parties, rng)
+        if self.protocol == "simulate":
+            return pooled
+        shares = []
+        for k in range(parties.problem.M):
+            X, y = parties.X[parties.of(k)], parties.y[parties.of(k)]
+            coefficients = self.quadratic.constant(y).sum(), self.quadratic.linear(y) @ X, self.quadratic.square * X.T @ X
+            shares.append(np.concatenate([np.ravel(part) for part in coefficients]) / pooled.rows)
+        return PreparedSites(**vars(pooled), shares=np.array(shares))
 
     @property
     def spread(self) -> float:
@@ -299,22 +358,34 @@ class CapeFM(FunctionalMechanism):
         return MASK if self.calibration == "tight" else 1.0
 
     def views(self, problem: Problem) -> dict[View, float]:
-        M = problem.M
-
-        def whole(honest: int) -> float:
-            return math.sqrt(M / honest + (1 - 1 / honest) / (self.spread**2 + 1 / M))
-
-        one_message = self.spread**2 * (1 - 1 / M) + 1 / M
-        return {
-            "release": 1.0,
-            "aggregate": 1.0,
-            "client": 1 / math.sqrt(one_message),
-            "transcript": whole(M),
-            "colluders": whole(problem.honest),
-        }
+        return cape_views(problem, self.spread)
 
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.cape_total(rng, draws, M, size, shared=self.spread, own=1 / math.sqrt(M))
+
+
+@dataclass(frozen=True)
+class PreparedSites(PreparedQuadratic):
+    """The coefficients as the sites have them: `shares` (M, 1 + d + d^2), whose sum is (L0, L1, L2)."""
+
+    algorithm: CapeFM
+    shares: Array
+
+    def noisy(self, scales: Array, rng: Generator, draws: int) -> tuple[Array, Array, Array]:
+        """What the aggregator of the real protocol has. An L0 that is not released is not sent either."""
+        from dpml.protocols import in_process  # most runs need no cryptography
+        from dpml.protocols.cape import cape_sum
+
+        d = self.problem.d
+        shares = self.shares.copy()
+        exact = 0.0
+        if self.algorithm.calibration == "tight":
+            shares[:, 0], exact = 0.0, self.constant
+        widths = np.repeat(scales, (1, d, d * d), axis=1)
+        total = cape_sum(shares, widths, rng, in_process, draws, self.algorithm.spread).total
+        square = total[..., 1 + d :].reshape(*total.shape[:2], d, d)
+        square = (square + square.transpose(0, 1, 3, 2)) / 2
+        return exact + total[..., 0], total[..., 1 : 1 + d], square + self.algorithm.lam / 2 * np.eye(d)
 
 
 class Conventional(FunctionalMechanism):
@@ -330,8 +401,7 @@ class Conventional(FunctionalMechanism):
         return math.sqrt(M)
 
     def views(self, problem: Problem) -> dict[View, float]:
-        alone = math.sqrt(problem.M)  # one message has 1/M of the summed variance
-        return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
+        return conventional_views(problem)
 
     def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)

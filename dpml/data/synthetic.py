@@ -16,7 +16,7 @@ from dpml.losses import Task
 Draw = Callable[[Generator, int, Array], tuple[Array, Array]]
 
 _INSIDE = 1 - 1e-12  # keeps a rounded norm of one inside the unit ball
-_MEAN = 0.25  # of the positive class, in every coordinate: what the authors ran
+_MEAN = 0.25  # of the positive class, in every coordinate, when `scale` is 1: what the authors' scripts begin with
 
 
 def linear(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
@@ -39,14 +39,14 @@ def ball_sign(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array
 
 
 def two_gaussians(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
-    """Unit variance around y/4 in every coordinate, y = -1 or +1 with equal chance (Imtiaz et al. 2019, fig. 2).
+    """Unit variance around y ||w*|| / 4 in every coordinate, y = -1 or +1 evenly (Imtiaz et al. 2019, fig. 2).
 
     The rows are not in the unit ball: `Synthetic` scales them by the largest training norm.
     """
     d = len(direction)
     numbers = rng.random((rows, d + 1))
     y = np.where(numbers[:, d] < 0.5, -1.0, 1.0)
-    return ndtri(numbers[:, :d]) + _MEAN * y[:, None], y
+    return ndtri(numbers[:, :d]) + _MEAN * np.linalg.norm(direction) * y[:, None], y
 
 
 def _ball(rng: Generator, rows: int, d: int) -> tuple[Array, Array]:
@@ -109,11 +109,11 @@ class Synthetic:
             parties="M = 5 (Imtiaz fig. 3), 4 (Imtiaz fig. 2), 5, 10, 15 (Rajkumar & Agarwal fig. 1)",
             schema="`dataset.recipe` chooses. linear: rows uniform on [0, 1]^d, scaled to norm 1, y = x'w*. logistic: "
             "rows uniform in the unit ball, y = +1 with probability sigmoid(x'w*). ball_sign: rows uniform in the unit "
-            "ball, y = sign(x'w*). two_gaussians: unit variance, class means -1/4 and +1/4 in every coordinate, then "
-            "all rows divided by the largest training norm.",
+            "ball, y = sign(x'w*). two_gaussians: unit variance, class means -scale/4 and +scale/4 in every "
+            "coordinate, then all rows divided by the largest training norm.",
             papers="linear: d = 20 and 50, N up to 30,000 (Imtiaz et al. 2019). two_gaussians: d = 50, N = 10,000; "
-            "the text has means 1 apart, the authors ran means 1/2 apart in every coordinate. ball_sign: d = 10, 1,000 "
-            "training and 1,000 test rows, five sets (Rajkumar & Agarwal 2012).",
+            "the text has means 1 apart (scale = 2), the authors' scripts 1/2 (scale = 1) or 1 apart in every "
+            "coordinate. ball_sign: d = 10, 1,000 training and 1,000 test rows, five sets (Rajkumar & Agarwal 2012).",
             differences="The same seed gives the same rows, and a smaller N the first of them. For two_gaussians the "
             "scaling is fitted on the training rows only.",
         )

@@ -1,0 +1,304 @@
+"""The neural network: gradients, clipping, the noise of a round, and what all rounds together are proven to cost."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpml.algorithms import network
+from dpml.algorithms.network import (
+    CapeNetwork,
+    ConventionalNetwork,
+    Models,
+    NonPrivateNetwork,
+    clipped_sum,
+    sum_of_clipped_terms,
+)
+from dpml.data import Dataset, Files
+from dpml.data.synthetic import Synthetic
+from dpml.errors import UserError
+from dpml.losses import LOSSES
+from dpml.partition import Equal, Fractions, Parties, partition
+from dpml.privacy import Budget, Problem, gdp, worst
+
+LOSS = LOSSES["logistic"]
+D, H = 3, 4
+SIZE = H * (D + 1) + H + 1
+
+
+def rows(n: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, D))
+    X /= np.linalg.norm(X, axis=1, keepdims=True).max() * 1.01
+    return np.column_stack([X, np.ones(n)]), np.where(rng.random(n) < 0.5, -1.0, 1.0)
+
+
+def models(B: int = 3, scale: float = 1.0, seed: int = 1) -> Models:
+    return Models.of(scale * np.random.default_rng(seed).standard_normal((B, SIZE)), H)
+
+
+def parties(N: int = 60, fractions: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)) -> Parties:
+    X, y = rows(N)
+    return partition(
+        Dataset("toy", "binary", X[:, :-1], y, X[:5, :-1], y[:5]),
+        Fractions(fractions=fractions),
+        len(fractions),
+        np.random.default_rng(0),
+    )
+
+
+def value(flat: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
+    """The summed loss of one network, written down anew."""
+    inner, outer = flat[: H * (D + 1)].reshape(H, D + 1), flat[H * (D + 1) :]
+    t = np.maximum(X @ inner.T, 0) @ outer[:-1] + outer[-1]
+    return float(np.log1p(np.exp(-y * t)).sum())
+
+
+def test_parameter_vectors_go_to_and_fro() -> None:
+    flat = np.random.default_rng(0).standard_normal((5, SIZE))
+    np.testing.assert_array_equal(Models.of(flat, H).flat(), flat)
+
+
+def test_gradient_against_finite_differences() -> None:
+    X, y = rows()
+    given = models()
+    found = clipped_sum(given, X, y, LOSS, math.inf).flat()
+    step = 1e-6
+    for flat, gradient in zip(given.flat(), found, strict=True):
+        numeric = [(value(flat + step * e, X, y) - value(flat - step * e, X, y)) / (2 * step) for e in np.eye(SIZE)]
+        np.testing.assert_allclose(gradient, numeric, atol=1e-7)
+
+
+def test_every_row_is_clipped_on_its_own() -> None:
+    X, y = rows()
+    given = models(scale=1.5)
+    single = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() for i in range(len(y))])
+    norms = np.linalg.norm(single, axis=-1, keepdims=True)
+    clip = float(np.median(norms))  # some are longer, some are not
+    wanted = (single * np.minimum(1, clip / norms)).sum(axis=0)
+    np.testing.assert_allclose(clipped_sum(given, X, y, LOSS, clip).flat(), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so() -> None:
+    algorithm, clip = CapeNetwork(LOSS, clip=0.3), 0.3
+    X, y = rows(400, seed=3)
+    furthest = 0.0
+    for scale in (0.1, 1.0, 30.0):
+        given = models(B=6, scale=scale, seed=int(scale * 10))
+        one_row = [clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip).flat() for i in range(0, 400, 2)]
+        other = [clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip).flat() for i in range(1, 400, 2)]
+        other += [clipped_sum(given, X[i : i + 1], -y[i : i + 1], LOSS, clip).flat() for i in range(0, 400, 2)]
+        moves = np.linalg.norm(np.stack(one_row * 2) - np.stack(other), axis=-1)
+        furthest = max(furthest, moves.max())
+    assert furthest <= algorithm.sensitivity(400) * (1 + 1e-12)
+    assert furthest == pytest.approx(2 * clip, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])  # with huge weights clipping at 1 does bite
+def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks(scale: float) -> None:
+    X, y = rows()
+    given = models(scale=scale)
+    found = sum_of_clipped_terms(given, X, y, LOSS).flat()
+    wanted = np.zeros_like(found)
+    biases = np.arange(H) * (D + 1) + D
+    inner, last = np.arange(H * (D + 1)), SIZE - 1
+    blocks = [np.setdiff1d(inner, biases), biases, np.arange(H * (D + 1), last), np.array([last])]
+    clipped = 0
+    for i in range(len(y)):
+        term = clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() / len(y) ** 2
+        for block in blocks:
+            norm = np.linalg.norm(term[:, block], axis=1, keepdims=True)
+            clipped += int((norm > 1).sum())
+            wanted[:, block] += term[:, block] / np.maximum(1, norm)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    assert (clipped > 0) == (scale > 1)
+
+
+def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> None:
+    bound = CapeNetwork(LOSS, variant="authors").sensitivity(1)
+    X, y = rows(200, seed=4)
+    for scale in (1.0, 100.0, 1e4):
+        given = models(B=4, scale=scale)
+        single = np.stack([sum_of_clipped_terms(given, X[i : i + 1], y[i : i + 1], LOSS).flat() for i in range(200)])
+        for other in (single[::-1], np.roll(single, 1, axis=0)):
+            assert np.linalg.norm(single - other, axis=-1).max() <= bound
+
+
+def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws: int) -> list[np.ndarray]:
+    """What Adam is given in every round, as parameter vectors (draws, size)."""
+    seen = []
+
+    def spy(self: network._Adam, gradient: Models, divisor: float) -> None:
+        seen.append(gradient.flat())  # and no step: every round is at the starting point
+
+    monkeypatch.setattr(network._Adam, "step", spy)
+    prepared = algorithm.prepare(given, np.random.default_rng(0))
+    prepared.release([budget], np.random.default_rng(7), draws)
+    return seen
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("kind", [CapeNetwork, ConventionalNetwork])
+def test_measured_noise_is_what_the_guarantees_count(monkeypatch, kind, calibration) -> None:
+    given, budget, draws = parties(), Budget(0.7, 1e-3), 2000
+    algorithm = kind(LOSS, calibration=calibration, hidden=H, epochs=2, clip=0.5)
+    rounds = seen_gradients(monkeypatch, algorithm, given, budget, draws)
+    assert len(rounds) == 2
+    deviation = np.std(np.stack(rounds), axis=1, ddof=1)
+    measured = math.sqrt(np.mean(deviation**2))
+    # 84,000 Gaussians: a relative standard error of 0.25 %; five of them
+    assert measured == pytest.approx(algorithm.scale(budget, given.problem, 60), rel=0.0125)
+    # the rounds' noise is independent: 42,000 products, a standard error of 0.5 %
+    a, b = ((r - r.mean(axis=0)) / measured for r in rounds)
+    assert abs(np.mean(a * b)) < 0.025
+
+
+@pytest.mark.parametrize(("kind", "times"), [(CapeNetwork, 1), (ConventionalNetwork, 4)])
+def test_authors_noise(monkeypatch, kind, times) -> None:
+    given, eps, delta = parties(), 0.7, 0.01
+    algorithm = kind(LOSS, variant="authors", hidden=H, epochs=1, batch=64)
+    rounds = seen_gradients(monkeypatch, algorithm, given, Budget(eps, delta), 2000)
+    assert len(rounds) == 10  # a tenth of 60 rows each
+    measured = math.sqrt(np.mean(np.stack(rounds).var(axis=1, ddof=1)))
+    wanted = times / (6 * eps) * math.sqrt(2 * math.log(1.25 / delta))
+    assert measured == pytest.approx(wanted, rel=0.006)  # 420,000 Gaussians: five standard errors
+
+
+def whole_view(M: int, honest: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
+    """Covariance of a CAPE round's view, and the shift when site 0's sum moves by 1; all noise sums to variance 1.
+
+    The view: the honest sites' messages, less what the colluders know of them, and the honest sites' part of the
+    broadcast sum. From the definition: message k holds spread (ehat_k - mean ehat) + g_k, Var g_k = 1/M.
+    """
+    weights = np.zeros((honest + 1, 2 * honest))  # on (ehat_1.., g_1..) of the honest
+    for k in range(honest):
+        weights[k, :honest] = -spread / M
+        weights[k, k] += spread
+        weights[k, honest + k] = 1 / math.sqrt(M)
+    weights[honest, :honest] = spread
+    return weights @ weights.T, np.eye(honest + 1)[0]
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("batch", [None, 25])
+def test_total_eps_against_the_covariance_of_all_rounds(calibration, batch) -> None:
+    problem, budget = Problem(7, 100, D), Budget(0.4, 1e-3)
+    algorithm = CapeNetwork(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.5)
+    scale = algorithm.scale(budget, problem, batch or 100)
+    covariance, shift = whole_view(7, problem.honest, algorithm.spread)
+    rounds = 4 if batch else 1
+    takes_part = np.zeros(3 * rounds)
+    takes_part[rng_rounds(rounds)] = 1  # one round of every epoch
+    everything = np.kron(np.eye(len(takes_part)), covariance) * scale**2
+    mu = gdp.correlated(everything, np.kron(takes_part, shift) * 2 * 0.5)
+    proven = {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
+    assert proven["colluders"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-4 if calibration == "tight" else 1e-9)
+    assert max(proven.values()) == proven["colluders"]
+    if calibration == "tight":  # the whole budget, for all rounds
+        assert proven["colluders"] == pytest.approx(0.4, rel=1e-9)
+
+
+def rng_rounds(rounds: int) -> np.ndarray:
+    return np.arange(3) * rounds + np.random.default_rng(0).integers(rounds, size=3)
+
+
+def test_published_eps_is_one_rounds_and_said_to_be() -> None:
+    problem, budget = Problem(4, 7000, 50), Budget(0.5, 0.01)
+    given = CapeNetwork(LOSS).guarantees(budget, problem)
+    assert {g.eps for g in given if g.basis == "published"} == {0.5}
+    assert all("one round" in g.source for g in given if g.basis == "published")
+    # 500 rounds of mu = 0.16, seen by colluders
+    mu = math.sqrt(500) * gdp.classical_mu(0.5, 0.01) * math.sqrt(4 / 5 * (1 + 4 / 3))
+    assert worst(g for g in given if g.basis == "proven").eps == pytest.approx(gdp.eps_of(mu, 0.01))
+
+
+def test_what_the_authors_ran_is_proven_next_to_nothing() -> None:
+    problem = Problem(4, 7000, 50)
+    cape, conv = (kind(LOSS, variant="authors", batch=64) for kind in (CapeNetwork, ConventionalNetwork))
+    proven = worst(g for g in cape.guarantees(Budget(0.01, 0.01), problem) if g.basis == "proven")
+    mu = math.sqrt(500) * 4 * 64 * gdp.classical_mu(0.01, 0.01)
+    assert proven.eps == pytest.approx(gdp.eps_of(mu, 0.01))
+    assert proven.eps > 100
+    assert worst(g for g in conv.guarantees(Budget(0.01, 0.01), problem) if g.basis == "proven").eps < proven.eps
+
+
+def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
+    orders = []
+    for seed in (0, 1):
+        X, y = rows(50, seed=seed)
+        data = Dataset("toy", "binary", X[:, :-1], y, X[:0, :-1], y[:0])
+        given = partition(data, Equal(), 2, np.random.default_rng(0))
+        prepared = CapeNetwork(LOSS, epochs=3, batch=20).prepare(given, np.random.default_rng(4))
+        orders.append([rows.tolist() for rows in prepared._minibatches()])
+    assert orders[0] == orders[1]
+    assert [len(batch) for batch in orders[0]] == [20, 20, 10] * 3
+    for epoch in range(3):
+        assert sorted(row for batch in orders[0][3 * epoch : 3 * epoch + 3] for row in batch) == list(range(50))
+    assert orders[0][:3] != orders[0][3:6]
+
+
+def test_budgets_side_by_side_are_as_one_by_one() -> None:
+    given = parties()
+    prepared = CapeNetwork(LOSS, epochs=4, batch=20).prepare(given, np.random.default_rng(0))
+    budgets = [Budget(0.5, 1e-3), Budget(5.0, 1e-3)]
+    together = prepared.release(budgets, np.random.default_rng(3), 3).metrics
+    for i, budget in enumerate(budgets):
+        alone = prepared.release([budget], np.random.default_rng(3), 3).metrics
+        for name, values in alone.items():
+            np.testing.assert_allclose(together[name][i], values[0], rtol=1e-9, err_msg=name)
+    assert {"loss", "train_accuracy", "accuracy", "path_loss"} == set(together)
+
+
+def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
+    given, budget = parties(), Budget(math.inf, 1e-3)
+    metrics = [
+        kind(LOSS, epochs=20, **extra)
+        .prepare(given, np.random.default_rng(0))
+        .release([budget], np.random.default_rng(1), 2)
+        .metrics
+        for kind, extra in ((NonPrivateNetwork, {}), (CapeNetwork, {"clip": 1e9}), (ConventionalNetwork, {"clip": 1e9}))
+    ]
+    for other in metrics[1:]:
+        for name, values in metrics[0].items():
+            np.testing.assert_allclose(other[name], values, rtol=1e-9, err_msg=name)
+
+
+def test_it_learns_two_gaussians() -> None:
+    data = Synthetic(recipe="two_gaussians", d=50, scale=2.0, rows=700, test_rows=2000)
+    given = partition(data.load(Files(), None, np.random.default_rng(0)), Equal(), 4, np.random.default_rng(0))
+    for algorithm, least in ((NonPrivateNetwork(LOSS, epochs=100), 0.98), (CapeNetwork(LOSS, epochs=100), 0.95)):
+        prepared = algorithm.prepare(given, np.random.default_rng(0))
+        metrics = prepared.release([Budget(5.0, 0.01)], np.random.default_rng(1), 2).metrics
+        assert metrics["accuracy"].min() > least
+        assert metrics["loss"].max() < 0.5
+        assert (metrics["path_loss"] > metrics["loss"]).all()
+
+
+@pytest.mark.parametrize("corrected", [True, False])
+def test_adam_against_its_formula(corrected: bool) -> None:
+    rng = np.random.default_rng(0)
+    given = models()
+    adam = network._Adam(given, 0.01, corrected)
+    w, m, v = given.flat(), 0.0, 0.0
+    for t in range(1, 6):
+        g = rng.standard_normal(w.shape)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        second = v / (1 - 0.999**t) if corrected else v
+        w = w - 0.01 * m / (1 - 0.9**t) / np.sqrt(second + 1e-8)
+        adam.step(Models.of(2 * g, H), 2.0)
+        np.testing.assert_allclose(given.flat(), w, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"variant": "author"}, "algo.variant of nn_cape must be paper or authors"),
+        ({"variant": "authors", "calibration": "tight"}, "published curve only"),
+        ({"hidden": 0}, "algo.hidden of nn_cape must be a positive number"),
+        ({"lam": 0.1}, "algo.lam must be 0"),
+        ({"loss": LOSSES["squared"]}, "needs loss=logistic"),
+    ],
+)
+def test_mistakes_are_one_sentence(options, sentence) -> None:
+    with pytest.raises(UserError, match=sentence):
+        CapeNetwork(**({"loss": LOSS} | options))
