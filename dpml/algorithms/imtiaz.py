@@ -348,7 +348,11 @@ class CapeFM(FunctionalMechanism):
         shares = []
         for k in range(parties.problem.M):
             X, y = parties.X[parties.of(k)], parties.y[parties.of(k)]
-            coefficients = self.quadratic.constant(y).sum(), self.quadratic.linear(y) @ X, self.quadratic.square * X.T @ X
+            coefficients = (
+                self.quadratic.constant(y).sum(),
+                self.quadratic.linear(y) @ X,
+                self.quadratic.square * X.T @ X,
+            )
             shares.append(np.concatenate([np.ravel(part) for part in coefficients]) / pooled.rows)
         return PreparedSites(**vars(pooled), shares=np.array(shares))
 

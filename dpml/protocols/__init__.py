@@ -11,8 +11,8 @@ from dpml.protocols.graph import Topology, complete, sparse
 from dpml.protocols.secagg import Dropouts, Session, Stage, Traffic, Transport, in_process
 
 __all__ = [
-    "FixedPoint", "ProtocolError", "RefusedError", "SecureSum", "Session", "Stage", "Topology", "complete", "in_process",
-    "secure_sum", "sparse",
+    "FixedPoint", "ProtocolError", "RefusedError", "SecureSum", "Session", "Stage", "Topology",
+    "complete", "in_process", "secure_sum", "sparse",
 ]  # fmt: skip
 
 

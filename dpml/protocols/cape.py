@@ -19,8 +19,8 @@ are wide enough for that many. With h honest ones among them the whole view has,
 ``mu^2 = 1/(h v) + (1 - 1/h)/(s^2 + v)``; v = 1/M and h = M - M_C is the formula without drop-outs.
 
 *Rounding.* Rounding at random commutes with shifts by steps of the grid. So let the ehat_k of the honest sites take on
-the shifts that prove mu, to the nearest step and with their sum kept, and the g_k the rest: the whole view is a function
-of Gaussians shifted so, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``, below 1e-6 for any sizes in use. The
+the shifts that prove mu, to whole steps and with their sum kept, and the g_k the rest: the whole view is a function of
+Gaussians shifted so, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``, below 1e-6 for any sizes in use. The
 Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
 """
 
@@ -77,8 +77,8 @@ def cape_sum(
 ) -> Cape:
     """The sum of the sites' shares with CAPE's noise, through secure aggregation or, without a transport, simulated.
 
-    With the same `rng` both add the same noise: each ehat_k is then on the codec's grid, but cancels as exactly. In memory
-    are the messages of all sites, M budgets draws d floats.
+    With the same `rng` both add the same noise; the ehat_k are on the codec's grid in one, and cancel in both. All
+    messages of the sites are held, M budgets draws d floats.
 
     Args:
         shares: (M, d).
@@ -134,8 +134,8 @@ def cape_mean(
 ) -> Array:
     """The mean (d,) over the sites' samples of the sites' own means `values` (M, d), with noise of deviation `scale`.
 
-    `sizes` (M,) are the sites' numbers of samples, equal if None; `options` are those of `cape_sum`. With drop-outs it is
-    the mean over the survivors' samples, and the noise grows as their share of the samples falls.
+    `sizes` (M,) are the sites' numbers of samples, equal if None; `options` are those of `cape_sum`. With drop-outs it
+    is the mean over the survivors' samples, and the noise grows as their share of the samples falls.
     """
     parties, d = values.shape
     weights = np.full(parties, 1 / parties) if sizes is None else sizes / sizes.sum()

@@ -161,7 +161,9 @@ def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
 
 def _entries(kind: Kind, form: struct.Struct, body: bytes) -> Iterable[tuple]:  # type: ignore[type-arg]
     if len(body) % form.size:
-        raise RefusedError(f"a message {kind.name} has a wrong length: {len(body)} is no multiple of {form.size} bytes.")
+        raise RefusedError(
+            f"a message {kind.name} has a wrong length: {len(body)} is no multiple of {form.size} bytes."
+        )
     return form.iter_unpack(body)
 
 

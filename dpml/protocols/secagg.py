@@ -50,7 +50,6 @@ from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import Topology, choose, seat
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, Kind
 
-
 _LONGEST = 1 << 28  # entries of 8 bytes: a message of 2 GiB
 
 
@@ -70,14 +69,17 @@ class Session:
     def __post_init__(self) -> None:
         topology = self.topology
         if not (
-            (topology.degree == self.parties - 1 or 0 < topology.degree < self.parties - 1 and topology.degree % 2 == 0)
+            (
+                topology.degree == self.parties - 1
+                or (0 < topology.degree < self.parties - 1 and topology.degree % 2 == 0)
+            )
             and 2 <= topology.threshold <= min(topology.degree + 1, topology.quorum)
             and topology.quorum <= self.parties
         ):
             raise ProtocolError(f"{topology} does not suit {self.parties} parties.")
-        if not (1 <= self.length and 0 <= self.beside and self.length + self.beside <= _LONGEST):
+        if not (self.length >= 1 and self.beside >= 0 and self.length + self.beside <= _LONGEST):
             raise ProtocolError(
-                f"a vector must have 1 to {_LONGEST} entries, with those beside it, got {self.length} and {self.beside}."
+                f"a vector must have 1 to {_LONGEST} entries with those beside, got {self.length} and {self.beside}."
             )
         if len(self.name) != SESSION_BYTES:
             raise ProtocolError(f"the name of a session has {SESSION_BYTES} bytes, got {len(self.name)}.")
@@ -155,7 +157,9 @@ class Party:
 
     def __init__(self, session: Session, party: int, vector: Ring, beside: Array | None = None) -> None:
         if not 0 <= party < session.parties:
-            raise ProtocolError(f"party {party} is not one of the {session.parties} parties, 0 to {session.parties - 1}.")
+            raise ProtocolError(
+                f"party {party} is not one of the {session.parties} parties, 0 to {session.parties - 1}."
+            )
         beside = np.empty(0) if beside is None else np.asarray(beside)
         if vector.shape != (session.length,) or vector.dtype != np.uint64 or beside.shape != (session.beside,):
             raise ProtocolError(
@@ -192,7 +196,8 @@ class Party:
             raise RefusedError(f"a message for party {receiver} came to party {self.party}.")
         if kind is not self._due:
             raise RefusedError(
-                f"party {self.party} got a message {kind.name} when {_name(self._due)} was due: replayed or out of order."
+                f"party {self.party} got a message {kind.name} when {_name(self._due)} was due: "
+                f"replayed or out of order."
             )
         answers = {Kind.NEIGHBOURS: self._share, Kind.INBOX: self._masked, Kind.SURVIVORS: self._unmask}
         return answers[kind](body)
@@ -276,7 +281,9 @@ class Party:
     def _check_count(self, count: int) -> None:
         threshold = self.session.topology.threshold
         if count < threshold:
-            raise RefusedError(f"party {self.party} sees {count} parties with itself, fewer than the threshold {threshold}.")
+            raise RefusedError(
+                f"party {self.party} sees {count} parties with itself, fewer than the threshold {threshold}."
+            )
 
     def _about(self, sender: int, receiver: int) -> bytes:
         return self.session.name + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
@@ -345,7 +352,8 @@ class Server:
         due = _SENT.get(self.stage)
         if kind is not due:
             raise RefusedError(
-                f"a message {kind.name} came from party {sender} when {_name(due)} was due: replayed, late or out of order."
+                f"a message {kind.name} came from party {sender} when {_name(due)} was due: "
+                f"replayed, late or out of order."
             )
         if sender not in self._waiting:
             dropped = "has dropped out before" if sender not in self._answered else "has sent this message already"
@@ -398,7 +406,9 @@ class Server:
         commitment, sealed = messages.unpack_shares(body)
         wanted = [who for who in self._seats[sender] if who in self._keys]
         if sorted(who for who, _ in sealed) != wanted:
-            raise RefusedError(f"party {sender} must send one share to each of its {len(wanted)} neighbours, no others.")
+            raise RefusedError(
+                f"party {sender} must send one share to each of its {len(wanted)} neighbours, no others."
+            )
         self._commitments[sender] = commitment
         for who, content in sealed:
             self._inbox.setdefault(who, {})[sender] = content
@@ -524,9 +534,7 @@ def in_process(
     check_inputs(session, inputs, beside)
     silent = dict(dropouts or {})
     server = Server(session)
-    parties = {
-        k: Party(session, k, inputs[k], None if beside is None else beside[k]) for k in range(session.parties)
-    }
+    parties = {k: Party(session, k, inputs[k], None if beside is None else beside[k]) for k in range(session.parties)}
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: dict[int, bytes] = {}
@@ -550,4 +558,6 @@ def check_inputs(session: Session, inputs: Ring, beside: Array | None) -> None:
     """Raise ProtocolError unless there is a row for every party."""
     rows = (len(inputs), session.parties if beside is None else len(beside))
     if rows != (session.parties, session.parties):
-        raise ProtocolError(f"a session of {session.parties} parties got the vectors of {' and '.join(map(str, rows))}.")
+        raise ProtocolError(
+            f"a session of {session.parties} parties got the vectors of {' and '.join(map(str, rows))}."
+        )

@@ -58,7 +58,7 @@ def reconstruct(holders: Field, shares: Field) -> Field:
 
 def check_holders(holders: Field) -> None:
     """Raise ValueError unless the holders are different non-zero elements."""
-    if len(np.unique(holders)) < len(holders) or not (0 < holders.min() and holders.max() < PRIME):
+    if len(np.unique(holders)) < len(holders) or not (holders.min() > 0 and holders.max() < PRIME):
         raise ValueError(f"holders must be different numbers in 1..{PRIME - 1}.")
 
 

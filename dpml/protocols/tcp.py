@@ -27,7 +27,8 @@ from dpml.protocols.secagg import Dropouts, Outcome, Party, Server, Session, Sta
 _LENGTH = struct.Struct("<I")
 _PROCESSES = 16  # at most; more parties share them, each with a connection of its own
 
-Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+Reader = asyncio.StreamReader
+Writer = asyncio.StreamWriter
 
 
 def over_tcp(
@@ -89,7 +90,9 @@ class Aggregator:
         self._refused: list[str] = []
         self._sent, self._received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
         # the longest message is the masked vector or the shares for all neighbours
-        self._longest = 64 + max(8 * (session.length + session.beside), (session.topology.degree + 1) * SEALED_BYTES * 2)
+        self._longest = 64 + max(
+            8 * (session.length + session.beside), (session.topology.degree + 1) * SEALED_BYTES * 2
+        )
 
     async def connected(self, reader: Reader, writer: Writer) -> None:
         """Put all that comes from one connection into the mail, then None."""
