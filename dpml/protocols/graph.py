@@ -20,7 +20,7 @@ from random import SystemRandom
 import numpy as np
 from scipy.special import gammaln
 
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.protocols.errors import ProtocolError
 
 SECURITY = 2.0**-40
@@ -116,8 +116,8 @@ def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
     i = np.arange(drawn + 1)
     possible = (i <= marked) & (drawn - i <= total - marked)
 
-    def log_choose(n: Array | float, k: Array | float) -> Array:
-        return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    def log_choose(n: int, k: Index | int) -> Array:
+        return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
     j = np.where(possible, i, min(marked, drawn))
     log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, drawn)
