@@ -18,7 +18,6 @@ from functools import cache
 from random import SystemRandom
 
 import numpy as np
-from scipy.special import gammaln
 
 from dpml.arrays import Array, Index
 from dpml.protocols.errors import ProtocolError
@@ -113,6 +112,8 @@ def _all_lost(parties: int, lost: int, row: int) -> float:
 
 def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
     """The probabilities of 0, 1, ..., `drawn` marked ones among `drawn` of `total`: (drawn + 1,)."""
+    from scipy.special import gammaln  # slow to load, and no party's process needs it
+
     i = np.arange(drawn + 1)
     possible = (i <= marked) & (drawn - i <= total - marked)
 

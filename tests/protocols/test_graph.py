@@ -1,0 +1,88 @@
+"""The sparse ring: its tail bounds against independent sums and simulated seatings, its degree, its seats."""
+
+import math
+from random import SystemRandom
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpml.protocols import ProtocolError, Topology, complete, sparse
+from dpml.protocols.graph import FAILURE, SECURITY, _hypergeometric, choose, seat
+
+
+@pytest.mark.parametrize(("total", "marked", "drawn"), [(10, 3, 4), (10, 0, 4), (10, 9, 4), (999, 333, 272)])
+def test_hypergeometric_is_exact(total: int, marked: int, drawn: int) -> None:
+    ways = [math.comb(marked, i) * math.comb(total - marked, drawn - i) for i in range(drawn + 1)]
+    due = [w / math.comb(total, drawn) for w in ways]
+    assert np.allclose(_hypergeometric(total, marked, drawn), due, rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("parties", [400, 1000, 100_000])
+def test_the_chosen_ring_keeps_its_bounds_by_scipy(parties: int) -> None:
+    found = sparse(parties)
+    assert found is not None
+    C, D, k, t = found.colluders, parties - found.quorum, found.degree, found.threshold
+    assert (C, D) == (math.ceil(parties / 3) - 1, math.floor(0.3 * parties))
+    caught = (parties - C) * stats.hypergeom.sf(t - 1, parties - 1, C, k)
+    row = math.exp(sum(math.log((C + D - i) / (parties - i)) for i in range(k // 2)))
+    assert caught + parties * row <= SECURITY
+    gone = D * stats.hypergeom.cdf(t - 1, parties - 1, parties - D, k)
+    here = (parties - D) * stats.hypergeom.cdf(t - 2, parties - 1, parties - D - 1, k)
+    assert gone + here <= FAILURE
+
+
+def test_the_bounds_hold_where_they_can_be_simulated() -> None:
+    """Loose bounds of 0.3, 4,000 seatings: the share of bad ones stays below (five standard errors: 1e-6)."""
+    M, runs = 60, 4000
+    found = sparse(M, colluders=0.2, dropouts=0.1, security=0.3, failure=0.3)
+    assert found is not None
+    assert found.degree < M - 1
+    rng = np.random.default_rng(1)
+    k, t, C, D = found.degree, found.threshold, found.colluders, M - found.quorum
+    places = (np.arange(M)[:, None] + [*range(-(k // 2), 0), *range(1, k // 2 + 1)]) % M
+    insecure = failed = 0
+    for _ in range(runs):
+        state = rng.permutation(np.repeat([0, 1, 2], [M - C - D, C, D]))  # honest and here, colluding, dropped out
+        around = state[places]
+        caught = ((around == 1).sum(axis=1) >= t) & (state != 1)
+        insecure += caught.any() or not connected(state == 0, k // 2)
+        # the worst case for ending: colluders stay
+        here = (around != 2).sum(axis=1) + (state != 2)
+        failed += (here < t).any()
+    slack = 5 * math.sqrt(0.3 * 0.7 / runs)
+    assert insecure / runs <= 0.3 + slack
+    assert failed / runs <= 0.3 + slack
+    assert insecure + failed > 0  # the simulation can find what it looks for
+
+
+def connected(alive: np.ndarray, reach: int) -> bool:
+    """Whether those alive on a ring hang together when each reaches `reach` seats to either side."""
+    seats = np.flatnonzero(alive)
+    gaps = np.diff(np.append(seats, seats[0] + len(alive)))
+    return int((gaps > reach).sum()) <= 1
+
+
+def test_degree_grows_like_the_logarithm() -> None:
+    degrees = {M: sparse(M).degree for M in (1000, 10_000, 100_000)}
+    assert degrees[100_000] - degrees[10_000] < degrees[10_000] - degrees[1000] < 150
+
+
+def test_choice_of_topology() -> None:
+    assert choose(10) == Topology(9, 7, 7, 6)
+    assert choose(2) == Topology(1, 2, 2, 1)
+    assert choose(1000).degree < 300
+    with pytest.raises(ProtocolError, match="at least 2 parties"):
+        choose(1)
+    for threshold in (1, 11):
+        with pytest.raises(ProtocolError, match="threshold between 2 and their number"):
+            complete(10, threshold)
+
+
+@pytest.mark.parametrize(("parties", "degree"), [(11, 4), (12, 10), (6, 5)])
+def test_neighbours_are_mutual_and_as_many_as_asked_for(parties: int, degree: int) -> None:
+    neighbours = seat(parties, degree, SystemRandom())
+    for party, others in enumerate(neighbours):
+        assert others == sorted(set(others) - {party})
+        assert len(others) == degree
+        assert all(party in neighbours[other] for other in others)
