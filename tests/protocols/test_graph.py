@@ -23,7 +23,7 @@ def test_the_chosen_ring_keeps_its_bounds_by_scipy(parties: int) -> None:
     found = sparse(parties)
     assert found is not None
     C, D, k, t = found.colluders, parties - found.quorum, found.degree, found.threshold
-    assert (C, D) == (math.ceil(parties / 3) - 1, math.floor(0.3 * parties))
+    assert (math.ceil(parties / 3) - 1, math.floor(0.3 * parties)) == (C, D)
     caught = (parties - C) * stats.hypergeom.sf(t - 1, parties - 1, C, k)
     row = math.exp(sum(math.log((C + D - i) / (parties - i)) for i in range(k // 2)))
     assert caught + parties * row <= SECURITY
