@@ -96,6 +96,8 @@ def cape_sum(
         ProtocolError: too few sites are left: fewer than `least`, or too few for a secure sum.
     """
     parties, d = shares.shape
+    if least is not None and not 1 <= least <= parties:
+        raise ProtocolError(f"least must be between 1 and the {parties} sites, got {least}.")
     own = 1 / math.sqrt(parties if least is None else least)
     rounding = rng.spawn(1)[0]
     ehat, g = noise.cape_parties(rng, draws, parties, d)
