@@ -240,7 +240,8 @@ def test_an_interrupted_write_leaves_no_half_file(run_command, tmp_path, monkeyp
 def test_help_names_groups_and_keys(run_command) -> None:
     done = run_command("dpml-run", "--help")
     for word in (
-        "algo: avg, batch, capefm, conv, dpfm, fm, indiv, local, nonpriv, objpert, soft, vote",
+        "algo: avg, batch, capefm, conv, dpfm, fm, indiv, local, nn_cape, nn_conv, nn_nonpriv, "
+        "nonpriv, objpert, soft, vote",
         "calibration:",
         "dpml-run algo=capefm eps=0.1",
     ):

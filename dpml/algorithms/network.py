@@ -29,6 +29,7 @@ from dpml.partition import Parties
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
+_CACHE = 1 << 17  # and in a gradient: 1 MiB, twice as fast as all rows at once
 _CHECKS = 10  # how often the training loss is looked at on the way
 
 # Adam (Kingma & Ba 2015, Alg. 1) with its usual constants
@@ -74,12 +75,19 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> 
     ``q = v * [z > 0]``, the gradient is ``s (z, 1)`` outside and ``s q (x, 1)'`` inside, so that its squared norm is
     ``s^2 (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its slope.
     """
-    units, slope, back = _pass(models, X, y, loss)
-    if math.isfinite(clip):
-        square = np.einsum("nhb,nhb->nb", units, units) + 1
-        square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", X, X)[:, None]
-        slope *= np.minimum(1.0, clip / (np.abs(slope) * np.sqrt(square) + 1e-300))
-    return _sum(X, units, slope, slope, back, slope, slope)
+    total = Models(np.zeros_like(models.inner), np.zeros_like(models.outer))
+    height = max(64, _CACHE // models.outer.size)
+    for first in range(0, len(y), height):
+        rows = X[first : first + height]
+        units, slope, back = _pass(models, rows, y[first : first + height], loss)
+        if math.isfinite(clip):
+            square = np.einsum("nhb,nhb->nb", units, units) + 1
+            square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", rows, rows)[:, None]
+            slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
+        part = _sum(rows, units, slope, slope, back, slope, slope)
+        total.inner += part.inner
+        total.outer += part.outer
+    return total
 
 
 def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
@@ -137,7 +145,6 @@ class NonPrivateNetwork:
             if that were a sensitivity of one over the number of rows in each of four blocks (M times as much for
             `nn_conv`, where sqrt M is meant), at most a tenth of the rows in a minibatch, and Adam without the
             correction of its second moment.
-        lam: unused; there is no regulariser.
         hidden: units in the hidden layer.
         epochs: passes over the rows.
         batch: rows in a minibatch; None: all in `paper` (one round per epoch), 64 in `authors`.
@@ -152,7 +159,6 @@ class NonPrivateNetwork:
     loss: Loss
     calibration: Calibration = "published"
     variant: Variant = "paper"
-    lam: float = 0.0
     hidden: int = 5
     epochs: int = 500
     batch: int | None = None
@@ -170,12 +176,15 @@ class NonPrivateNetwork:
             )
         if self.loss.name != "logistic":
             raise UserError(f"algo={self.name} needs loss=logistic, not loss={self.loss.name}.")
-        if self.lam != 0:
-            raise UserError(f"algo={self.name} has no regulariser: algo.lam must be 0, got {self.lam}.")
         for key in ("hidden", "epochs", "batch", "rate", "clip"):
             value = getattr(self, key)
             if value is not None and not 0 < value < math.inf:
                 raise UserError(f"algo.{key} of {self.name} must be a positive number, got {value}.")
+
+    @property
+    def lam(self) -> float:
+        """0: there is no regulariser."""
+        return 0.0
 
     def rows_per_round(self, N: int) -> int:
         """Rows in a minibatch of N training rows; the last one of an epoch may have fewer."""

@@ -295,7 +295,6 @@ def test_adam_against_its_formula(corrected: bool) -> None:
         ({"variant": "author"}, "algo.variant of nn_cape must be paper or authors"),
         ({"variant": "authors", "calibration": "tight"}, "published curve only"),
         ({"hidden": 0}, "algo.hidden of nn_cape must be a positive number"),
-        ({"lam": 0.1}, "algo.lam must be 0"),
         ({"loss": LOSSES["squared"]}, "needs loss=logistic"),
     ],
 )
