@@ -85,7 +85,7 @@ def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -
             value = own[f"{who}_bytes"].to_numpy(dtype=float)
             found = {
                 "in_M": _slope(M, value, length == length.min()),
-                "in_d": _slope(length, value, M == M.min()),
+                "in_d": _slope(length, value, M.min() == M),
                 "misfit": _misfit(form, value),
             }
             rows += [{"graph": graph, "who": who, "metric": n, "value": v} for n, v in found.items() if v is not None]
