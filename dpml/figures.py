@@ -46,6 +46,8 @@ METRICS = {
     "digits": "log₁₀(1/δ): more is better",
     "gap_ratio": "gap, published noise / tight",
     "asked_eps": "ε asked for (claimed)",
+    "site_bytes": "bytes of a site",
+    "aggregator_bytes": "bytes of the aggregator",
 }
 _SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
 _LINEAR = ("accuracy", "train_accuracy", "trimmed")

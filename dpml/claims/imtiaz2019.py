@@ -220,9 +220,7 @@ def variances(evidence: Evidence, reading: Reading) -> Check | None:
 def communication(evidence: Evidence, reading: Reading) -> Check | None:
     """Every slope of the bytes is at most 0.05 above the stated power, and the stated form fits them to 1 %."""
     rows = evidence.rows
-    if "graph" not in rows:
-        return None
-    rows = rows[(rows["graph"] == reading.name) & rows["metric"].isin(("in_M", "in_d", "misfit"))]
+    rows = rows[(rows["algo"] == reading.name) & rows["metric"].isin(("in_M", "in_d", "misfit"))]
     if not len(rows):
         return None
     good, said = True, []

@@ -53,7 +53,8 @@ def communication(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int
     """Bytes sent and received by a site (the mean over sites) and by the aggregator, nobody dropping out.
 
     For numbers of parties with everybody everybody's neighbour, or on a sparse ring (those for which there is one),
-    and every length in d. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column: `graph`.
+    and every length in d. `algo` is which of the two. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column:
+    `length`, d in words.
     """
     cases = [("everybody", m, complete(m)) for m in everybody]
     cases += [("ring", m, found) for m in ring if (found := sparse(m)) is not None]
@@ -62,12 +63,13 @@ def communication(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int
         for length in d:
             traffic = _traffic(m, length, topology)
             metrics = {"site_bytes": _site(traffic), "aggregator_bytes": traffic.server, "degree": topology.degree}
-            rows += [{"graph": graph, "M": m, "d": length, "metric": k, "value": float(v)} for k, v in metrics.items()]
+            setting = {"algo": graph, "M": m, "d": length, "length": f"d = {length:,}"}
+            rows += [{**setting, "metric": metric, "value": float(value)} for metric, value in metrics.items()]
     return pd.DataFrame(rows)
 
 
 def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
-    """How the bytes of `communication` grow, by `graph` and `who`.
+    """How the bytes of `communication` grow, by `algo` and `who`.
 
     Metrics: `in_M` and `in_d`, slopes on a log-log scale over the three largest M at the smallest d, and over the three
     largest d at the smallest M, where a sum of two powers shows one of them; only where there are three. And `misfit`,
@@ -75,10 +77,9 @@ def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -
     M times that for the aggregator; on a ring with the degree k in place of M: 1, k, d.
     """
     table = communication(everybody, ring, d)
-    keys = ["graph", "M", "d"]
-    wide = table.pivot_table(index=keys, columns="metric", values="value", sort=False).reset_index()
+    wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()
     rows = []
-    for graph, own in wide.groupby("graph", sort=False):
+    for graph, own in wide.groupby("algo", sort=False):
         M, length, k = (own[name].to_numpy(dtype=float) for name in ("M", "d", "degree"))
         site = np.stack([np.ones_like(M), M if graph == "everybody" else k, length], axis=1)
         for who, form in (("site", site), ("aggregator", M[:, None] * site)):
@@ -88,7 +89,7 @@ def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -
                 "in_d": _slope(length, value, M.min() == M),
                 "misfit": _misfit(form, value),
             }
-            rows += [{"graph": graph, "who": who, "metric": n, "value": v} for n, v in found.items() if v is not None]
+            rows += [{"algo": graph, "who": who, "metric": n, "value": v} for n, v in found.items() if v is not None]
     return pd.DataFrame(rows)
 
 

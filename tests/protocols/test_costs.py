@@ -36,7 +36,7 @@ def test_slopes_and_the_stated_form(slopes) -> None:
 
 def test_the_claim_follows_from_rows(slopes) -> None:
     claim = CLAIMS["IT.2"]
-    rows = pd.concat([slopes, slopes.assign(graph="ring")])
+    rows = pd.concat([slopes, slopes.assign(algo="ring")])
     none = pd.DataFrame()
     assert claim.judge(Evidence(rows, none)).decision == "reproduced"
     worse = rows.assign(value=rows["value"] + np.where(rows["metric"] == "in_M", 0.7, 0.0))
