@@ -436,8 +436,6 @@ def _merge(arguments: argparse.Namespace) -> None:
 def _secagg(arguments: argparse.Namespace) -> None:
     from dpml.protocols.costs import measure  # only this command needs it
 
-    if not 0 <= arguments.drop < 1:
-        raise UserError(f"--drop must be a share in [0, 1), got {arguments.drop}.")
     for name, value in measure(arguments.M, arguments.d, arguments.drop, arguments.tcp).items():
         print(f"{name:22} {value}")
 

@@ -255,3 +255,26 @@ def test_every_option_composes_and_sets_exactly_the_fields_of_its_class() -> Non
             node = compose([f"{group}={path.stem}"])[group]
             fields = {field.name for field in dataclasses.fields(get_class(node["_target_"]))}
             assert set(node) - {"_target_"} == fields - {"loss", "calibration"}, path
+
+
+@pytest.mark.parametrize(("words", "survivors"), [((), "5 of 5"), (("--drop", "0.2", "--tcp"), "4 of 5")])
+def test_a_secure_sum(run_command, words, survivors) -> None:
+    done = run_command("dpml", "secagg", "-M", "5", "-d", "20", *words)
+    assert done.code == 0, done.err
+    assert survivors in done.out
+    assert "exact" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-M", "1"), "M >= 2 parties"),
+        (("--drop", "1.5"), "must be in [0, 1), got 1.5"),
+        (("-M", "5", "--drop", "0.6"), "only 2 of 5 parties are left after MASKED, fewer than the 4"),
+    ],
+)
+def test_a_secure_sum_that_cannot_be(run_command, words, said) -> None:
+    done = run_command("dpml", "secagg", "-d", "20", *words)
+    assert done.code != 0
+    assert said in done.err
+    assert "Traceback" not in done.err

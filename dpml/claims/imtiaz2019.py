@@ -217,6 +217,20 @@ def variances(evidence: Evidence, reading: Reading) -> Check | None:
     return not any(holm(values).values()), ", ".join(said)
 
 
+def communication(evidence: Evidence, reading: Reading) -> Check | None:
+    """Every slope of the bytes is at most 0.05 above the stated power, and the stated form fits them to 1 %."""
+    rows = evidence.rows
+    rows = rows[(rows["algo"] == reading.name) & rows["metric"].isin(("in_M", "in_d", "misfit"))]
+    if not len(rows):
+        return None
+    good, said = True, []
+    for who, metric, value in rows[["who", "metric", "value"]].itertuples(index=False):
+        most = 0.01 if metric == "misfit" else 2.05 if (who, metric) == ("aggregator", "in_M") else 1.05
+        good &= value <= most
+        said.append(f"{who} {metric} {value:.3g}")
+    return good, ", ".join(said)
+
+
 def _reached(evidence: Evidence, block: str, reading: Reading) -> float | None:
     """The smallest eps from which on capefm is within REACH of nonpriv; inf when there is none, None without rows."""
     ours, best = (evidence.runs(block, algo, reading).mean() for algo in ("capefm", "nonpriv"))
@@ -351,6 +365,15 @@ CLAIMS = (
         "nor conv's over M times CAPE's (F), two-sided at 5 %, Holm-corrected",
         variances,
         (Reading("samples", "paper", "cape_over_pooled"),),
+    ),
+    Claim(
+        "IT.2",
+        "imtiaz2019/table1",
+        "A site sends and receives O(M + d), the aggregator O(M^2 + M d).",
+        "measured bytes: every slope on a log-log scale is at most 0.05 above the stated power, and the stated form "
+        "(1, M and d; for the aggregator times M; on a ring with the number of neighbours for M) fits them to 1 %",
+        communication,
+        (Reading("everybody", "paper", "in_M"), Reading("ring", "paper", "in_M")),
     ),
     Claim(
         "I3.1",

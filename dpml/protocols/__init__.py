@@ -18,7 +18,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum (d,) of the vectors of the `survivors`, each entry off by less than `error`; the bytes it took."""
+    """The sum (d,) of the vectors of the `survivors`, and the bytes it took.
+
+    Each entry is off by less than `error`, beside the rounding of the sum itself to a float, a relative 2^-53.
+    """
 
     total: Array
     survivors: Index

@@ -20,8 +20,8 @@ are wide enough for that many. With h honest ones among them the whole view has,
 
 *Rounding.* Rounding at random commutes with shifts by steps of the grid. So let the ehat_k of the honest sites take on
 the shifts that prove mu, to whole steps and with their sum kept, and the g_k the rest: the whole view is a function of
-Gaussians shifted so, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``: 2e-7 at M = 1000, d = 10^4, s = 1000.
-The Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
+Gaussians shifted so, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``, below 1e-6 for any sizes in use. The
+Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
 """
 
 import math
@@ -96,6 +96,8 @@ def cape_sum(
         ProtocolError: too few sites are left: fewer than `least`, or too few for a secure sum.
     """
     parties, d = shares.shape
+    if least is not None and not 1 <= least <= parties:
+        raise ProtocolError(f"least must be between 1 and the {parties} sites, got {least}.")
     own = 1 / math.sqrt(parties if least is None else least)
     rounding = rng.spawn(1)[0]
     ehat, g = noise.cape_parties(rng, draws, parties, d)

@@ -17,9 +17,9 @@ Ring = NDArray[np.uint64]
 class FixedPoint:
     """Numbers of size at most `bound`, as multiples of 2^-`bits`, such that the sum over `parties` cannot wrap around.
 
-    `encode` rounds each entry at random to one of its two neighbouring multiples, with the right mean: each is off by
-    less than 2^-bits, the sum by less than parties 2^-bits (`error`), and its expected error is zero. Sums are exact
-    in the ring; `decode` adds at most the rounding of a sum of 53 bits or more to a float, a relative 2^-53.
+    `encode` rounds each entry at random to one of its two neighbouring multiples, with the right mean (to 2^-52 of a
+    step, the grain of the random numbers): each is off by less than 2^-bits, the sum by less than parties 2^-bits
+    (`error`). Sums are exact in the ring; `decode` rounds a sum of more than 53 bits to a float, a relative 2^-53.
 
     >>> codec = FixedPoint.fit(parties=1000, bound=1.0)
     >>> codec.bits, codec.error < 1e-12
@@ -63,13 +63,12 @@ class FixedPoint:
         Raises:
             ProtocolError: an entry is not a number of size at most `bound`.
         """
-        worst = np.abs(values).max(initial=0.0)
-        if not worst <= self.bound:  # also when NaN
+        if not np.abs(values).max(initial=0.0) <= self.bound:  # also when NaN
             raise ProtocolError(
-                f"a value of size {worst:g} is out of the range of the codec, [-{self.bound:g}, {self.bound:g}]: "
-                f"raise the bound, or clip."
+                f"a value is out of the range of the codec, [-{self.bound:g}, {self.bound:g}], or not a number: "
+                f"raise the bound, or clip."  # which value is not for a log
             )
-        scaled = np.ldexp(values, self.bits)  # exact, as is what follows
+        scaled = np.ldexp(values, self.bits)  # exact, unless the result is subnormal
         whole = np.floor(scaled)
         whole += rng.random(scaled.shape) < scaled - whole
         return whole.astype(np.int64).view(np.uint64)

@@ -6,9 +6,11 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.protocols import FixedPoint, Session, Stage, Topology, complete, in_process, sparse
+from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology, complete, in_process, sparse
 from dpml.protocols.secagg import Traffic
 
 
@@ -22,6 +24,8 @@ def measure(M: int, d: int, drop: float = 0.0, tcp: bool = False) -> dict[str, s
 
     if M < 2 or d < 1:
         raise UserError(f"a secure sum needs M >= 2 parties and d >= 1 entries, got M={M} and d={d}.")
+    if not 0 <= drop < 1:
+        raise UserError(f"the share of parties that drop out must be in [0, 1), got {drop}.")
     rng = np.random.default_rng(0)
     values = rng.uniform(-1, 1, (M, d))
     codec = FixedPoint.fit(M, bound=1.0)
@@ -30,58 +34,79 @@ def measure(M: int, d: int, drop: float = 0.0, tcp: bool = False) -> dict[str, s
     start = time.perf_counter()
     outcome = (over_tcp if tcp else in_process)(session, inputs, None, dropouts)
     seconds = time.perf_counter() - start
-    exact = np.array_equal(outcome.total, inputs[outcome.survivors].sum(axis=0))
+    if not np.array_equal(outcome.total, inputs[outcome.survivors].sum(axis=0)):
+        raise ProtocolError("the sum is wrong.")  # cannot be
     error = np.abs(codec.decode(outcome.total) - values[outcome.survivors].sum(axis=0)).max()
     chosen, traffic = session.topology, outcome.traffic
     return {
         "neighbours, threshold": f"{chosen.degree}, {chosen.threshold}",
         "in the sum": f"{len(outcome.survivors)} of {M}",
-        "sum in the ring": "exact" if exact else "WRONG",
+        "sum in the ring": "exact",
         "largest error": f"{error:.2g} (bound {codec.error:.2g}, and float rounding)",
         "seconds, all parties": f"{seconds:.2f}",
         "bytes of a site": f"{_site(traffic):,.0f}",
-        "bytes of the server": f"{traffic.server:,}",
+        "bytes of the aggregator": f"{traffic.server:,}",
     }
 
 
-def communication(M: Sequence[int], d: Sequence[int], ring: Sequence[int] = ()) -> pd.DataFrame:
+def communication(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
     """Bytes sent and received by a site (the mean over sites) and by the aggregator, nobody dropping out.
 
-    For every number of parties in M with everybody everybody's neighbour, in `ring` with the sparse topology, and every
-    length in d; `algo` says which. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column: `entries`.
+    For numbers of parties with everybody everybody's neighbour, or on a sparse ring (those for which there is one),
+    and every length in d. `algo` is which of the two. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column:
+    `length`, d in words.
     """
-    cases = [("complete", m, complete(m)) for m in M]
+    cases = [("everybody", m, complete(m)) for m in everybody]
     cases += [("ring", m, found) for m in ring if (found := sparse(m)) is not None]
     rows = []
     for graph, m, topology in cases:
         for length in d:
             traffic = _traffic(m, length, topology)
             metrics = {"site_bytes": _site(traffic), "aggregator_bytes": traffic.server, "degree": topology.degree}
-            about = {"algo": graph, "M": m, "d": length, "entries": f"d = {length:,}"}
-            rows += [about | {"metric": name, "value": float(value)} for name, value in metrics.items()]
+            setting = {"algo": graph, "M": m, "d": length, "length": f"d = {length:,}"}
+            rows += [{**setting, "metric": metric, "value": float(value)} for metric, value in metrics.items()]
     return pd.DataFrame(rows)
 
 
-def exponents(M: Sequence[int], d: Sequence[int], ring: Sequence[int] = ()) -> pd.DataFrame:
-    """The exponents of `communication` in M, at the smallest d, and in d, at the smallest M.
+def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
+    """How the bytes of `communication` grow, by `algo` and `who`.
 
-    A sum of two powers, such as M + d, shows each of them only where it dominates: the exponents are the slopes between
-    the two largest values on a log-log scale. Metrics: `in_M`, `in_d`; own column: `who`.
+    Metrics: `in_M` and `in_d`, slopes on a log-log scale over the three largest M at the smallest d, and over the three
+    largest d at the smallest M, where a sum of two powers shows one of them; only where there are three. And `misfit`,
+    the largest relative error of the least-squares fit of the stated form to all measurements: 1, M, d for a site and
+    M times that for the aggregator; on a ring with the degree k in place of M: 1, k, d.
     """
-    parts = [communication(M, [min(d)], ring), communication([min(M)], d)]
-    table = pd.concat(parts).drop_duplicates()
+    table = communication(everybody, ring, d)
+    wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()
     rows = []
-    for (graph, metric), own in table[table["metric"] != "degree"].groupby(["algo", "metric"], sort=False):
-        for name, along, at in (("in_M", "M", "d"), ("in_d", "d", "M")):
-            line = own[own[at] == own[at].min()].nlargest(2, along)
-            if len(line) == 2:
-                slope = np.diff(np.log(line["value"]))[0] / np.diff(np.log(line[along].astype(float)))[0]
-                who = str(metric).removesuffix("_bytes")
-                rows.append({"algo": graph, "who": who, "metric": name, "value": float(slope)})
+    for graph, own in wide.groupby("algo", sort=False):
+        M, length, k = (own[name].to_numpy(dtype=float) for name in ("M", "d", "degree"))
+        site = np.stack([np.ones_like(M), M if graph == "everybody" else k, length], axis=1)
+        for who, form in (("site", site), ("aggregator", M[:, None] * site)):
+            value = own[f"{who}_bytes"].to_numpy(dtype=float)
+            found = {
+                "in_M": _slope(M, value, length == length.min()),
+                "in_d": _slope(length, value, M.min() == M),
+                "misfit": _misfit(form, value),
+            }
+            rows += [{"algo": graph, "who": who, "metric": n, "value": v} for n, v in found.items() if v is not None]
     return pd.DataFrame(rows)
 
 
-@cache  # tables and exponents share runs, and the bytes do not depend on chance
+def _slope(x: Array, y: Array, where: NDArray[np.bool_]) -> float | None:
+    if where.sum() < 3:
+        return None
+    largest = np.argsort(x[where])[-3:]
+    return float(np.polyfit(np.log(x[where][largest]), np.log(y[where][largest]), 1)[0])
+
+
+def _misfit(form: Array, value: Array) -> float:
+    relative = form / value[:, None]
+    coefficients = np.linalg.lstsq(relative, np.ones_like(value), rcond=None)[0]
+    return float(np.abs(relative @ coefficients - 1).max())
+
+
+@cache
 def _traffic(M: int, d: int, topology: Topology) -> Traffic:
     return in_process(Session.of(M, d, topology), np.zeros((M, d), dtype=np.uint64)).traffic
 

@@ -18,9 +18,8 @@ from functools import cache
 from random import SystemRandom
 
 import numpy as np
-from scipy.special import gammaln
 
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.protocols.errors import ProtocolError
 
 SECURITY = 2.0**-40
@@ -113,14 +112,16 @@ def _all_lost(parties: int, lost: int, row: int) -> float:
 
 def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
     """The probabilities of 0, 1, ..., `drawn` marked ones among `drawn` of `total`: (drawn + 1,)."""
+    from scipy.special import gammaln  # slow to load, and no party's process needs it
+
     i = np.arange(drawn + 1)
     possible = (i <= marked) & (drawn - i <= total - marked)
 
-    def log_choose(n: float, k: Array) -> Array:
-        return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    def log_choose(n: int, k: Index | int) -> Array:
+        return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
     j = np.where(possible, i, min(marked, drawn))
-    log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, np.array(drawn))
+    log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, drawn)
     return np.where(possible, np.exp(log), 0.0)
 
 

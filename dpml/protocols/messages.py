@@ -109,6 +109,8 @@ def pack_shares(commitment: bytes, sealed: Iterable[Sealed]) -> bytes:
 
 def unpack_shares(body: bytes) -> tuple[bytes, list[Sealed]]:
     """The commitment of SHARES, and the receiver and sealed shares of each."""
+    if len(body) < KEY_BYTES:
+        raise RefusedError(f"a message SHARES has a wrong length: {len(body)} bytes hold no commitment.")
     return body[:KEY_BYTES], list(_entries(Kind.SHARES, _SEALED, body[KEY_BYTES:]))
 
 

@@ -28,7 +28,7 @@ sum. Memory is not wiped, and timing is not hidden. Messages carry checksums, wh
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from random import SystemRandom
@@ -67,10 +67,13 @@ class Session:
     name: bytes = field(default_factory=lambda: os.urandom(SESSION_BYTES))
 
     def __post_init__(self) -> None:
-        topology, degree = self.topology, self.topology.degree
+        topology = self.topology
         if not (
-            (degree == self.parties - 1 or (0 < degree < self.parties - 1 and degree % 2 == 0))
-            and 2 <= topology.threshold <= min(degree + 1, topology.quorum)
+            (
+                topology.degree == self.parties - 1
+                or (0 < topology.degree < self.parties - 1 and topology.degree % 2 == 0)
+            )
+            and 2 <= topology.threshold <= min(topology.degree + 1, topology.quorum)
             and topology.quorum <= self.parties
         ):
             raise ProtocolError(f"{topology} does not suit {self.parties} parties.")
@@ -179,8 +182,7 @@ class Party:
         if self._due is not Kind.KEYS:
             raise ProtocolError(f"party {self.party} has started already: its keys are for one run.")
         self._due = Kind.NEIGHBOURS
-        public = (key.public_key().public_bytes_raw() for key in (self._sealing, self._masking))
-        return self._pack(Kind.KEYS, messages.pack_keys(*public))
+        return self._pack(Kind.KEYS, messages.pack_keys(*self._public()))
 
     def receive(self, message: bytes) -> bytes:
         """The answer to a message of the server.
@@ -207,8 +209,8 @@ class Party:
             raise RefusedError(f"party {self.party} got {len(ids)} neighbours, not {self.session.topology.degree}.")
         self._check_count(1 + len(ids))
         public = [key for _, *both in keys for key in both]
-        if len(set(public)) < len(public):
-            raise RefusedError(f"party {self.party} got the same public key twice.")
+        if len({*public, *self._public()}) < len(public) + 2:
+            raise RefusedError(f"party {self.party} got a public key twice, or its own.")
         seals = {}
         for who, sealing, _ in keys:
             secret = _agree(self._sealing, sealing, who)
@@ -268,6 +270,9 @@ class Party:
         self._held.clear()
         return self._pack(Kind.UNMASK, messages.pack_unmask(self_masks, mask_keys))
 
+    def _public(self) -> tuple[bytes, bytes]:
+        return self._sealing.public_key().public_bytes_raw(), self._masking.public_key().public_bytes_raw()
+
     def _check_ids(self, kind: Kind, ids: list[int], allowed: range | dict[int, bytes]) -> None:
         for who in ids:
             if who == self.party or who not in allowed:
@@ -303,6 +308,8 @@ class Server:
         self._seats = seat(session.parties, session.topology.degree, SystemRandom())
         self._waiting = set(range(session.parties))
         self._keys: dict[int, tuple[bytes, bytes]] = {}
+        self._public: set[bytes] = set()  # all of them
+        self._probe = X25519PrivateKey.generate()  # finds keys with which nobody can agree
         self._commitments: dict[int, bytes] = {}
         self._inbox: dict[int, dict[int, bytes]] = {}
         self._beside: dict[int, Array] = {}
@@ -397,7 +404,13 @@ class Server:
     # What comes in.
 
     def _take_keys(self, sender: int, body: bytes) -> None:
-        self._keys[sender] = messages.unpack_keys(body)
+        keys = messages.unpack_keys(body)
+        if len({*keys, *self._public}) < len(self._public) + 2:
+            raise RefusedError(f"a public key of party {sender} has been announced before.")
+        for key in keys:  # or all of its neighbours would refuse it, and drop out
+            _agree(self._probe, key, sender)
+        self._public.update(keys)
+        self._keys[sender] = keys
 
     def _take_shares(self, sender: int, body: bytes) -> None:
         commitment, sealed = messages.unpack_shares(body)
@@ -438,7 +451,7 @@ class Server:
 
     def _inbox_of(self, party: int) -> bytes:
         return messages.pack_inbox(
-            (who, content) for who, content in sorted(self._inbox.pop(party).items()) if who in self._commitments
+            (who, content) for who, content in sorted(self._inbox.pop(party, {}).items()) if who in self._commitments
         )
 
     def _survivors_of(self, party: int) -> bytes:
@@ -545,10 +558,21 @@ def in_process(
                 server.receive(message, k)
             except RefusedError as error:
                 refused.append(str(error))
-        mail = server.advance()
+        mail = advance(server, refused)
         for k, message in mail.items():
             received[k] += len(message)
     return Outcome(server.total, server.survivors, server.beside, tuple(refused), Traffic(sent, received))
+
+
+def advance(server: Server, refused: Sequence[str]) -> dict[int, bytes]:
+    """`Server.advance`; when it ends the run, the error also says what was refused, first of all."""
+    try:
+        return server.advance()
+    except ProtocolError as error:
+        if not refused:
+            raise
+        count = f", the first of {len(refused)} such messages" if len(refused) > 1 else ""
+        raise ProtocolError(f"{error} Refused{count}: {refused[0]}") from None
 
 
 def check_inputs(session: Session, inputs: Ring, beside: Array | None) -> None:

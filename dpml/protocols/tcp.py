@@ -2,7 +2,7 @@
 
 A message is preceded by its length (4 bytes, little-endian). The server waits for a stage's messages until all have
 come or their connections have closed, at most `timeout` seconds; then whoever has not sent has dropped out. A message
-that is refused costs its sender the connection.
+that is refused costs its sender the connection, and a connection speaks for the party whose keys came over it.
 
 Loopback is not a channel that keeps secrets: who can open a connection can speak for a party. A deployment needs TLS.
 """
@@ -13,7 +13,6 @@ import os
 import struct
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import astuple
 
 import numpy as np
@@ -23,10 +22,11 @@ from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import Topology
 from dpml.protocols.messages import SEALED_BYTES
-from dpml.protocols.secagg import Dropouts, Outcome, Party, Server, Session, Stage, Traffic, check_inputs
+from dpml.protocols.secagg import Dropouts, Outcome, Party, Server, Session, Stage, Traffic, advance, check_inputs
 
 _LENGTH = struct.Struct("<I")
 _PROCESSES = 16  # at most; more parties share them, each with a connection of its own
+_GRACE = 10.0  # seconds for a process to end when the run has ended; then it is killed
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
@@ -62,8 +62,11 @@ async def _over_tcp(
         return await aggregator.run()
     finally:
         listener.close()
-        await aggregator.close()
-        await asyncio.gather(*workers)
+        aggregator.close()
+        _, hanging = await asyncio.wait(workers, timeout=_GRACE)  # the connections are closed: nothing is left to do
+        for worker in hanging:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
 
 
 async def _work(task: bytes) -> None:
@@ -117,17 +120,16 @@ class Aggregator:
                         self._take(*await self._mail.get())
             except TimeoutError:
                 pass  # who has not sent has dropped out
-            answers = server.advance()
+            answers = advance(server, self._refused)
             writers = {party: writer for writer, party in self._party_of.items()}
             await asyncio.gather(*(self._answer(writers[party], party, text) for party, text in answers.items()))
         traffic = Traffic(self._sent, self._received)
         return Outcome(server.total, server.survivors, server.beside, tuple(self._refused), traffic)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close all connections."""
         for writer in self._writers:
             writer.close()
-        await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
     def _gone(self) -> set[int]:
         return {party for writer, party in self._party_of.items() if writer in self._closed}
@@ -137,7 +139,10 @@ class Aggregator:
             self._closed.add(writer)
             return
         try:
-            party = self._server.receive(message, self._party_of.get(writer))
+            known = self._party_of.get(writer)
+            if known is None and self._server.stage is not Stage.KEYS:
+                raise RefusedError(f"a connection that brought no keys spoke up at {self._server.stage.name}.")
+            party = self._server.receive(message, known)
             self._party_of.setdefault(writer, party)
             self._sent[party] += len(message)
         except RefusedError as error:
@@ -176,8 +181,6 @@ async def take_part(party: Party, port: int, silent_from: Stage, timeout: float)
             await _write(writer, message)
     finally:
         writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
 
 
 async def _read(reader: Reader, longest: int = 1 << 32) -> bytes:

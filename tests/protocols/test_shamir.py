@@ -1,4 +1,7 @@
-from itertools import product
+"""Shamir's sharing: any t shares give the secret, fewer say nothing, and shares of two secrets do not pass as one."""
+
+import itertools
+import os
 
 import numpy as np
 import pytest
@@ -7,76 +10,98 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpml.protocols import shamir
+from dpml.protocols.shamir import LIMBS, PRIME
 
 
-@given(st.binary(min_size=32, max_size=32), st.integers(1, 40), st.data())
+def weights_at_zero(holders: list[int]) -> list[int]:
+    """Lagrange's weights by Python's integers."""
+    found = []
+    for i, x in enumerate(holders):
+        top = bottom = 1
+        for other in holders[:i] + holders[i + 1 :]:
+            top, bottom = top * other % PRIME, bottom * (other - x) % PRIME
+        found.append(top * pow(bottom, -1, PRIME) % PRIME)
+    return found
+
+
 @settings(max_examples=60, deadline=None)
-def test_any_t_shares_give_the_secret_and_fewer_give_another(secret, n, data) -> None:
-    t = data.draw(st.integers(1, n))
-    holders = np.array(
-        data.draw(st.lists(st.integers(1, shamir.PRIME - 1), min_size=n, max_size=n, unique=True)), dtype=np.uint64
-    )
-    shares = shamir.share(shamir.split(secret), holders, t)
-    chosen = np.array(data.draw(st.permutations(range(n))))[:t]
-    assert shamir.join(shamir.reconstruct(holders[chosen], shares[chosen])) == secret
-    if t > 1:
-        few = shamir.reconstruct(holders[chosen[1:]], shares[chosen[1:]])
-        assert not np.array_equal(few, shamir.split(secret))  # equal with probability 2^-279
+@given(st.binary(min_size=32, max_size=32), st.data())
+def test_any_threshold_shares_determine_the_secret(secret: bytes, data: st.DataObject) -> None:
+    holders = data.draw(st.lists(st.integers(1, PRIME - 1), min_size=1, max_size=12, unique=True))
+    t = data.draw(st.integers(1, len(holders)))
+    x = np.array(holders, dtype=np.uint64)
+    shares = shamir.share(shamir.split(secret), x, t)
+    chosen = data.draw(st.permutations(range(len(holders))))[:t]
+    assert shamir.join(shamir.reconstruct(x[chosen], shares[chosen])) == secret
+    weights = weights_at_zero([holders[i] for i in chosen])
+    for limb, due in zip(range(LIMBS), shamir.split(secret), strict=True):
+        assert sum(w * int(shares[i, limb]) for w, i in zip(weights, chosen, strict=True)) % PRIME == due
 
 
-def test_arithmetic_against_python_integers() -> None:
-    rng, P = np.random.default_rng(0), shamir.PRIME
-    A, B = (rng.integers(0, P, shape, dtype=np.uint64) for shape in ((7, 300), (300, 5)))
-    A[0], B[:, 0] = P - 1, P - 1
-    exact = [[sum(int(a) * int(b) for a, b in zip(row, column, strict=True)) % P for column in B.T] for row in A]
-    assert shamir._matmul(A, B).tolist() == exact
-    x = rng.integers(1, P, 9, dtype=np.uint64)
-    assert (shamir._inverse(x) * x % P == 1).all()
-    assert shamir._powers(x, 6).tolist() == [[pow(int(a), j, P) for j in range(6)] for a in x]
+def test_fewer_than_threshold_shares_fit_every_secret() -> None:
+    """For t - 1 shares and any secret there is exactly one polynomial: the map from the t - 1 random coefficients to
+    the t - 1 shares is a bijection (a Vandermonde matrix times the holders), whatever the secret is. So uniform
+    coefficients give uniform shares. Here: shares of one secret, completed to shares of another."""
+    t, x = 4, np.array([3, 8, 1000, 77, 5], dtype=np.uint64)
+    shares = shamir.share(shamir.split(os.urandom(32)), x, t)[: t - 1]
+    other = os.urandom(32)
+    # the missing share that would make them shares of `other`: solve sum w_i s_i = secret for the last
+    weights = weights_at_zero([int(v) for v in x[:t]])
+    last = [
+        (int(due) - sum(w * int(s) for w, s in zip(weights, shares[:, limb], strict=False)))
+        * pow(weights[-1], -1, PRIME)
+        % PRIME
+        for limb, due in enumerate(shamir.split(other))
+    ]
+    completed = np.vstack([shares, np.array(last, dtype=np.uint64)])
+    assert shamir.join(shamir.reconstruct(x[:t], completed)) == other
 
 
-def test_fewer_than_t_shares_say_nothing_for_every_secret_there_is_one_polynomial() -> None:
-    """Algebra: t - 1 shares and any assumed secret are met by exactly one polynomial of degree t - 1."""
-    holders = np.array([2, 3, 7, 11], dtype=np.uint64)
-    shares = shamir.share(np.array([123, 456], dtype=np.uint64), holders, 4)
-    known, points = holders[:3], shares[:3]
-    for guess in (0, 1, 123, shamir.PRIME - 1):
-        # the share that holder 11 would have, were the secret the guess: from the values at 2, 3, 7 and at 0
-        fourth = []
-        for limb in range(2):
-            total = 0
-            xs, ys = [0, *map(int, known)], [guess, *map(int, points[:, limb])]
-            for i, x in enumerate(xs):
-                w = ys[i]
-                for j, other in enumerate(xs):
-                    if i != j:
-                        w = w * (11 - other) * pow(x - other, -1, shamir.PRIME) % shamir.PRIME
-                total += w
-            fourth.append(total % shamir.PRIME)
-        back = shamir.reconstruct(holders, np.vstack([points, np.array([fourth], dtype=np.uint64)]))
-        assert back.tolist() == [guess, guess]
+@pytest.mark.parametrize("secret", [bytes(32), b"\xff" * 32])
+def test_fewer_than_threshold_shares_are_uniform(secret: bytes) -> None:
+    """Chi-squared on 64 cells of each of t - 1 = 2 shares, and of their pair; p < 1e-9 has that false-alarm rate."""
+    x = np.array([1, 2, 3], dtype=np.uint64)
+    many = np.tile(shamir.split(secret), 4000)  # limbs are shared independently: 36,000 sharings of nine limbs
+    shares = shamir.share(many, x, 3)[:2].reshape(2, 4000, LIMBS)
+    cells = (shares * 8 // PRIME).astype(int)  # 8 cells each
+    for limb in (0, LIMBS - 1):
+        counts = np.bincount(8 * cells[0, :, limb] + cells[1, :, limb], minlength=64)
+        assert stats.chisquare(counts).pvalue > 1e-9
 
 
-def test_one_share_is_uniform_whatever_the_secret() -> None:
-    """Chi-squared over 32 bins, false alarm 1e-4 for each of two secrets; fixed entropy."""
-    rng = np.random.default_rng(1)
-    for secret in (0, shamir.PRIME - 1):
-        shares = shamir.share(np.full(20_000, secret, dtype=np.uint64), np.array([1, 2], dtype=np.uint64), 2, rng.bytes)
-        for holder, row in product(range(2), [shares]):
-            counts = np.bincount((row[holder] >> np.uint64(26)).astype(int), minlength=32)
-            assert stats.chisquare(counts).pvalue > 1e-4
+def test_matrix_product_in_the_field_is_exact_at_its_largest() -> None:
+    A = np.full((2, 1000), PRIME - 1, dtype=np.uint64)
+    A[1] = np.random.default_rng(0).integers(0, PRIME, 1000)
+    found = shamir._matmul(A, A.T.copy())
+    for i, j in itertools.product(range(2), repeat=2):
+        assert int(found[i, j]) == sum(int(a) * int(b) for a, b in zip(A[i], A[j], strict=True)) % PRIME
 
 
-@pytest.mark.parametrize("holders", [[1, 1], [0, 2], [1, shamir.PRIME]])
-def test_holders_must_be_distinct_elements_other_than_zero(holders) -> None:
-    with pytest.raises(ValueError, match="holders must be different numbers"):
-        shamir.share(np.array([5], dtype=np.uint64), np.array(holders, dtype=np.uint64), 2)
+def test_elements_that_do_not_lie_in_the_field_are_drawn_again() -> None:
+    blocks = [np.array([PRIME, 5, 2**31 + 7], "<u4").tobytes(), np.array([PRIME], "<u4").tobytes(), b"\x09\0\0\0"]
+    assert shamir._uniform((1, 3), lambda size: blocks.pop(0)).tolist() == [[9, 5, 7]]
 
 
-def test_limbs_that_no_secret_has_are_refused() -> None:
-    limbs = shamir.split(bytes(32))
-    limbs[-1] = 1 << 29
-    with pytest.raises(ValueError, match="do not belong"):
-        shamir.join(limbs)
+def test_shares_of_two_secrets_do_not_pass_as_one() -> None:
+    """A mixture is uniform in each of nine limbs: it looks like a secret with probability 2^-23."""
+    x = np.arange(1, 5, dtype=np.uint64)
+    one, two = (shamir.share(shamir.split(os.urandom(32)), x, 3) for _ in range(2))
+    mixed = np.vstack([one[:2], two[2:3]])
+    with pytest.raises(ValueError, match="do not belong to one secret"):
+        shamir.join(shamir.reconstruct(x[:3], mixed))
+
+
+@pytest.mark.parametrize(
+    ("holders", "threshold", "said"),
+    [
+        ([1, 1], 2, "different numbers"),
+        ([0, 1], 2, "different numbers"),
+        ([1, 2], 3, "threshold"),
+        ([1], 0, "threshold"),
+    ],
+)
+def test_impossible_sharings_are_refused(holders: list[int], threshold: int, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        shamir.share(shamir.split(bytes(32)), np.array(holders, dtype=np.uint64), threshold)
     with pytest.raises(ValueError, match="32 bytes"):
         shamir.split(b"short")

@@ -1,116 +1,189 @@
-"""The same protocol between processes: the same sums and bytes, timeouts, and strangers on the line."""
+"""Secure aggregation over loopback TCP: parties in processes of their own, some of which die, hang or talk nonsense."""
 
 import asyncio
 import struct
+import time
 
 import numpy as np
 import pytest
 
-from dpml.protocols import ProtocolError, Session, Stage, complete, in_process
-from dpml.protocols.secagg import Outcome, Party
+from dpml.protocols import ProtocolError, Session, Stage, complete, in_process, messages, tcp
+from dpml.protocols.messages import Kind
+from dpml.protocols.secagg import Party
 from dpml.protocols.tcp import Aggregator, over_tcp, take_part
 
-
-def inputs(parties: int, length: int = 5) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 2**64, (parties, length), dtype=np.uint64)
-
-
-def test_processes_give_the_sum_and_the_bytes_of_one_process() -> None:
-    x, session = inputs(5, 2000), Session.of(5, 2000, complete(5, 3), beside=2)
-    beside = np.arange(10.0).reshape(5, 2)
-    gone = {1: Stage.MASKED, 3: Stage.UNMASK}
-    apart, here = (run(session, x, beside, gone) for run in (over_tcp, in_process))
-    assert apart.survivors.tolist() == here.survivors.tolist() == [0, 2, 3, 4]
-    assert np.array_equal(apart.total, here.total)
-    assert np.array_equal(apart.beside, beside[[0, 2, 3, 4]])
-    assert apart.traffic.sent.tolist() == here.traffic.sent.tolist()
-    assert apart.traffic.received.tolist() == here.traffic.received.tolist()
+M, D = 4, 50
+INPUTS = np.random.default_rng(0).integers(0, 2**64, (M, D), dtype=np.uint64)
 
 
-def test_too_few_processes_is_an_error() -> None:
-    with pytest.raises(ProtocolError, match="only 1 of 3 parties are left after MASKED"):
-        over_tcp(Session.of(3, 5), inputs(3), None, {0: Stage.MASKED, 2: Stage.MASKED}, timeout=20)
+def a_session(threshold: int = 2) -> Session:
+    return Session.of(M, D, complete(M, threshold))
 
 
-def serve(session: Session, x: np.ndarray, strangers, lines, timeout: float) -> Outcome:  # type: ignore[no-untyped-def]
-    """All parties of the session as tasks of this process but over TCP, and some coroutines that know the port."""
+def assert_exact(outcome, survivors: list[int]) -> None:
+    assert outcome.survivors.tolist() == survivors
+    assert np.array_equal(outcome.total, INPUTS[survivors].sum(axis=0))
 
-    async def run() -> Outcome:
+
+def test_processes_of_their_own_with_drop_outs_and_the_same_bytes() -> None:
+    beside = np.random.default_rng(1).normal(size=(M, 3))
+    session = Session.of(M, D, complete(M, 2), 3)
+    dropouts = {1: Stage.MASKED, 3: Stage.UNMASK}
+    outcome = over_tcp(session, INPUTS, beside, dropouts)
+    assert_exact(outcome, [0, 2, 3])
+    assert np.array_equal(outcome.beside, beside[[0, 2, 3]])
+    here = in_process(session, INPUTS, beside, dropouts).traffic
+    assert np.array_equal(outcome.traffic.sent, here.sent)
+    assert np.array_equal(outcome.traffic.received, here.received)
+
+
+def spying_on_processes(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.subprocess.Process]:
+    started: list[asyncio.subprocess.Process] = []
+    create = asyncio.create_subprocess_exec
+
+    async def spy(*words, **options):
+        started.append(await create(*words, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", spy)
+    return started
+
+
+def test_a_process_that_is_killed_after_its_shares(monkeypatch) -> None:
+    """kill -9 between SHARES and MASKED: its key is put together from the others' shares."""
+    processes, take = spying_on_processes(monkeypatch), Aggregator._take
+
+    def kill_one(self, writer, message):
+        take(self, writer, message)
+        if self._server.stage is Stage.SHARES and not self._server.waiting:
+            processes[0].kill()  # before it can read its INBOX
+
+    monkeypatch.setattr(Aggregator, "_take", kill_one)
+    outcome = over_tcp(a_session(), INPUTS)
+    assert len(outcome.survivors) == M - 1
+    assert_exact(outcome, outcome.survivors.tolist())
+
+
+def test_too_few_processes_left_is_an_error_and_leaves_no_process_behind(monkeypatch) -> None:
+    processes = spying_on_processes(monkeypatch)
+    with pytest.raises(ProtocolError, match="only 2 of 4 parties are left after MASKED, fewer than the 3"):
+        over_tcp(a_session(3), INPUTS, None, {0: Stage.MASKED, 1: Stage.MASKED})
+    assert len(processes) == M
+    assert all(process.returncode is not None for process in processes)
+
+
+# ---- what no well-behaved process does: connections of our own, in this process
+
+
+def together(session: Session, *behaviours, timeout: float = 20.0):
+    """A run with a coroutine per party, each given the port."""
+
+    async def run():
         aggregator = Aggregator(session, timeout)
         listener = await asyncio.start_server(aggregator.connected, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
-        await asyncio.gather(*(stranger(port) for stranger in strangers))
-        tasks = [
-            asyncio.create_task(take_part(Party(session, k, x[k]), port, Stage.DONE, timeout)) for k in range(len(x))
-        ]
+        others = [asyncio.create_task(behaviour(port)) for behaviour in behaviours]
         try:
             return await aggregator.run()
         finally:
             listener.close()
-            await aggregator.close()
-            for _, writer in lines:
-                writer.close()
-                await asyncio.gather(writer.wait_closed(), return_exceptions=True)
-            await asyncio.gather(*tasks, return_exceptions=True)
+            aggregator.close()
+            await asyncio.gather(*others, return_exceptions=True)
 
     return asyncio.run(run())
 
 
-def test_a_party_that_hangs_is_dropped_after_the_timeout() -> None:
-    x, session = inputs(4), Session.of(4, 5, complete(4, 3))
-    lines = []
+def honest(session: Session, k: int, silent_from: Stage = Stage.DONE):
+    return lambda port: take_part(Party(session, k, INPUTS[k]), port, silent_from, 20.0)
+
+
+def test_a_party_that_hangs_is_waited_for_no_longer_than_the_timeout() -> None:
+    session = a_session()
 
     async def hangs(port: int) -> None:
-        lines.append(await asyncio.open_connection("127.0.0.1", port))
-        message = Party(session, 3, x[3]).start()
-        lines[0][1].write(struct.pack("<I", len(message)) + message)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        party = Party(session, 2, INPUTS[2])
+        await tcp._write(writer, party.start())
+        await tcp._write(writer, party.receive(await tcp._read(reader)))
+        await reader.read()  # to the end: it says nothing, and does not go
+        writer.close()
 
-    outcome = serve(session, x[:3], [hangs], lines, timeout=0.5)
-    assert outcome.survivors.tolist() == [0, 1, 2]
-    assert np.array_equal(outcome.total, x[:3].sum(axis=0))
+    start = time.perf_counter()
+    outcome = together(session, honest(session, 0), honest(session, 1), hangs, honest(session, 3), timeout=0.7)
+    assert_exact(outcome, [0, 1, 3])
+    assert 0.7 < time.perf_counter() - start < 10
 
 
-def test_strangers_who_send_nonsense_are_hung_up_on_and_do_no_harm() -> None:
-    x, session = inputs(3), Session.of(3, 5)
+def raw(*frames: bytes):
+    """Whoever writes these bytes and waits for the end."""
 
-    def sends(content: bytes):  # type: ignore[no-untyped-def]
-        async def stranger(port: int) -> None:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(content)
-            if content:
-                await writer.drain()
-            else:
-                writer.close()
-            strangers.append((reader, writer))
+    async def speak(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for frame in frames:
+            writer.write(frame)
+        await reader.read()
+        writer.close()
 
-        return stranger
+    return speak
 
-    strangers: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-    foreign = Party(Session.of(3, 5), 0, x[0]).start()
-    nonsense = [
-        b"",
-        struct.pack("<I", 1 << 31),
-        struct.pack("<I", 3) + b"abc",
-        struct.pack("<I", len(foreign)) + foreign,
-    ]
-    outcome = serve(session, x, [sends(content) for content in nonsense], strangers, timeout=20)
-    assert outcome.survivors.tolist() == [0, 1, 2]
-    assert np.array_equal(outcome.total, x.sum(axis=0))
-    reasons = " ".join(outcome.refused)
+
+def framed(message: bytes) -> bytes:
+    return struct.pack("<I", len(message)) + message
+
+
+def test_junk_is_refused_and_costs_the_connection_only() -> None:
+    session = a_session()
+    parties = [honest(session, k) for k in range(M)]
+    known = Party(session, 0, INPUTS[0]).start()
+    outcome = together(
+        session,
+        raw(framed(b"GET / HTTP/1.1 and some more text to be long enough")),
+        raw(struct.pack("<I", 1 << 31)),
+        raw(framed(messages.pack(Kind.KEYS, session.name, 77, bytes(64)))),
+        raw(framed(known)[:-30]),  # hangs in the middle of a message
+        *parties,
+        timeout=5.0,
+    )
+    assert_exact(outcome, [0, 1, 2, 3])
     assert len(outcome.refused) == 3
-    for part in ("has a wrong length: 2147483648 bytes", "too short to be one", "a message of session"):
-        assert part in reasons
+    for reason in ("its checksum does not match", "2147483648 bytes where", "unknown party 77"):
+        assert any(reason in said for said in outcome.refused)
 
 
-def test_a_second_party_of_the_same_number_is_refused() -> None:
-    x, session = inputs(3), Session.of(3, 5, complete(3, 2))
-    lines = []
+def test_a_connection_speaks_for_one_party_only() -> None:
+    """A party that has gone silent is not to be replaced by another connection, nor spoken for by another party."""
+    session = a_session()
 
     async def impostor(port: int) -> None:
-        lines.append(await asyncio.open_connection("127.0.0.1", port))
-        message = Party(session, 2, x[2]).start()
-        lines[0][1].write((struct.pack("<I", len(message)) + message) * 2)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.sleep(0.5)  # party 2 is silent now, and waited for
+        await tcp._write(writer, messages.pack(Kind.MASKED, session.name, 2, bytes(8 * D)))
+        await reader.read()
+        writer.close()
 
-    outcome = serve(session, x[:2], [impostor], lines, timeout=20)  # it was first, then sent its keys again, and is out
-    assert outcome.survivors.tolist() == [0, 1]
-    assert "party 2, which has sent this message already" in outcome.refused[0]
+    async def silent(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        party = Party(session, 2, INPUTS[2])
+        await tcp._write(writer, party.start())
+        await tcp._write(writer, party.receive(await tcp._read(reader)))
+        await reader.read()
+        writer.close()
+
+    outcome = together(session, *(honest(session, k) for k in (0, 1, 3)), silent, impostor, timeout=1.5)
+    assert_exact(outcome, [0, 1, 3])
+    assert outcome.refused == ("a connection that brought no keys spoke up at MASKED.",)
+
+
+def test_a_party_does_not_wait_for_ever_for_a_server() -> None:
+    async def run() -> None:
+        aggregator = Aggregator(a_session(), 20.0)  # listens, and never answers
+        listener = await asyncio.start_server(aggregator.connected, "127.0.0.1", 0)
+        try:
+            await take_part(Party(a_session(), 0, INPUTS[0]), listener.sockets[0].getsockname()[1], Stage.DONE, 0.05)
+        finally:
+            listener.close()
+            aggregator.close()
+            await asyncio.sleep(0.05)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(run())
