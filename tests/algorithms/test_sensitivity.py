@@ -102,6 +102,17 @@ def test_tight_split_spends_exactly_mu_and_is_the_best_split(loss: Loss, radius:
         assert gradient_energy(other, d, radius) >= gradient_energy(scales, d, radius) * (1 - 1e-9)
 
 
+@pytest.mark.parametrize(("loss", "least"), [(SQUARED, 1.3), (LOGISTIC, 0.96)])
+@pytest.mark.parametrize("d", [20, 100])
+def test_the_usual_split_hardly_ever_disturbs_more_than_the_published_one(loss: Loss, least: float, d: int) -> None:
+    q = loss.quadratic
+    assert q is not None
+    published = Scales(*imtiaz.PUBLISHED_SENSITIVITY[loss.name])
+    tight = imtiaz.tight_scales(q, d, imtiaz.TYPICAL_NORM[loss.name], imtiaz.joint_sensitivity(q, published))
+    for norm in np.linspace(0.0, 8.0, 33):
+        assert gradient_energy(published, d, norm) >= least * gradient_energy(tight, d, norm)
+
+
 def test_gradient_noise_energy() -> None:
     rng, d = np.random.default_rng(1), 6
     w = rng.standard_normal(d)
