@@ -335,7 +335,9 @@ def _draw(
         said = [_named(c, v) for c, v, *all_ in told if pd.notna(v) and (c in curve or len(set(all_)) > 1)]
         label = ", ".join([key[0], *said])
         every = None if len(line) <= 12 else len(line) // 8  # so that the dashes of a fine curve can be seen
-        panel.plot(line[x], line["mean"], styles[key], color=colour, marker=marker, label=label, markevery=every)
+        # an eps of 0 has no place on a log axis, and a line to it would look like one
+        mean = line["mean"].where(line["mean"] > 0) if metric == "proven_eps" else line["mean"]
+        panel.plot(line[x], mean, styles[key], color=colour, marker=marker, label=label, markevery=every)
         half = line["interval" if band == "interval" else "std"]
         if band != "none" and half.notna().any():
             panel.fill_between(line[x], line["mean"] - half, line["mean"] + half, color=colour, alpha=0.18, linewidth=0)
