@@ -13,7 +13,7 @@ has ``exp(c/4)``, and ``((sigma^2 e - 2)/(2 sigma))^2`` where Procedure 3 has ``
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -237,12 +237,15 @@ class PrivateSGD(_Logistic):
     Args:
         rounds: T, counted in full by the guarantees.
         tolerance: a run stops before that as soon as a step is at most this long; 0 for never.
+        protocol: `simulate` draws the sums; with `secagg` every party's answers go through the real secure aggregation
+            (`dpml.protocols.secure_sum`), one run a round for all budgets and draws.
     """
 
     name: ClassVar[str] = "psgd"
 
     rounds: int = 1000
     tolerance: float = 0.0
+    protocol: Literal["simulate", "secagg"] = "simulate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -250,6 +253,8 @@ class PrivateSGD(_Logistic):
             raise UserError(f"algo.rounds of psgd must be at least 1, got {self.rounds}.")
         if not 0 <= self.tolerance < math.inf:
             raise UserError(f"algo.tolerance of psgd must be a number >= 0, got {self.tolerance}.")
+        if self.protocol not in ("simulate", "secagg"):
+            raise UserError(f"algo.protocol must be simulate or secagg, got {self.protocol!r}.")
 
     def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
         """The noise that is drawn once, and the ridge: the one place that says it."""
@@ -342,7 +347,8 @@ class PrivateSGD(_Logistic):
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedDescent":
         """Nothing to do before the noise is known: every answer is noisy."""
         require_domain(parties, self.loss)
-        return PreparedDescent(self, parties, parties.y[:, None] * parties.X)
+        kind = PreparedDescent if self.protocol == "simulate" else SecureDescent
+        return kind(self, parties, parties.y[:, None] * parties.X)
 
 
 @dataclass(frozen=True)
@@ -361,21 +367,18 @@ class PreparedDescent:
         """
         algorithm, problem = self.algorithm, self.parties.problem
         made = [algorithm.perturbation(budget, problem) for budget in budgets]
-        eta = np.array([m.sigma for m in made])[:, None, None] * noise.gaussian(rng, (draws, problem.d))
+        sigma = np.array([m.sigma for m in made])[:, None, None]
         fresh = np.array([algorithm.fresh(budget, problem) for budget in budgets])[:, None, None]
+        stays = self.noise_that_stays(rng, draws)
+        eta = sigma * stays.sum(axis=0)
         limit = _minimisers(algorithm, self.parties, made, eta)
 
-        flat = eta.reshape(-1, problem.d)
         strength = np.repeat([algorithm.lam + m.extra for m in made], draws)[:, None]
-        w = np.zeros_like(flat)
+        w = np.zeros((len(strength), problem.d))
         used = np.zeros(len(w))
         moving = np.ones((len(w), 1), dtype=bool)
         for t in range(algorithm.rounds):
-            heard = (
-                self.answers(w)
-                + flat
-                + (fresh * algorithm.round_noise(rng, draws, problem.M, problem.M, problem.d)).reshape(flat.shape)
-            )
+            heard = self.hear(w, sigma, stays, fresh, rng)
             step = moving * (heard / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
             w -= step
             used += moving[:, 0]
@@ -386,22 +389,55 @@ class PreparedDescent:
         distance = np.linalg.norm(w.reshape(eta.shape) - limit, axis=-1)
         return Release(w.reshape(eta.shape), {"distance": distance, "rounds": used.reshape(distance.shape)})
 
-    def answers(self, w: Array) -> Array:
-        """The sum of the parties' gradients at w (B, d), without their noise: (B, d). A protocol may compute it.
+    def noise_that_stays(self, rng: Generator, draws: int) -> Array:
+        """The eta^k in units of sigma: (parties, draws, d). Simulated: one line, their sum."""
+        return noise.gaussian(rng, (draws, self.parties.problem.d))[None]
+
+    def hear(self, w: Array, sigma: Array, stays: Array, fresh: Array, rng: Generator) -> Array:
+        """A round's sum at the models w (B, d), B = budgets x draws: (B, d); `sigma` and `fresh` (budgets, 1, 1)."""
+        M, d = self.parties.problem.M, w.shape[1]
+        drawn = self.algorithm.round_noise(rng, stays.shape[1], M, M, d)
+        return self.answers(w, slice(None)) + (sigma * stays[0]).reshape(w.shape) + (fresh * drawn).reshape(w.shape)
+
+    def answers(self, w: Array, rows: slice) -> Array:
+        """The sum of some rows' gradients at w (B, d), without noise: (B, d).
 
         ``- sum_i u_i / (1 + exp(u_i'w))``, u = y x: three times as fast as by way of `Logistic.slope`.
         """
         total = np.zeros_like(w)
+        signed = self.signed[rows]
         height = max(64, _BLOCK // len(w))
-        for start in range(0, len(self.signed), height):
-            rows = self.signed[start : start + height]
-            slope = w @ rows.T
+        for start in range(0, len(signed), height):
+            block = signed[start : start + height]
+            slope = w @ block.T
             with np.errstate(over="ignore"):  # exp(710) is infinite, and such a row's slope 0
                 np.exp(slope, out=slope)
             slope += 1
             np.divide(1, slope, out=slope)
-            total -= slope @ rows
+            total -= slope @ block
         return total
+
+
+class SecureDescent(PreparedDescent):
+    """The same with real parties, who answer each on their own; the third party gets sums and nothing else."""
+
+    def noise_that_stays(self, rng: Generator, draws: int) -> Array:
+        M, d = self.parties.problem.M, self.parties.problem.d
+        return noise.gaussian_messages(rng, draws, M, d).transpose(1, 0, 2) / math.sqrt(M)
+
+    def hear(self, w: Array, sigma: Array, stays: Array, fresh: Array, rng: Generator) -> Array:
+        from dpml.protocols import secure_sum  # most runs need no cryptography
+
+        algorithm, problem = self.algorithm, self.parties.problem
+        M, d = problem.M, problem.d
+        answers = np.empty((M, *w.shape))
+        for k in range(M):
+            drawn = algorithm.round_noise(rng, stays.shape[1], 1, M, d)
+            own = (sigma * stays[k] + fresh * drawn).reshape(w.shape)
+            answers[k] = self.answers(w, self.parties.of(k)) + own
+        # public: a party has at most N rows of norm 1, and longer noise is less likely than 1 in 10^40
+        bound = problem.N + float(16 * sigma.max() + (6 * d + 100) * fresh.max())
+        return secure_sum(answers.reshape(M, -1), bound, rng).total.reshape(w.shape)
 
 
 @dataclass(frozen=True)
