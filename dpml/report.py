@@ -88,18 +88,21 @@ def _section(about: Mapping[str, Any], results: Path) -> str:
     parts = [f'<section id="{_anchor(name)}" class="experiment"><h2>{escape(about["title"])}</h2>']
     parts.append(f"<p>{escape(about['source'])}</p><pre><code>{escape(about['command'])}</code></pre>")
     parts.append(f"<p>{escape(about['note'])}</p>" if about["note"] else "")
-    for calibration, guarantees in about["guarantees"].items():
-        twin = calibration != "published"
-        target = base.with_name(f"{base.name}_{calibration}") if twin else base
+    tables = about["guarantees"]
+    targets = {c: base if c == "published" else base.with_name(f"{base.name}_{c}") for c in tables}
+    figures = [c for c, target in targets.items() if f"{target.name}.csv" in about["files"]]
+    for calibration in figures:
+        twin, target = calibration != "published", targets[calibration]
         picture = _picture(target, f"{about['title']} ({calibration} calibration)")
         rows = with_published(pd.read_csv(target.with_name(f"{target.name}.csv")), [] if twin else panels, points)
         # one is open, so that the page begins with what the paper shows
-        parts.append(f"<details{'' if twin else ' open'}><summary>{escape(calibration)} calibration</summary>")
+        together = [calibration] if len(figures) > 1 else list(tables)  # one figure may show all calibrations
+        parts.append(f"<details{'' if twin else ' open'}><summary>{escape(', '.join(together))} calibration</summary>")
         parts.append(f"<figure>{picture}</figure>")
-        if guarantees["data"]:
-            parts.append("<h3>Guarantees: the proven ε in every view, for the ε that was asked for</h3>")
-            body = [[escape(str(cell)) for cell in row] for row in guarantees["data"]]
-            parts.append(_table(guarantees["columns"], body, f"Guarantees, {calibration}"))
+        for name_of, table in ((c, tables[c]) for c in together if tables[c]["data"]):
+            parts.append(f"<h3>Guarantees, {escape(name_of)}: the proven ε in every view, for the ε asked for</h3>")
+            body = [[escape(str(cell)) for cell in row] for row in table["data"]]
+            parts.append(_table(table["columns"], body, f"Guarantees, {name_of}"))
         parts.append("<h3>Numbers</h3>" + _rows(rows, f"{_anchor(name)}-{calibration}") + "</details>")
     claims = [
         [

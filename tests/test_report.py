@@ -29,14 +29,17 @@ CONTENT = {
 }
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    results = tmp_path_factory.mktemp("results")
+def report_of(content, results):
     with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
         expansion = Expansion.of(hydra.compose("config"), [])
-        experiment = Experiment.of("imtiaz2019/tiny", CONTENT)
+        experiment = Experiment.of("imtiaz2019/tiny", content)
         assert reproduce(experiment, expansion, Options(), results, ["experiment=imtiaz2019/tiny"]) == 0
     return write_report(results)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return report_of(CONTENT, tmp_path_factory.mktemp("results"))
 
 
 class Links(HTMLParser):
@@ -68,6 +71,14 @@ def test_the_page_says_what_the_results_say(page):
     assert "published calibration" in text
     assert "tight calibration" in text
     assert page.read_bytes() == write_report(page.parent).read_bytes()
+
+
+def test_one_figure_of_all_calibrations_has_the_guarantees_of_each(tmp_path):
+    text = report_of(CONTENT | {"twins": False, "claims": []}, tmp_path).read_text("utf-8")
+    assert "published, tight calibration" in text
+    assert text.count("<figure>") == 1
+    for calibration in ("published", "tight"):
+        assert f"Guarantees, {calibration}" in text
 
 
 def test_no_results_is_one_sentence(tmp_path):
