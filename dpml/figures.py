@@ -185,9 +185,9 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         for panel in panels[len(charts) :]:
             panel.set_axis_off()
         handles, labels = _legend(list(panels[: len(charts)]), charts)
-        across = _legend_columns(labels, figure.get_figwidth(), 4 if columns == 1 else 8)
+        across = _legend_columns(labels, figure.get_figwidth(), 6 if columns == 1 else 8)
         # the layout keeps the lines below the title free for the legend
-        room = "\n" * (1 + -(-len(labels) // across) if across < len(labels) and columns > 1 else 2)
+        room = "\n" * (1 + -(-len(labels) // across))
         heading = textwrap.fill(title, int(48 * units))
         figure.suptitle(f"{heading}{room}", fontsize=11, x=0.01, ha="left")
         below = 1 - 0.27 * (1 + len(title) // int(48 * units)) / figure.get_figheight()
