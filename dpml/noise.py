@@ -60,7 +60,10 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
 
 def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
     """What the parties of CAPE draw, ``ehat_k`` and ``g_k``, each N(0, I): (draws, parties, size)."""
-    ehat, g = (np.empty((draws, parties, size)) for _ in range(2))
+    shape = draws, parties, size
+    if draws * parties * size <= _BLOCK:  # one block: nothing to copy
+        return rng.standard_normal(shape), rng.standard_normal(shape)
+    ehat, g = np.empty(shape), np.empty(shape)
     for columns in _blocks(draws * parties, size):
         for part in (ehat[..., columns], g[..., columns]):
             part[...] = rng.standard_normal(part.shape)
@@ -79,7 +82,8 @@ def cape_messages(
     ehat, g = cape_parties(rng, draws, parties, size)
     messages = ehat - ehat.mean(axis=1, keepdims=True)
     messages *= shared
-    messages += own * g
+    g *= own
+    messages += g
     return messages, ehat
 
 
