@@ -22,14 +22,14 @@ from threadpoolctl import threadpool_limits
 from dpml.algorithms.hamm import PreparedOutput, Soft
 from dpml.algorithms.imtiaz import CapeFM
 from dpml.data import Files
-from dpml.data.synthetic import Synthetic
-from dpml.descent import Rows, descend
-from dpml.logistic import fit_parties
-from dpml.losses import LOSSES
-from dpml.metrics import accuracy
-from dpml.noise import single_gaussian
-from dpml.partition import Equal, Parties, partition
+from dpml.data.partition import Equal, Parties, partition
+from dpml.data.sets.synthetic import Synthetic
+from dpml.optim.descent import Rows, descend
+from dpml.optim.logistic import fit_parties
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
+from dpml.privacy.noise import single_gaussian
+from dpml.running.metrics import accuracy
 
 EPSILONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 DELTA = 1e-3

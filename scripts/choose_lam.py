@@ -14,12 +14,12 @@ from dpml.algorithms import Algorithm
 from dpml.algorithms.imtiaz import NonPrivate
 from dpml.algorithms.rajkumar import GaussianObjectivePerturbation, LocalAggregation, PrivateSGD
 from dpml.data import Source
-from dpml.data.synthetic import Synthetic
-from dpml.data.wdbc import WDBC
-from dpml.experiment import Cell, measure
-from dpml.losses import LOSSES
-from dpml.partition import Equal
+from dpml.data.partition import Equal
+from dpml.data.sets.synthetic import Synthetic
+from dpml.data.sets.wdbc import WDBC
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
+from dpml.running.cell import Cell, measure
 
 GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 SEEDS = range(1000, 1020)

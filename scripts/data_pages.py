@@ -7,9 +7,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from dpml.data import Info, Raw, Source, catalogue
+from dpml.config import catalogue
+from dpml.data import Info, Raw, Source
 from dpml.data.preprocess import STEPS
-from dpml.data.table import Tabular
+from dpml.data.sets.table import Tabular
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
 
@@ -41,7 +42,7 @@ def index(sources: dict[str, Source]) -> str:
             "",
             "To add one: a frozen dataclass in `dpml/data/<name>.py` that derives from `OfficialSplit` or",
             "`RandomSplit`, with `info` (where its files come from, and what must be in them) and `parse` (files to a",
-            "`Table`), and `dpml/conf/dataset/<name>.yaml` with `_target_` and options. Then every command knows it.",
+            "`Table`), and `conf/dataset/<name>.yaml` with `_target_` and options. Then every command knows it.",
             "",
             "Written by `python scripts/data_pages.py`.",
             "",

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
+from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.losses import Loss
-from dpml.partition import Parties
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Guarantee, Problem
 
 

@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike
 from dpml.algorithms import Mechanism, Release
 from dpml.arrays import Array, Index
 from dpml.data import Dataset
-from dpml.losses import Loss, Task, mean_gradient
-from dpml.partition import Equal, Parties
+from dpml.data.info import Task
+from dpml.data.partition import Equal, Parties
+from dpml.optim.losses import Loss, mean_gradient
+from dpml.optim.solvers import mean_hessian
 from dpml.privacy import Budget, Problem, View, gdp
-from dpml.solvers import mean_hessian
 
 _ROWS = 1 << 12  # models whose density is computed at once
 

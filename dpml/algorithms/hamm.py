@@ -23,16 +23,15 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import lambertw
 
-from dpml import noise
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import Exposure, Pair, laplace_score, made_up, released_models
 from dpml.arrays import Array
+from dpml.data.partition import Equal, Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.logistic import fit, fit_all, fit_parties, hard_targets
-from dpml.losses import Loss, scores
-from dpml.partition import Equal, Parties, remembered
-from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem
+from dpml.optim.logistic import fit, fit_all, fit_parties, hard_targets
+from dpml.optim.losses import Loss, scores
+from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, noise
 
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
 

@@ -20,7 +20,6 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from dpml import noise
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import (
     Exposure,
@@ -35,11 +34,10 @@ from dpml.algorithms.exposure import (
     released_models,
 )
 from dpml.arrays import Array
+from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.losses import Loss, Quadratic, mean_loss
-from dpml.partition import Parties
-from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
-from dpml.solvers import (
+from dpml.optim.losses import Loss, Quadratic, mean_loss
+from dpml.optim.solvers import (
     minimise_convex,
     minimise_least_squares_in_box,
     minimise_quadratic,
@@ -47,6 +45,7 @@ from dpml.solvers import (
     minimise_quadratic_in_box,
     optimum,
 )
+from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, noise
 
 Variant = Literal["paper", "authors"]
 

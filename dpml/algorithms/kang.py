@@ -19,15 +19,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from dpml import descent, noise
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, matched, released_models, turned_label
 from dpml.arrays import Array
-from dpml.descent import Rows, Single
+from dpml.data.partition import Parties
 from dpml.errors import UserError, nearest
-from dpml.losses import Loss, mean_loss
-from dpml.partition import Parties
-from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.optim import descent
+from dpml.optim.descent import Rows, Single
+from dpml.optim.losses import Loss, mean_loss
+from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, noise
 
 _SOURCE = "GDP of T adaptive rounds (kang.{})"
 

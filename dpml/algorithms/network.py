@@ -19,15 +19,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml import noise
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import Exposure, Messages, Pair, gaussian_messages, turned_label
 from dpml.algorithms.imtiaz import MASK, Variant, cape_seen, cape_views, conventional_seen, conventional_views
 from dpml.arrays import Array, Index
+from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.losses import Loss
-from dpml.partition import Parties
-from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.optim.losses import Loss
+from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, noise
 
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
 _CACHE = 1 << 17  # and in a gradient: 1 MiB, twice as fast as all rows at once

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import gammainccinv
 
-from dpml import noise
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import (
     Exposure,
@@ -33,12 +32,14 @@ from dpml.algorithms.exposure import (
 )
 from dpml.algorithms.hamm import longest
 from dpml.arrays import Array
+from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.logistic import fit_parties
-from dpml.losses import LOSSES, Loss
-from dpml.partition import Parties
-from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, objective, rounds
-from dpml.solvers import minimise_convex
+from dpml.optim.logistic import fit_parties
+from dpml.optim.losses import LOSSES, Loss
+from dpml.optim.solvers import minimise_convex
+from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, noise
+from dpml.privacy.proofs import noisy_sums as rounds
+from dpml.privacy.proofs import objective_perturbation as objective
 
 SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
 SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
@@ -75,7 +76,7 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """The least noise that `dpml.privacy.objective` proves to be enough, and the least ridge with which it is.
+    """The least noise that `proofs.objective_perturbation` proves to be enough, and the least ridge with which it is.
 
     That is the noise of the Gaussian mechanism with sensitivity 2 at the same (eps, delta).
     """
@@ -140,7 +141,7 @@ class GaussianObjectivePerturbation(_Logistic):
         delta = budget.require_delta(f"algo={self.name}")
         made = self.perturbation(budget, problem)
         eps = objective.eps_of(made.sigma, problem.N * (self.lam + made.extra), delta)
-        proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.objective")
+        proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.proofs.objective_perturbation")
         if self.tight:
             return [proven]
         return [
@@ -228,7 +229,7 @@ class PrivateSGD(_Logistic):
     the distance to the limit point falls as T^-1/2, because no curvature is below (lam + Delta)/2.
 
     The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the
-    third party has seen are all sums: the proven guarantees are those of all sums (`dpml.privacy.rounds`), for each
+    third party has seen are all sums: the proven guarantees are those of all sums (`proofs.noisy_sums`), for each
     view of them. `tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every
     round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More
     rounds then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not
@@ -303,7 +304,7 @@ class PrivateSGD(_Logistic):
             if not self.tight and view in ("release", "transcript"):
                 claim = "Rajkumar & Agarwal 2012, Thm 4.2 (the limit point)"
                 found.append(Guarantee(view, "sample", budget.eps, delta, "published", claim))
-            source = "Gaussian DP of the rounds" if self.tight else "dpml.privacy.rounds"
+            source = "Gaussian DP of the rounds" if self.tight else "dpml.privacy.proofs.noisy_sums"
             found.append(Guarantee(view, "sample", eps, delta, "proven", f"{source}, T = {self.rounds}"))
         return found
 

@@ -13,8 +13,8 @@ from dpml.arrays import Array
 from dpml.audit.bounds import eps_by_gdp, eps_by_rates
 from dpml.audit.search import worse_pair
 from dpml.errors import UserError
-from dpml.experiment import generator
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
+from dpml.seeds import generator
 
 Verdict = Literal["consistent", "claim violated", "BUG", "no privacy"]
 

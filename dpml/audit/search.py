@@ -9,8 +9,8 @@ from numpy.random import Generator
 
 from dpml.algorithms.exposure import Pair
 from dpml.arrays import Array
+from dpml.data.info import Task
 from dpml.errors import UserError
-from dpml.losses import Task
 from dpml.privacy import Budget
 
 TRIES = 200

@@ -7,7 +7,7 @@ import pandas as pd
 from hydra.utils import get_class
 
 from dpml.audit import DRAWS, ROUNDS, ROWS, audit
-from dpml.losses import LOSSES
+from dpml.optim.losses import LOSSES
 from dpml.privacy import CALIBRATIONS, Budget, Problem
 
 

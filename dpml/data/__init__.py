@@ -1,18 +1,8 @@
 """Data sets: what they are (`Info`), where their files lie (`Files`), and the arrays an experiment gets (`Dataset`)."""
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.random import Generator
-
-from dpml.arrays import Array, Index
-from dpml.data.files import Files
-from dpml.data.info import Info, Raw
-from dpml.errors import UserError
-from dpml.losses import Task
+from dpml.data.dataset import Dataset, Source, check_rows, fold_rows, sha256, split_rows, training_rows
+from dpml.data.info import Info, Raw, Task
+from dpml.data.sources.files import Files
 
 __all__ = [
     "Dataset",
@@ -20,89 +10,10 @@ __all__ = [
     "Info",
     "Raw",
     "Source",
+    "Task",
     "check_rows",
     "fold_rows",
     "sha256",
     "split_rows",
     "training_rows",
 ]
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Training and test arrays, ready for an algorithm: one row per sample, ||x||_2 <= 1, labels as `task` has them.
-
-    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Test rows went through the same
-    steps; what was fitted on the training rows may leave a test row or target a little outside. `truth` is the weight
-    vector that generated the labels, where there is one. `provenance` records source, checksum, the rows in all after
-    cleaning, and every preprocessing step with what it was fitted on. Arrays may be read-only and memory-mapped.
-    """
-
-    name: str
-    task: Task
-    X: Array
-    y: Array
-    X_test: Array
-    y_test: Array
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-    truth: Array | None = None
-
-
-class Source(Protocol):
-    """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file."""
-
-    @property
-    def info(self) -> Info:
-        """What is known about it; a class attribute will do."""
-        ...
-
-    def size(self, N: int | None) -> tuple[int, int]:
-        """(training rows, features) without touching any data; N overrides the rows."""
-        ...
-
-    def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). The same rng gives the same rows, and fewer are among more."""
-        ...
-
-
-def sha256(*contents: bytes) -> str:
-    """The checksum of some bytes, for a data set's provenance."""
-    digest = hashlib.sha256()
-    for content in contents:
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fraction: float) -> tuple[Index, Index]:
-    """Draw (training rows, test rows) at random, without replacement, from `rows` rows that have no official split."""
-    order = rng.permutation(rows)
-    available = training_rows(rows, test_fraction)
-    check_rows(info, N, available)
-    return order[:available][:N], order[available:]
-
-
-def fold_rows(info: Info, rows: int, N: int | None, rng: Generator, folds: int) -> tuple[Index, Index]:
-    """(training rows, test rows) of one round of cross-validation, which the seed of `rng` chooses.
-
-    Seeds 0 to folds - 1 share a random split into `folds` parts of equal size, or one row more, and each of them tests
-    on another part; so do the next `folds` seeds with another split. With N, the first N training rows are used.
-    """
-    sequence = rng.bit_generator.seed_seq
-    turn, fold = divmod(int(sequence.entropy), folds)  # type: ignore[attr-defined]
-    parts = np.array_split(np.random.default_rng([turn, folds]).permutation(rows), folds)
-    train = np.concatenate([part for k, part in enumerate(parts) if k != fold])
-    check_rows(info, N, len(train))
-    return train[:N], parts[fold]
-
-
-def training_rows(rows: int, test_fraction: float) -> int:
-    """How many of `rows` rows are for training when `test_fraction` of them are for testing."""
-    if not 0 <= test_fraction < 1:
-        raise UserError(f"dataset.test_fraction must be in [0, 1), got {test_fraction}.")
-    return rows - round(rows * test_fraction)
-
-
-def check_rows(info: Info, N: int | None, available: int) -> None:
-    """Raise UserError when N training rows are asked for and there are not that many."""
-    if N is not None and not 1 <= N <= available:
-        raise UserError(f"N={N} training rows were asked for, but dataset={info.name} has {available}.")

@@ -5,8 +5,9 @@ The loaders, the downloads, `dpml data` and the pages in docs/data all read thes
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from dpml.losses import Task
+Task = Literal["binary", "multiclass", "regression"]
 
 
 @dataclass(frozen=True)

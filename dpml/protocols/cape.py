@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpml import noise
 from dpml.arrays import Array, Index
+from dpml.privacy import noise
 from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology
 from dpml.protocols.secagg import Dropouts, Traffic, Transport
 

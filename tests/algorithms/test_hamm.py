@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from dpml import noise
 from dpml.algorithms.hamm import (
     Average,
     Batch,
@@ -26,11 +25,11 @@ from dpml.algorithms.hamm import (
     vote_shares,
 )
 from dpml.data import Dataset
+from dpml.data.partition import Equal, Parties, Simplex, partition
 from dpml.errors import UserError
-from dpml.logistic import fit, hard_targets
-from dpml.losses import LOSSES
-from dpml.partition import Equal, Parties, Simplex, partition
-from dpml.privacy import Budget, Problem
+from dpml.optim.logistic import fit, hard_targets
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem, noise
 
 LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
 LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)

@@ -15,13 +15,13 @@ from dpml.algorithms.imtiaz import (
     PureFunctionalMechanism,
 )
 from dpml.data import Dataset, Files
-from dpml.data.crime import Crime
-from dpml.data.synthetic import Synthetic
+from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.data.sets.crime import Crime
+from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
-from dpml.losses import LOSSES, mean_loss
-from dpml.metrics import evaluate
-from dpml.partition import Equal, Fractions, Parties, partition
+from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget
+from dpml.running.metrics import evaluate
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 NO_NOISE = Budget(np.inf)

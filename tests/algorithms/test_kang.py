@@ -13,9 +13,9 @@ from scipy.optimize import minimize
 
 from dpml.algorithms.kang import Central, Jayaraman, WeightedDescent
 from dpml.data import Dataset
+from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
-from dpml.losses import LOSSES, mean_gradient, mean_loss
-from dpml.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
+from dpml.optim.losses import LOSSES, mean_gradient, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 
 LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
@@ -288,7 +288,7 @@ def test_without_noise_every_one_of_them_learns():
             "local": WeightedDescent(LOGISTIC, **options),
         }.items()
     }
-    from dpml.solvers import optimum
+    from dpml.optim.solvers import optimum
 
     pooled = optimum(LOGISTIC, parties.X, parties.y, 0.05)
     own = [optimum(LOGISTIC, parties.X[parties.of(k)], parties.y[parties.of(k)], 0.05) for k in (0, 1)]

@@ -15,10 +15,10 @@ from dpml.algorithms.network import (
     sum_of_clipped_terms,
 )
 from dpml.data import Dataset, Files
-from dpml.data.synthetic import Synthetic
+from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
-from dpml.losses import LOSSES
-from dpml.partition import Equal, Fractions, Parties, partition
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, worst
 
 LOSS = LOSSES["logistic"]

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpml import noise
 from dpml.algorithms import imtiaz
 from dpml.algorithms.imtiaz import CapeFM, Conventional, FunctionalMechanism, Local, PureFunctionalMechanism
 from dpml.data import Dataset
-from dpml.losses import LOSSES
-from dpml.partition import Equal, Fractions, Parties, partition
-from dpml.privacy import Budget, gdp
+from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, gdp, noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 D, DRAWS = 3, 20_000

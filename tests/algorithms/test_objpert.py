@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.imtiaz import ObjectivePerturbation
-from dpml.losses import LOSSES
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]

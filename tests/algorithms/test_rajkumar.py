@@ -17,11 +17,12 @@ from dpml.algorithms.rajkumar import (
     sigma_star,
 )
 from dpml.data import Dataset
+from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.errors import UserError
-from dpml.losses import LOSSES, mean_gradient
-from dpml.partition import Equal, Fractions, Parties, Partition, partition
-from dpml.privacy import Budget, Problem, gdp, objective
-from dpml.solvers import optimum
+from dpml.optim.losses import LOSSES, mean_gradient
+from dpml.optim.solvers import optimum
+from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy.proofs import objective_perturbation as objective
 
 LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(0.5, 1e-2)

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from dpml.algorithms import imtiaz
 from dpml.algorithms.imtiaz import CapeFM, Conventional, FunctionalMechanism, Local, PureFunctionalMechanism, Scales
-from dpml.losses import LOSSES, Loss
+from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Problem, gdp
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]

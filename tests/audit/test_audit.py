@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpml import noise
 from dpml.algorithms import hamm, imtiaz, kang, network, rajkumar
 from dpml.algorithms.exposure import Exposure, one_replaced
 from dpml.audit import attack_scores, audit
 from dpml.audit.search import worse_pair
 from dpml.errors import UserError
-from dpml.losses import LOSSES
-from dpml.privacy import Budget, Problem, gdp
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem, gdp, noise
 
 SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
 BUDGET = Budget(1.0, 1e-5)

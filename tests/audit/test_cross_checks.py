@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpml import noise
 from dpml.algorithms import hamm, imtiaz, kang, network, rajkumar
 from dpml.audit.search import distance, moved
 from dpml.errors import UserError
-from dpml.losses import LOSSES
-from dpml.privacy import Budget, Problem, gdp
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem, gdp, noise
 
 SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
 BUDGET, PROBLEM = Budget(1.0, 1e-5), Problem(3, 12, 2, auxiliary=4, classes=2)

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from dpml.data import cache
+from dpml.data.sources import cache
 
 
 @pytest.fixture

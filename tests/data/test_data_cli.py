@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from dpml import cli
-from dpml.data import Files, catalogue
+from dpml.config import catalogue
+from dpml.data import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 

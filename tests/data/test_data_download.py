@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from dpml.data import Files, Info, Raw, download
-from dpml.data.files import read_content
+from dpml.data import Files, Info, Raw
+from dpml.data.sources import download
+from dpml.data.sources.files import read_content
 from dpml.errors import UserError
 
 CONTENT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(5000))

@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 
 from dpml.cli import build, compose
-from dpml.data import Files, cache, catalogue
-from dpml.data.creditcard import CreditCard
-from dpml.data.har import HAR
-from dpml.data.kddcup99 import KDDCup99
+from dpml.config import catalogue
+from dpml.data import Files
 from dpml.data.preprocess import fold_duplicates, norms, private_note
-from dpml.data.synthetic import RECIPES, Synthetic
-from dpml.data.twitter_buzz import TwitterBuzz
-from dpml.data.url import URL
-from dpml.data.wdbc import WDBC
+from dpml.data.sets.creditcard import CreditCard
+from dpml.data.sets.har import HAR
+from dpml.data.sets.kddcup99 import KDDCup99
+from dpml.data.sets.synthetic import RECIPES, Synthetic
+from dpml.data.sets.twitter_buzz import TwitterBuzz
+from dpml.data.sets.url import URL
+from dpml.data.sets.wdbc import WDBC
+from dpml.data.sources import cache
 from dpml.errors import UserError
-from dpml.experiment import generator
+from dpml.seeds import generator
 
 NAMES = list(catalogue.sources())
 # training rows, test rows, features, labels and how many rows have each: as published, or as the papers use them
@@ -167,8 +169,8 @@ def test_too_many_rows_is_told(name, files):
 def test_a_second_load_reads_no_raw_file(files, monkeypatch):
     source = catalogue.source("adult")
     first = source.load(files, None, rng())
-    monkeypatch.setattr("dpml.data.files.open_raw", None)
-    monkeypatch.setattr("dpml.data.adult.open_raw", None)
+    monkeypatch.setattr("dpml.data.sources.files.open_raw", None)
+    monkeypatch.setattr("dpml.data.sets.adult.open_raw", None)
     second = source.load(files, None, rng())
     np.testing.assert_array_equal(first.X, second.X)
     assert first.provenance == second.provenance
@@ -259,7 +261,7 @@ def test_creditcard_reads_the_official_format_and_draws_normals(tmp_path, monkey
     monkeypatch.setattr(
         CreditCard, "info", replace(CreditCard.info, files=(raw,), rows=2000, classes={-1: 1500, 1: 500})
     )
-    monkeypatch.setattr("dpml.data.creditcard._FRAUDS", 500)
+    monkeypatch.setattr("dpml.data.sets.creditcard._FRAUDS", 500)
     data = CreditCard(normals=400).load(Files(str(tmp_path)), None, rng(1))
     y = np.concatenate([data.y, data.y_test])
     assert np.sum(y > 0) == 500

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dpml.privacy import gdp, objective
+from dpml.privacy import gdp
+from dpml.privacy.proofs import objective_perturbation as objective
 
 
 def log_density(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpml import noise
-from dpml.privacy import gdp, rounds
+from dpml.privacy import gdp, noise
+from dpml.privacy.proofs import noisy_sums as rounds
 
 
 @pytest.mark.parametrize(("parties", "d"), [(1, 1), (3, 2), (5, 10)])

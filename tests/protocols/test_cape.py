@@ -6,12 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpml import noise
 from dpml.algorithms.imtiaz import MASK, CapeFM
 from dpml.data import Dataset
-from dpml.losses import LOSSES
-from dpml.partition import Fractions, Parties, partition
-from dpml.privacy import Budget, Problem
+from dpml.data.partition import Fractions, Parties, partition
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem, noise
 from dpml.protocols import FixedPoint, ProtocolError, Stage, in_process
 from dpml.protocols.cape import Cape, cape_mean, cape_sum
 

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.claims import CLAIMS
-from dpml.claims.judging import Evidence
+from dpml.papers import CLAIMS
 from dpml.protocols.costs import communication, exponents
+from dpml.reporting.judging import Evidence
 
 FEW = {"everybody": [4, 8, 16], "ring": [], "d": [10, 1000, 100_000]}
 

@@ -1,1 +1,0 @@
-"""The Hydra configuration tree of `dpml-run`."""

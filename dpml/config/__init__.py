@@ -1,0 +1,1 @@
+"""From Hydra's configuration to objects."""

@@ -1,0 +1,1 @@
+"""Where raw files lie, downloads, and the cache of parsed arrays."""

@@ -1,0 +1,275 @@
+"""Fetching raw files: each arrives whole and checked, or not at all; two processes that want the same one are safe."""
+
+import shutil
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+import pooch
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from dpml.data.info import Info, Raw
+from dpml.data.sources.cache import turn
+from dpml.errors import UserError
+
+_TRIES = 2  # of one address, when the transfer breaks
+_TIMEOUT = 30  # seconds without a byte
+_STALE = 24 * 3600  # seconds after which a part that a killed process left is swept away
+
+pooch.get_logger().setLevel("ERROR")  # it would print a checksum of every archive
+
+
+def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw, Path], str]) -> None:
+    """Fetch the files `wanted` into `folder`, each from the first of its addresses that has the right content.
+
+    Args:
+        info: The data set they belong to.
+        wanted: What to fetch.
+        folder: Where to; made when it is not there.
+        accept: Says which compression suffix a fetched file has, or raises UserError when its content is wrong.
+
+    Raises:
+        UserError: one cannot be had, or `folder` cannot be written. What was right is kept, nothing else is.
+    """
+    made = [path for path in (folder, folder.parent) if not path.exists()]
+    try:
+        with turn(folder / ".lock"):
+            folder.mkdir(parents=True, exist_ok=True)
+            _sweep(folder)
+            with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
+                _Transfer(info, folder, Path(part), accept).run(wanted)
+    except OSError as error:
+        raise UserError(
+            f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; "
+            f"set DPML_DATA or data_dir=DIR to a folder that can be written."
+        ) from error
+    finally:
+        for path in made:  # those that are still empty
+            with suppress(OSError):
+                path.rmdir()
+
+
+def _sweep(folder: Path) -> None:
+    for part in folder.glob(".part-*"):
+        if time.time() - part.stat().st_mtime > _STALE:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+class _Transfer:
+    """One call of `fetch`, under its lock: archives that several files share are transferred once."""
+
+    def __init__(self, info: Info, folder: Path, part: Path, accept: Callable[[Raw, Path], str]) -> None:
+        self.info, self.folder, self.part, self.accept = info, folder, part, accept
+        self.archives: dict[str, Path] = {}
+
+    def run(self, wanted: Iterable[Raw]) -> None:
+        left = [raw for raw in wanted if not self._arrived(raw)]
+        problems: dict[str, str] = {}
+        for rank in range(max((len(raw.urls) for raw in left), default=0)):
+            together: dict[str, list[Raw]] = {}
+            for raw in left:
+                if rank < len(raw.urls):
+                    container, _, _ = raw.urls[rank].rpartition("!")
+                    together.setdefault(container or raw.urls[rank], []).append(raw)
+            for address, group in together.items():
+                for raw, problem in self._get(address, group, rank):
+                    where = urlsplit(address).netloc
+                    if problem is None:
+                        left.remove(raw)
+                    elif problem != _NOT_THERE or where not in problems:
+                        problems[where] = problem
+            for archive in self.archives.values():
+                archive.unlink()
+            self.archives.clear()
+            if not left:
+                return
+        if left:
+            raise self._failure(left, problems)
+
+    def _arrived(self, raw: Raw) -> bool:
+        """Whether another process brought the file while this one waited for the lock."""
+        return any((self.folder / f"{raw.name}{suffix}").is_file() for suffix in ("", ".gz", ".xz", ".bz2"))
+
+    def _get(self, address: str, group: list[Raw], rank: int) -> list[tuple[Raw, str | None]]:
+        """Fetch `group`, which share an `address`; what went wrong with each, None when nothing did."""
+        try:
+            found = self._members(address, {raw.urls[rank].rpartition("!")[2]: raw.name for raw in group})
+        except _FailedError as error:
+            return [(raw, str(error)) for raw in group]
+        outcome: list[tuple[Raw, str | None]] = []
+        for raw in group:
+            path = found.get(raw.name)
+            try:
+                if path is None:
+                    raise UserError(f"its archive does not hold {raw.name}")
+                suffix = self.accept(raw, path)
+                place = self.folder / f"{raw.name}{suffix}"
+                place.parent.mkdir(parents=True, exist_ok=True)
+                path.chmod(0o644)  # as temporary files are, it is private until now
+                path.replace(place)
+                outcome.append((raw, None))
+            except UserError as error:
+                outcome.append((raw, str(error).replace(str(path), raw.name)))
+        return outcome
+
+    def _members(self, address: str, members: dict[str, str]) -> dict[str, Path]:
+        """The files inside the archive at `address` (or the file itself), by the name of their `Raw`."""
+        if "!" not in address and list(members) == [address]:
+            return {members[address]: self._download(address)}
+        archive = self._archive(address)
+        found = {}
+        for member, path in _extract(archive, set(members), self.part):
+            found[members[member]] = path
+        return found
+
+    def _archive(self, address: str) -> Path:
+        if address not in self.archives:
+            outer, _, inner = address.rpartition("!")
+            if not outer:
+                self.archives[address] = self._download(address)
+            else:
+                inside = dict(_extract(self._archive(outer), {inner}, self.part))
+                if inner not in inside:
+                    raise _FailedError(f"its archive does not hold {inner}")
+                self.archives[address] = inside[inner]
+        return self.archives[address]
+
+    def _download(self, url: str) -> Path:
+        import requests  # here, because it is slow to import and rarely needed
+
+        for _ in range(_TRIES):
+            try:
+                with _Bar(url) as bar:
+                    return Path(
+                        pooch.retrieve(
+                            url,
+                            known_hash=None,
+                            fname="content",
+                            path=tempfile.mkdtemp(dir=self.part),
+                            downloader=pooch.HTTPDownloader(progressbar=bar, timeout=_TIMEOUT, chunk_size=1 << 16),
+                        )
+                    )
+            except requests.HTTPError as error:
+                status = error.response.status_code if error.response is not None else 0
+                reason = _NOT_THERE if status == 404 else f"the server answered {status}"
+                if status < 500:
+                    break
+            except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError):
+                reason = f"the transfer broke off ({_TRIES} tries)"
+            except requests.ConnectTimeout:
+                reason = _UNREACHABLE
+                break
+            except requests.Timeout:
+                reason = f"no answer within {_TIMEOUT} s"
+            except requests.ConnectionError as error:
+                if "IncompleteRead" in str(error) or "Read timed out" in str(error):
+                    reason = f"the transfer broke off ({_TRIES} tries)"
+                    continue
+                reason = _UNREACHABLE
+                break
+            except (requests.RequestException, ValueError) as error:
+                reason = f"{url} is not an address that can be fetched ({error})"
+                break
+        raise _FailedError(reason)
+
+    def _failure(self, left: list[Raw], problems: dict[str, str]) -> UserError:
+        names = ", ".join(raw.name for raw in left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+        which = f"cannot fetch {names} of dataset={self.info.name}"
+        mend = f"set mirror=URL to another place, or put it there yourself as {self.folder / left[0].name}"
+        if all(problem == _UNREACHABLE for problem in problems.values()):
+            return UserError(f"{which}: no network connection to {' or '.join(problems)}; go online, {mend}.")
+        told = "; ".join(f"{where}: {problem}" for where, problem in problems.items())
+        return UserError(f"{which}: {told}. Nothing of it was kept; try again later, {mend}.")
+
+
+_UNREACHABLE = "no connection"
+_NOT_THERE = "it is not there (404)"
+
+
+class _FailedError(Exception):
+    """An address that could not be used, and why."""
+
+
+def _extract(archive: Path, members: set[str], part: Path) -> list[tuple[str, Path]]:
+    """Take `members` out of a zip or tar archive in one pass; they may lie in a folder inside it."""
+    found: dict[str, Path] = {}
+
+    def wanted(path: str) -> str | None:
+        if path.startswith("__MACOSX/"):
+            return None
+        return next((m for m in members - found.keys() if path == m or path.endswith(f"/{m}")), None)
+
+    def keep(member: str, source: IO[bytes] | None) -> None:
+        assert source is not None  # only files get here
+        target = Path(tempfile.mkdtemp(dir=part)) / "content"
+        with target.open("wb") as file:
+            shutil.copyfileobj(source, file)
+        found[member] = target
+
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as box:
+                for entry in box.infolist():
+                    member = wanted(entry.filename)
+                    if member:
+                        with box.open(entry) as source:
+                            keep(member, source)
+        else:
+            with tarfile.open(archive, "r|*") as tape:
+                for item in tape:
+                    member = wanted(item.name) if item.isfile() else None
+                    if member:
+                        keep(member, tape.extractfile(item))
+                    if len(found) == len(members):
+                        break
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise _FailedError(f"its archive is damaged ({error})") from error
+    return list(found.items())
+
+
+class _Bar:
+    """A progress bar as pooch wants one; off a terminal, one line that says what is being fetched."""
+
+    def __init__(self, url: str) -> None:
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        self.progress = Progress(
+            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+        )
+        self.url = url
+        self.task = self.progress.add_task(f"{url.rpartition('/')[2]} from {urlsplit(url).netloc}", total=None)
+
+    def __enter__(self) -> "_Bar":
+        self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.progress.stop()
+
+    @property
+    def total(self) -> int:
+        return 0
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self.progress.update(self.task, total=size or None)
+        if self.progress.disable:
+            print(f"Fetching {self.url}" + (f" ({decimal(size)})" if size else ""), file=sys.stderr)
+
+    def update(self, size: int) -> None:
+        self.progress.update(self.task, advance=size)
+
+    def reset(self) -> None:
+        self.progress.update(self.task, completed=0)
+
+    def close(self) -> None:
+        self.progress.stop()

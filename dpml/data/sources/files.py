@@ -1,0 +1,239 @@
+"""Where raw files lie, whether their content is what it should be, and fetching those that are missing."""
+
+import bz2
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO
+
+import pooch
+
+from dpml.data.info import Info, Raw
+from dpml.data.sources import cache, download
+from dpml.errors import UserError
+
+SUFFIXES = {"": b"", ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}
+"""Compression suffixes that a raw file may have, and what such a file begins with."""
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Content:
+    """A file's uncompressed content: checksum, lines, and how many values its first line has."""
+
+    sha256: str
+    lines: int
+    fields: int
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where data files lie: `data_dir`, else the DPML_DATA environment variable, else the user's cache folder.
+
+    Missing files are fetched there, from `mirror` (or DPML_MIRROR) where one is named, else from their publisher,
+    unless `offline` (or DPML_OFFLINE=1) forbids it. A mirror has the same layout as a data folder.
+    """
+
+    data_dir: str | None = None
+    mirror: str | None = None
+    offline: bool = False
+
+    @property
+    def root(self) -> Path:
+        return Path(self.data_dir or os.environ.get("DPML_DATA") or pooch.os_cache("dpml")).expanduser()
+
+    def find(self, info: Info, filename: str) -> Path:
+        """The path of one of a data set's files, fetched first when it is missing.
+
+        It may lie in ``root/<name>/``, in another of the set's `folders`, or in ``root`` itself, plain or compressed.
+
+        Raises:
+            UserError: it is missing and cannot be had; says which file, where it looked, and how to get it.
+        """
+        path = self.local(info, filename)
+        if path is None:
+            self._fetch(info, filename)
+            path = self.local(info, filename)
+        if path is None:
+            raise self._missing(info, filename, "")
+        return path
+
+    def local(self, info: Info, filename: str) -> Path | None:
+        """The path of a file that is here already, or None."""
+        return next((path for place in places(info, filename) if (path := self.root / place).is_file()), None)
+
+    def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
+        """Path and checksum (of the uncompressed content) of each of a data set's files, by name.
+
+        A checksum is computed once per file and remembered until the file's size or date changes.
+
+        Raises:
+            UserError: a file cannot be had, or is not the official one.
+        """
+        found = {}
+        for raw in info.files:
+            path = self.find(info, raw.name)
+            content = remembered(path) or remember(path, read_content(path, raw.separator))
+            problem = difference(raw, content)
+            if problem:
+                raise UserError(
+                    f"{path} is not the official {raw.name} of dataset={info.name}: {problem}; "
+                    f"move it away, then get the right one with: dpml data get {info.name}"
+                )
+            found[raw.name] = (path, content.sha256)
+        return found
+
+    def _fetch(self, info: Info, filename: str) -> None:
+        wanted = [raw for raw in info.files if self.local(info, raw.name) is None]
+        mirror = self.mirror or os.environ.get("DPML_MIRROR")
+        if not mirror:
+            wanted = [raw for raw in wanted if raw.urls]
+        if filename not in [raw.name for raw in wanted]:
+            raise self._missing(info, filename, "")
+        if self.offline or os.environ.get("DPML_OFFLINE", "0") not in ("", "0"):
+            raise self._missing(info, filename, "Offline mode forbids fetching it: ")
+        if mirror:
+            base = mirror.rstrip("/")
+            wanted = [
+                replace(raw, urls=tuple(f"{base}/{place.as_posix()}" for place in places(info, raw.name)))
+                for raw in wanted
+            ]
+        download.fetch(info, wanted, self.root / info.name, _accept)
+
+    def _missing(self, info: Info, filename: str, why: str) -> UserError:
+        folders = dict.fromkeys([info.name, *info.folders, "."])
+        looked = " nor ".join(str(self.root / folder / filename) for folder in folders)
+        return UserError(
+            f"dataset={info.name} needs the file {filename}, which is neither {looked} (also tried with .gz, .xz "
+            f"and .bz2). {why}{info.how_to_get} Put it there, or set data_dir=DIR to the folder that holds it."
+        )
+
+
+def places(info: Info, filename: str) -> Iterator[Path]:
+    """Where a file may lie, relative to a data folder or a mirror."""
+    for name in dict.fromkeys([info.name, *info.folders, "."]):
+        for suffix in SUFFIXES:
+            yield Path(name) / f"{filename}{suffix}"
+
+
+def compression(path: Path) -> str:
+    """The suffix that the file's first bytes call for: the content decides, not the name."""
+    with path.open("rb") as file:
+        start = file.read(6)
+    return next((suffix for suffix, magic in SUFFIXES.items() if magic and start.startswith(magic)), "")
+
+
+def open_raw(path: Path) -> IO[bytes]:
+    """The uncompressed content of a file, for reading."""
+    suffix = compression(path)
+    if suffix == ".gz":
+        return gzip.open(path)  # type: ignore[return-value]
+    if suffix == ".xz":
+        return lzma.open(path)
+    if suffix == ".bz2":
+        return bz2.open(path)
+    return path.open("rb")
+
+
+def read_content(path: Path, separator: str | None = None) -> Content:
+    """Read a file through: its checksum, its lines, and the number of values that `separator` parts on the first one.
+
+    Raises:
+        UserError: it is a damaged archive.
+    """
+    digest, lines, first, last = hashlib.sha256(), 0, b"", b"\n"
+    try:
+        with open_raw(path) as file:
+            while chunk := file.read(_CHUNK):
+                if not lines and len(first) < _CHUNK:
+                    first += chunk
+                digest.update(chunk)
+                lines += chunk.count(b"\n")
+                last = chunk[-1:]
+    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+        raise UserError(f"{path} cannot be read to its end ({error}): it is damaged or incomplete.") from error
+    values = first.partition(b"\n")[0].split(separator.encode() if separator else None)
+    return Content(digest.hexdigest(), lines + (last != b"\n"), len(values))
+
+
+def difference(raw: Raw, content: Content) -> str:
+    """How a file's content differs from what it should be; empty when it does not."""
+    if raw.sha256:
+        if content.sha256 not in raw.sha256:
+            return f"its sha256 is {content.sha256[:16]}... instead of {raw.sha256[0][:16]}..."
+        return ""
+    for what, is_, expected in (("lines", content.lines, raw.lines), ("columns", content.fields, raw.fields)):
+        if expected is not None and is_ != expected:
+            return f"it has {is_:,} {what} instead of {expected:,}"
+    return ""
+
+
+def _accept(raw: Raw, path: Path) -> str:
+    """The compression suffix of a file that has just been fetched; raises UserError when its content is wrong."""
+    content = read_content(path, raw.separator)
+    problem = difference(raw, content)
+    if problem:
+        raise UserError(problem)
+    if not raw.sha256:
+        print(
+            f"note: no checksum of {raw.name} is known; its size is as it should be, and its sha256 {content.sha256} "
+            f"is recorded: from now on `dpml data check` compares with it.",
+            file=sys.stderr,
+        )
+    return compression(path)
+
+
+# ---- checksums that need not be computed again
+
+
+def _record(path: Path) -> Path:
+    return cache.root() / "checksums" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
+
+
+def _stamp(path: Path) -> dict[str, object]:
+    status = path.stat()
+    return {"path": str(path.resolve()), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
+def remembered(path: Path) -> Content | None:
+    """What is known of a file's content, if the file has not changed since."""
+    known = _recorded(path)
+    if known and {key: known.get(key) for key in ("path", "size", "mtime_ns")} == _stamp(path):
+        return Content(known["sha256"], known["lines"], known["fields"])
+    return None
+
+
+def first_seen(path: Path) -> str | None:
+    """The checksum that was recorded when this file was first read, or None."""
+    known = _recorded(path)
+    return known["first"] if known else None
+
+
+def remember(path: Path, content: Content) -> Content:
+    """Keep what is known of a file's content, where that is possible."""
+    known = asdict(content) | _stamp(path) | {"first": first_seen(path) or content.sha256}
+    record = _record(path)
+    part = record.with_name(f".{record.name}-{os.getpid()}")
+    try:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(known), encoding="utf-8")
+        part.replace(record)
+    except OSError:
+        pass  # then it is computed again next time
+    return content
+
+
+def _recorded(path: Path) -> dict | None:  # type: ignore[type-arg]
+    try:
+        known = json.loads(_record(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return known if isinstance(known, dict) and {"sha256", "lines", "fields", "first"} <= known.keys() else None

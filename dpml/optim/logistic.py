@@ -1,0 +1,186 @@
+"""Regularised logistic and softmax regression on hard, soft or weighted labels, for many small problems at once.
+
+One problem has rows X (n, d), targets a (n, K) and row weights r (n,), and minimises over the model w (K, d)
+
+    sum_i r_i (A(t_i) - a_i't_i) + lam/2 ||w||^2,    t_i = w x_i,
+
+with K = 1, ``A(t) = log(1 + e^t)`` and a = the probability of the label +1 (logistic), or K >= 2, ``A(t) = log sum_k
+e^{t_k}`` and a = the probabilities of the classes (softmax). With a in {0, 1} and r = 1/n this is `losses`' mean
+loss; a share of votes as a is the weighted risk of Hamm et al. 2016, eqs. (12) and (55).
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import expit
+
+from dpml.arrays import Array, Index
+from dpml.data.partition import Parties, remembered
+from dpml.errors import UserError
+
+_BLOCK = 1 << 17  # entries of all Newton systems solved together: 1 MiB, so that they stay in cache
+_TINY = np.finfo(float).eps
+
+
+def hard_targets(y: Array, classes: int) -> Array:
+    """Labels -1, +1 (classes = 1) or 0..K-1 (classes = K >= 2), of any shape, as targets (..., classes)."""
+    if classes == 1:
+        return (y[..., None] > 0).astype(float)
+    return (y[..., None] == np.arange(classes)).astype(float)
+
+
+def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, tolerance: float = 1e-9) -> Array:
+    """The minimisers of B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
+
+    Damped Newton on the d K weights, or, when n < d, on the n K coefficients of w in the span of its rows. Rows of
+    weight 0 pad a problem that has fewer. A problem is solved when its gradient is at most `tolerance` long.
+
+    Raises:
+        UserError: lam is not positive, or some gradient is still longer after 100 steps; says how many.
+    """
+    if not 0 < lam < np.inf:
+        raise UserError(f"algo.lam must be positive for this algorithm, got {lam}.")
+    B, n, d = X.shape
+    if row_weights is None:
+        row_weights = np.full((B, n), 1 / n)
+    span = n < d
+    # scores are base @ c: c are the weights, or the coefficients of the rows (and base their Gram matrix)
+    base = X @ X.transpose(0, 2, 1) if span else X
+    c = _newton(base, targets, row_weights, lam, span, tolerance)
+    w = c.transpose(0, 2, 1) @ X if span else c.transpose(0, 2, 1)
+    return w.reshape(B, -1)
+
+
+def _newton(base: Array, targets: Array, r: Array, lam: float, span: bool, tolerance: float) -> Array:
+    """The coordinates c (B, m, K) of the minimisers. Solved problems leave the batch, so that stragglers are cheap."""
+    B, _, m = base.shape
+    K = targets.shape[-1]
+    solved = np.empty((B, m, K))
+    here = np.arange(B)  # which problems are still in the batch
+    c = np.zeros((B, m, K))
+    t = np.zeros(targets.shape)
+    p = _mean(t)
+    value = _value(c, t, targets, r, lam, span)
+    for _ in range(100):
+        residual = r[:, :, None] * (p - targets)
+        gradient = (residual if span else base.transpose(0, 2, 1) @ residual) + lam * c
+        image = base @ gradient if span else gradient  # in the span, <a, b> is a'Gb
+        length = np.sqrt(np.maximum(np.einsum("bmk,bmk->b", gradient, image), 0))
+        open_ = length > tolerance
+        if not open_.all():
+            solved[here[~open_]] = c[~open_]
+            if not open_.any():
+                return solved
+            here, base, targets, r, c, t, p, value, gradient, image = (
+                part[open_] for part in (here, base, targets, r, c, t, p, value, gradient, image)
+            )
+        system = _span_system(base, p, r) if span else _primal_system(base, p, r)
+        diagonal = np.arange(m * K)
+        system[:, diagonal, diagonal] += lam
+        step = -np.linalg.solve(system, gradient.reshape(len(here), m * K, 1)).reshape(c.shape)
+        along = base @ step
+        descent = np.einsum("bmk,bmk->b", image, step)
+        size = np.ones(len(here))
+        for _ in range(40):
+            c_new, t_new = c + size[:, None, None] * step, t + size[:, None, None] * along
+            trial = _value(c_new, t_new, targets, r, lam, span)
+            short = trial > value + 1e-4 * size * descent + 8 * _TINY * np.abs(value)
+            if not short.any():
+                break
+            size[short] /= 2
+        c, t, value = c_new, t_new, trial
+        p = _mean(t)
+    raise UserError(
+        f"Newton's method left {np.sum(open_)} of {B} local or global models with a gradient of up to "
+        f"{length.max():.1e} > {tolerance:g} after 100 steps: set a larger algo.lam, or rescale the features."
+    )
+
+
+def _mean(t: Array) -> Array:
+    """The gradient of A at the scores t (..., K): probabilities."""
+    if t.shape[-1] == 1:
+        return expit(t)
+    e = np.exp(t - t.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def _value(c: Array, t: Array, targets: Array, r: Array, lam: float, span: bool) -> Array:
+    """The objectives (B,)."""
+    if t.shape[-1] == 1:
+        log_partition = (np.maximum(t, 0) + np.log1p(np.exp(-np.abs(t))))[..., 0]
+    else:
+        top = t.max(axis=-1)
+        log_partition = top + np.log(np.exp(t - top[..., None]).sum(axis=-1))
+    losses = log_partition - np.einsum("bnk,bnk->bn", targets, t)
+    energy = np.einsum("bmk,bmk->b", c, t if span else c)
+    return np.einsum("bn,bn->b", r, losses) + lam / 2 * energy
+
+
+def _curvature(p: Array, r: Array, k: int, j: int) -> Array:
+    """r_i d^2 A / dt_k dt_j at every row: (B, n)."""
+    if p.shape[-1] == 1:
+        return r * p[..., 0] * (1 - p[..., 0])
+    return r * p[..., k] * ((k == j) - p[..., j])
+
+
+def _span_system(gram: Array, p: Array, r: Array) -> Array:
+    """The Newton matrix without lam, for coefficients of the rows: block (k, j) is diag(curvature) G."""
+    B, n, K = p.shape
+    system = np.empty((B, n, K, n, K))
+    for k in range(K):
+        for j in range(K):
+            np.multiply(_curvature(p, r, k, j)[:, :, None], gram, out=system[:, :, k, :, j])
+    return system.reshape(B, n * K, n * K)
+
+
+def _primal_system(X: Array, p: Array, r: Array) -> Array:
+    """The Newton matrix without lam, for the weights: block (k, j) is X' diag(curvature) X."""
+    B, n, d = X.shape
+    K = p.shape[-1]
+    system = np.zeros((B, d, K, d, K))
+    height = max(1, 8 * _BLOCK // (B * d))
+    for start in range(0, n, height):
+        rows = slice(start, start + height)
+        part = X[:, rows]
+        for k in range(K):
+            for j in range(k + 1):
+                curvature = _curvature(p[:, rows], r[:, rows], k, j)
+                block = (part * curvature[:, :, None]).transpose(0, 2, 1) @ part
+                system[:, :, k, :, j] += block
+                if j < k:
+                    system[:, :, j, :, k] += block
+    return system.reshape(B, d * K, d * K)
+
+
+@remembered
+def fit_all(parties: Parties, lam: float) -> Array:
+    """The one model of all private rows: (K d,)."""
+    X, y, counts = parties.folded
+    weights = None if counts is None else counts[None] / counts.sum()
+    return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
+
+
+def fit_parties(
+    X: Array, y: Array, offsets: Index, lam: float, classes: int, tolerance: float = 1e-8, sums: bool = False
+) -> Iterator[tuple[Index, Array]]:
+    """Train every party's own model on its own rows, and yield them block by block.
+
+    Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). A block is the numbers of its parties
+    (b,) and their models (b, K d), with K = `classes` as in `hard_targets`; parties of similar size go together. One
+    block is held at a time, so that memory does not grow with M, and X may be a memory map. With `sums` the objective
+    has the sum of a party's losses, not their mean.
+    """
+    sizes = np.diff(offsets)
+    order = np.argsort(sizes, kind="stable")
+    d = X.shape[1]
+    start = 0
+    while start < len(order):
+        n = int(sizes[order[start]])
+        similar = int(np.searchsorted(sizes, 1.25 * n, side="right", sorter=order))
+        width = max(1, min(_BLOCK // (min(n, d) * classes) ** 2, 8 * _BLOCK // (n * d)))
+        parties = order[start : min(start + width, similar)]
+        start += len(parties)
+        own = sizes[parties][:, None]
+        inside = np.arange(own.max()) < own
+        rows = np.where(inside, offsets[parties][:, None] + np.arange(own.max()), offsets[parties][:, None])
+        yield parties, fit(X[rows], hard_targets(y[rows], classes), lam, inside / (1 if sums else own), tolerance)

@@ -1,0 +1,243 @@
+"""Losses of models that are linear in the features, with the constants that privacy proofs read.
+
+A model is one vector ``w`` and its score on a row ``x`` is ``t = x'w`` (softmax: one score per class). Methods take
+scores of shape (n, B), for B models at once, and labels (n,), and work entry by entry. `lipschitz` and `smoothness`
+bound the gradient and the Hessian of one row's loss with respect to w when ``||x|| <= 1``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_softmax, softmax
+
+from dpml.arrays import Array
+from dpml.data.info import Task
+from dpml.errors import UserError, nearest
+
+_HEIGHT, _WIDTH = 1 << 12, 1 << 8  # rows and scores per row judged at once: 8 MiB
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """A loss as a polynomial of degree two in w, exact or expanded at w = 0: ``c0(y) + c1(y) x'w + c2 (x'w)^2``.
+
+    `linear_bound` is the largest ``|c1(y)|`` and `constant_range` the largest ``|c0(y) - c0(y')|`` over the labels.
+    """
+
+    constant: Callable[[Array], Array]
+    linear: Callable[[Array], Array]
+    square: float
+    linear_bound: float
+    constant_range: float
+
+
+class Loss:
+    """What every loss can say. Subclasses write down their formula first."""
+
+    name: ClassVar[str]
+    labels: ClassVar[str]
+    convex: ClassVar[bool] = True
+    lipschitz: ClassVar[float | None] = None
+    smoothness: ClassVar[float]
+    quadratic: ClassVar[Quadratic | None] = None
+
+    def accepts(self, y: Array) -> bool:
+        """Whether every label is one that the formula is meant for."""
+        raise NotImplementedError
+
+    def width(self, y: Array) -> int:
+        """Scores per model: 1, or the number of classes."""
+        return 1
+
+    def value(self, scores: Array, y: Array) -> Array:
+        """The loss of every (row, model)."""
+        raise NotImplementedError
+
+    def slope(self, scores: Array, y: Array) -> Array:
+        """Its derivative with respect to the score."""
+        raise NotImplementedError
+
+    def curvature(self, scores: Array, y: Array) -> Array:
+        """Its second derivative with respect to the score."""
+        raise NotImplementedError
+
+    def check_labels(self, y: Array) -> None:
+        """Raise UserError, naming the first label that the loss cannot take."""
+        if not self.accepts(y):
+            bad = next(label for label in y if not self.accepts(np.array([label])))
+            raise UserError(
+                f"loss={self.name} takes {self.labels}, but the data have the label {float(bad):g}: "
+                f"choose another loss, or a data set with such labels."
+            )
+
+
+class Squared(Loss):
+    """``(y - t)^2`` for y in [-1, 1]. Not Lipschitz on all of R^d: its gradient is bounded by 2(1+R) on ||w|| <= R."""
+
+    name = "squared"
+    labels = "numbers in [-1, 1]"
+    smoothness = 2.0
+    quadratic = Quadratic(constant=np.square, linear=lambda y: -2 * y, square=1.0, linear_bound=2.0, constant_range=1.0)
+
+    def accepts(self, y: Array) -> bool:
+        return bool(np.all(np.abs(y) <= 1))
+
+    def value(self, scores: Array, y: Array) -> Array:
+        return (scores - y[:, None]) ** 2
+
+    def slope(self, scores: Array, y: Array) -> Array:
+        return 2 * (scores - y[:, None])
+
+    def curvature(self, scores: Array, y: Array) -> Array:
+        return np.full_like(scores, 2.0)
+
+
+class Logistic(Loss):
+    """``log(1 + exp(-y t))`` for y = -1, +1. Its expansion at 0 is ``log 2 - y t/2 + t^2/8``."""
+
+    name = "logistic"
+    labels = "the labels -1 and +1"
+    lipschitz = 1.0
+    smoothness = 0.25
+    quadratic = Quadratic(
+        constant=lambda y: np.full_like(y, np.log(2.0)),
+        linear=lambda y: -y / 2,
+        square=1 / 8,
+        linear_bound=1 / 2,
+        constant_range=0.0,
+    )
+
+    def accepts(self, y: Array) -> bool:
+        return bool(np.all(np.abs(y) == 1))
+
+    def value(self, scores: Array, y: Array) -> Array:
+        loss = -y[:, None] * scores
+        rest = np.log1p(np.exp(-np.abs(loss)))  # several times as fast as logaddexp
+        np.maximum(loss, 0, out=loss)
+        loss += rest
+        return loss
+
+    def slope(self, scores: Array, y: Array) -> Array:
+        return -y[:, None] * expit(-y[:, None] * scores)
+
+    def curvature(self, scores: Array, y: Array) -> Array:
+        p = expit(scores)
+        return p * (1 - p)
+
+
+class Sigmoid(Loss):
+    """``1 / (1 + exp(y t))`` for y = -1, +1: a smooth, bounded and non-convex stand-in for the 0-1 loss."""
+
+    name = "sigmoid"
+    labels = "the labels -1 and +1"
+    convex = False
+    lipschitz = 0.25
+    smoothness = 1 / (6 * np.sqrt(3.0))  # the largest |sigma''|, at t = log(2 + sqrt 3)
+
+    def accepts(self, y: Array) -> bool:
+        return bool(np.all(np.abs(y) == 1))
+
+    def value(self, scores: Array, y: Array) -> Array:
+        return expit(-y[:, None] * scores)
+
+    def slope(self, scores: Array, y: Array) -> Array:
+        p = expit(scores)
+        return -y[:, None] * p * (1 - p)
+
+    def curvature(self, scores: Array, y: Array) -> Array:
+        p = expit(scores)
+        return -y[:, None] * p * (1 - p) * (1 - 2 * p)
+
+
+class Softmax(Loss):
+    """``log sum_k exp(t_k) - t_y`` for y in 0..K-1 and scores ``t_k = x'w_k``; w is (w_0, ..., w_K-1) in R^(K d).
+
+    Scores have the shape (n, B, K). The gradient of one row is (p - onehot(y)) (x) x, of norm at most sqrt 2.
+    """
+
+    name = "softmax"
+    labels = "the whole numbers 0..K-1"
+    lipschitz = np.sqrt(2.0)
+    smoothness = 0.5
+
+    def accepts(self, y: Array) -> bool:
+        return bool(np.all((y >= 0) & (y == np.round(y))))
+
+    def width(self, y: Array) -> int:
+        return int(y.max()) + 1
+
+    def value(self, scores: Array, y: Array) -> Array:
+        rows = np.arange(len(y))
+        return -log_softmax(scores, axis=-1)[rows, :, y.astype(int)]
+
+    def slope(self, scores: Array, y: Array) -> Array:
+        p = softmax(scores, axis=-1)
+        p[np.arange(len(y)), :, y.astype(int)] -= 1
+        return p
+
+
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), Logistic(), Softmax(), Sigmoid())}
+_DEFAULT: dict[Task, str] = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}
+
+
+def for_task(task: Task, name: str | None = None) -> Loss:
+    """The loss called `name`, or what the task needs when there is no name.
+
+    Raises:
+        UserError: there is no such loss.
+    """
+    name = _DEFAULT[task] if name is None else name
+    if name not in LOSSES:
+        raise UserError(f"unknown loss {name!r}: {nearest(name, LOSSES)}")
+    return LOSSES[name]
+
+
+def scores(X: Array, weights: Array, classes: int = 1) -> Array:
+    """Scores of the models `weights` (B, d) on the rows X (n, d): (n, B); with classes K > 1, (B, K d) -> (n, B, K)."""
+    if classes == 1:
+        return X @ weights.T
+    return (X @ weights.reshape(-1, X.shape[1]).T).reshape(len(X), len(weights), classes)
+
+
+def mean_over_rows(
+    judge: Callable[[Array, Array], Array | NDArray[np.bool_]],
+    X: Array,
+    y: Array,
+    weights: Array,
+    counts: Array | None = None,
+) -> Array:
+    """The mean over the rows of ``judge(scores, y)``, (n, B) -> (n, B), for every model in `weights` (B, d): (B,).
+
+    Row i stands for ``counts[i]`` rows where there are `counts`. Rows and models are blocked, so that the scores held
+    at once stay in cache.
+    """
+    classes = weights.shape[1] // X.shape[1]
+    width = max(1, _WIDTH // classes)
+    total = np.zeros(len(weights))
+    for first in range(0, len(y), _HEIGHT):
+        rows = slice(first, first + _HEIGHT)
+        for start in range(0, len(weights), width):
+            models = slice(start, start + width)
+            judged = judge(scores(X[rows], weights[models], classes), y[rows])
+            total[models] += judged.sum(axis=0) if counts is None else counts[rows] @ judged
+    return total / (len(y) if counts is None else counts.sum())
+
+
+def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
+    """``(1/n) sum_i loss(x_i'w, y_i)`` of every model in `weights` (B, d): (B,). `counts` as in `mean_over_rows`."""
+    return mean_over_rows(loss.value, X, y, weights, counts)
+
+
+def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array) -> Array:
+    """``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of every model in `weights` (B, d), one score per model: (B, d).
+
+    Rows are blocked, so that the slopes of a block are still in cache when they are multiplied back.
+    """
+    total = np.zeros_like(weights)
+    for first in range(0, len(y), _HEIGHT):
+        rows = X[first : first + _HEIGHT]
+        total += loss.slope(rows @ weights.T, y[first : first + _HEIGHT]).T @ rows
+    return total / len(y)

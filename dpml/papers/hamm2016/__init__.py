@@ -1,0 +1,1 @@
+"""What belongs to Hamm, Cao & Belkin 2016 and nothing else."""

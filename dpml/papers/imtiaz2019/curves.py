@@ -1,0 +1,189 @@
+"""Rows of computed blocks (`dpml.running.computed`): analytic curves, and comparisons at the same proven privacy.
+
+A curve of delta is given as `digits` = log10(1/delta), because delta itself leaves the range of floating-point numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from dpml.algorithms.imtiaz import CapeFM, Conventional, FunctionalMechanism, cape_whole_view
+from dpml.arrays import Array
+from dpml.data.partition import Equal
+from dpml.data.sets.synthetic import RECIPES, Synthetic
+from dpml.optim.losses import for_task
+from dpml.privacy import Budget, Calibration, Problem, gdp, noise, worst
+from dpml.running.cell import Cell, measure
+from dpml.seeds import generator
+
+FAMILY = {algorithm.name: algorithm for algorithm in (FunctionalMechanism, CapeFM, Conventional)}
+
+
+def delta_against_tau(
+    N: int, M: int, eps: float, low: float = 1e-2, high: float = 1e2, points: int = 41
+) -> pd.DataFrame:
+    """Imtiaz et al. 2019, fig. 5: delta of CAPE and of `conv` against the sites' noise tau, at the most colluders."""
+    problem = Problem(M, N, 1)
+    rows = []
+    for tau in np.geomspace(low, high, points):
+        rows += [{"tau": tau, **row} for row in _deltas(N, M, problem.honest, eps, float(tau))]
+    return pd.DataFrame(rows).assign(eps=eps, M=M, N=N)
+
+
+def delta_against_colluders(N: int, M: int, eps: float, tau: float) -> pd.DataFrame:
+    """Imtiaz et al. 2019, fig. 6: the same for every number of colluders up to the most, at one tau."""
+    rows = []
+    for honest in range(M, Problem(M, N, 1).honest - 1, -1):
+        rows += [{"share": (M - honest) / M, **row} for row in _deltas(N, M, honest, eps, tau)]
+    return pd.DataFrame(rows).assign(eps=eps, M=M, N=N)
+
+
+def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[str, Any]]:
+    """delta by every reading, for sites of N/M rows, a target that moves by M/N, and noise tau at every site.
+
+    Of CAPE:
+
+    - `as plotted`: 2 Q((eps - mu^2/2)/mu), the authors' script, for the covariance of their proof;
+    - `printed`: 2 phi(z)/z, z = (eps - mu^2/2)/mu, with the mu of Theorem 1 (eqs. 4, 5), where its inverse is wrong;
+    - `their view`: the exact curve for the covariance of their proof, in which the colluders' own noise is random;
+    - `whole view`: the exact curve for all that the aggregator and the colluders know.
+
+    Of `conv`, with the noise tau/sqrt(M) at every site that gives the average the same variance: `as plotted` is
+    1.25 exp(-M (N_k eps tau/M)^2 / 2), from the textbook's formula; `whole view` the exact curve.
+    """
+    shift = M / N
+    theirs = _mu_of_their_covariance(M, honest) * shift / tau
+    whole = cape_whole_view(M, honest, 1.0) * shift / tau
+    conventional = math.sqrt(M) * shift / tau
+
+    def tail(mu: float) -> float:
+        return math.log(2) + float(log_ndtr(-(eps / mu - mu / 2)))
+
+    logs = {
+        ("cape", "as plotted"): tail(theirs),
+        ("cape", "printed"): _printed(M, honest, eps, shift / tau),
+        ("cape", "their view"): gdp.log_delta_of(theirs, eps),
+        ("cape", "whole view"): gdp.log_delta_of(whole, eps),
+        ("conv", "as plotted"): math.log(1.25) - M * (N / M * eps * tau / M) ** 2 / 2,
+        ("conv", "whole view"): gdp.log_delta_of(conventional, eps),
+    }
+    return [
+        {"algo": algo, "reading": reading, "metric": "digits", "value": -log / math.log(10)}
+        for (algo, reading), log in logs.items()
+    ]
+
+
+def _mu_of_their_covariance(M: int, honest: int) -> float:
+    """mu of Theorem 1's view, in units of (shift of one site) / tau, from the covariance that its proof writes down.
+
+    The view is the honest sites' messages and the sum of their ehat; the colluders' ehat stay random, though they know
+    them.
+    """
+    H = honest
+    covariance = np.empty((H + 1, H + 1))
+    covariance[:H, :H] = (1 + 1 / M) * np.eye(H) - 1 / M
+    covariance[H, :H] = covariance[:H, H] = 1 - H / M
+    covariance[H, H] = H
+    return gdp.correlated(covariance, np.eye(H + 1)[0])
+
+
+def _printed(M: int, honest: int, eps: float, shift: float) -> float:
+    """log delta by Theorem 1 as printed; nan where its bound says nothing (eps <= mu_z)."""
+    colluders = M - honest
+    factor = (honest + 2) / honest + 9 * colluders**2 / honest / (M * (1 + M) - 3 * colluders**2)
+    mu = math.sqrt(M / (1 + M) * factor) * shift
+    z = eps / mu - mu / 2
+    return math.log(2) - z * z / 2 - math.log(2 * math.pi) / 2 - math.log(z) if z > 0 else math.nan
+
+
+def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.DataFrame:
+    """Lemma 1 and Prop. 1 of Imtiaz et al. 2019 on samples: variances of the average's noise, in units of tau^2.
+
+    Metrics `cape_over_pooled` and `conv_over_cape` for every number M of sites; `count` values went into each variance.
+    """
+    rows = []
+    for sites in M:
+        rng = generator(seed, "noise", "noise_left", str(sites))
+        cape = noise.cape_total(rng, samples, sites, 1, shared=1.0, own=1 / math.sqrt(sites)) / sites
+        conventional = noise.gaussian_total(rng, samples, sites, 1) / sites
+        pooled = 1 / sites**2
+        for metric, value in (
+            ("cape_over_pooled", _variance(cape) / pooled),
+            ("conv_over_cape", _variance(conventional) / _variance(cape)),
+        ):
+            rows.append({"M": sites, "algo": "cape", "samples": samples, "metric": metric, "value": value})
+    return pd.DataFrame(rows)
+
+
+def _variance(values: Array) -> float:
+    return float(np.mean(values * values))  # of mean zero
+
+
+def loss_at_proven_eps(
+    recipe: str,
+    d: int,
+    N: int,
+    M: int,
+    delta: float,
+    eps: Sequence[float],
+    draws: int = 20,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """What `tight` noise gains on synthetic data: every algorithm with published and with tight noise at the same
+    *proven* (eps, delta) of its worst view, which is the column `proven_eps`.
+
+    `asked_eps` is the eps to ask for, which the published noise claims: it is found by bisection. `gap_ratio` is the
+    mean optimality gap with the published noise over that with the tight one; both use the same noise directions.
+    """
+    data = Synthetic(recipe=recipe, d=d, rows=N)
+    loss = for_task(RECIPES[recipe].task)
+    problem = Problem(M, N, d)
+    parts = []
+    for name, kind in FAMILY.items():
+        asked: dict[Calibration, list[float]] = {
+            "published": [_asked(kind(loss), target, delta, problem) for target in eps],
+            "tight": list(eps),
+        }
+        gaps = {}
+        for calibration, given in asked.items():
+            algorithm = kind(loss, calibration=calibration)
+            budgets = tuple(Budget(value, delta) for value in given)
+            cell = Cell(data, Equal(), algorithm, M, N, seed, budgets, draws)
+            metrics = measure(cell).metrics
+            gaps[calibration] = metrics["optimality_gap"]
+            for metric in ("loss", "optimality_gap"):
+                parts += [
+                    {"algo": name, "noise": calibration, "metric": metric, "draw": draw, "value": value}
+                    | {"proven_eps": target}
+                    for target, values in zip(eps, metrics[metric], strict=True)
+                    for draw, value in enumerate(values)
+                ]
+            parts += [
+                {"algo": name, "noise": calibration, "metric": "asked_eps", "draw": 0, "value": value}
+                | {"proven_eps": target}
+                for target, value in zip(eps, given, strict=True)
+            ]
+        ratios = gaps["published"].mean(axis=1) / gaps["tight"].mean(axis=1)
+        parts += [
+            {"algo": name, "noise": "published / tight", "metric": "gap_ratio", "draw": 0, "value": ratio}
+            | {"proven_eps": target}
+            for target, ratio in zip(eps, ratios, strict=True)
+        ]
+    return pd.DataFrame(parts).assign(
+        delta=delta, M=M, N=N, d=d, seed=seed, dataset=data.info.name, loss=loss.name, proven_view="worst"
+    )
+
+
+def _asked(algorithm: FunctionalMechanism, target: float, delta: float, problem: Problem) -> float:
+    """The eps to ask for so that the worst view is proven to have `target`."""
+
+    def excess(log_eps: float) -> float:
+        given = algorithm.guarantees(Budget(math.exp(log_eps), delta), problem)
+        return worst(g for g in given if g.basis == "proven").eps - target
+
+    return math.exp(float(brentq(excess, math.log(target) - 7, math.log(target) + 7, xtol=1e-12)))

@@ -1,0 +1,1 @@
+"""What belongs to Kang, Liu & Wang 2019 and nothing else."""

@@ -1,0 +1,103 @@
+"""Privacy as plain values (`Budget`, `Guarantee`) and the arithmetic behind them.
+
+Adjacency is always *replace one*: two data sets are neighbours when one sample (``unit="sample"``) or all
+samples of one party (``unit="party"``) are replaced by others inside the same domain.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from dpml.arrays import Index
+from dpml.errors import UserError
+
+Calibration = Literal["published", "tight"]
+CALIBRATIONS: tuple[Calibration, ...] = ("published", "tight")
+
+View = Literal["release", "aggregate", "client", "transcript", "colluders"]
+"""Who looks: at the released model or objective; at each round's sum or average; at one party's own messages; at
+all that the third party sees; at all that the aggregator and ``ceil(M/3) - 1`` colluding parties see together."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (eps, delta) budget. ``eps = inf`` is the way to ask for no noise; ``delta = None`` means none was given."""
+
+    eps: float
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.eps > 0:  # catches NaN too
+            raise UserError(f"eps must be a positive number (inf for no noise), got eps={self.eps}.")
+        if self.delta is not None and not 0 < self.delta < 1:
+            raise UserError(
+                f"delta must lie strictly between 0 and 1 (or be null for pure eps-DP), got delta={self.delta}."
+            )
+
+    def require_delta(self, who: str) -> float:
+        """The delta of a mechanism that cannot do without one."""
+        if self.delta is None:
+            raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
+        return self.delta
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom."""
+
+    view: View
+    unit: Literal["sample", "party"]
+    eps: float
+    delta: float
+    basis: Literal["published", "proven"]
+    source: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The facts about the data that noise and guarantees may depend on: parties, private training rows, features.
+
+    `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
+    known; 1 otherwise. Of the parties' sizes N_k it has the `smallest`, the sum of the `squares` (N_k/N)^2, and that
+    without the ``M_C`` largest, `honest_squares`; 0 stands for parties of equal size.
+    """
+
+    M: int
+    N: int
+    d: int
+    auxiliary: int = 0
+    classes: int = 1
+    smallest: int = 0
+    squares: float = 0.0
+    honest_squares: float = 0.0
+
+    def __post_init__(self) -> None:
+        for key, value in (("M", self.M), ("N", self.N), ("d", self.d)):
+            if value < 1:
+                raise UserError(f"{key} must be at least 1, got {key}={value}.")
+        if self.M > self.N:
+            raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
+        equal = {"smallest": self.N // self.M, "squares": 1 / self.M, "honest_squares": self.honest / self.M**2}
+        for key, number in equal.items():
+            if not getattr(self, key):
+                object.__setattr__(self, key, number)
+
+    def of_sizes(self, sizes: Index) -> "Problem":
+        """The same with parties of these sizes (M,). The colluders are the largest, whose absence hurts the most."""
+        N = int(sizes.sum())
+        shares = (np.sort(sizes) / N) ** 2
+        squares, honest_squares = float(shares.sum()), float(shares[: self.honest].sum())
+        return replace(self, N=N, smallest=int(sizes.min()), squares=squares, honest_squares=honest_squares)
+
+    @property
+    def honest(self) -> int:
+        """Parties outside the largest coalition of ``M_C = ceil(M/3) - 1`` colluders (Imtiaz et al. 2019, Sec. 2)."""
+        return self.M - (math.ceil(self.M / 3) - 1)
+
+
+def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """The weakest of some guarantees: the one with the largest eps; of equal ones the last, the view that sees most."""
+    return max(reversed(list(guarantees)), key=lambda guarantee: guarantee.eps)

@@ -1,0 +1,1 @@
+"""Proofs that several algorithms share."""

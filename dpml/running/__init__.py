@@ -1,0 +1,1 @@
+"""From a specification to rows: plan, compute, keep."""

@@ -1,0 +1,126 @@
+"""One run: a data set, a partition and an algorithm over grids of budgets, parties and rows, as tidy tables."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields
+from functools import cache, lru_cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from dpml.algorithms import Algorithm
+from dpml.arrays import Array
+from dpml.data import Dataset, Files, Source
+from dpml.data.partition import Parties, Partition, partition
+from dpml.errors import UserError
+from dpml.privacy import Budget, Guarantee, Problem
+from dpml.running.metrics import evaluate
+from dpml.seeds import generator
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The unit of work: what shares a fit, with all its budgets and draws.
+
+    Everything that a worker needs is in it: small frozen values, never arrays.
+    """
+
+    dataset: Source
+    partition: Partition
+    algorithm: Algorithm
+    M: int
+    N: int | None
+    seed: int
+    budgets: tuple[Budget, ...]
+    draws: int
+    files: Files = field(default_factory=Files)
+
+    def __post_init__(self) -> None:
+        check_counts(self.draws, self.seed)
+
+    def identity(self, checksum: str | None) -> dict[str, Any]:
+        """Everything its numbers depend on, as plain values: settings, the algorithm's version, the data's checksum."""
+        return {
+            "dataset": _plain(self.dataset),
+            "data": checksum,
+            "partition": _plain(self.partition),
+            "algorithm": _plain(self.algorithm) | {"version": self.algorithm.version},
+            "M": self.M,
+            "N": self.N,
+            "seed": self.seed,
+            "budgets": [[budget.eps, budget.delta] for budget in self.budgets],
+            "draws": self.draws,
+        }
+
+
+def check_counts(draws: int, seed: int) -> None:
+    """Raise UserError when nothing could be drawn."""
+    if draws < 1:
+        raise UserError(f"draws must be at least 1, got draws={draws}.")
+    if seed < 0:
+        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
+
+
+def _plain(part: Any) -> dict[str, Any]:
+    """The class and the fields of a configured object; a loss, which has no fields, is its name."""
+    values = {f.name: getattr(part, f.name) for f in fields(part)}
+    loss = {"loss": values["loss"].name} if "loss" in values else {}
+    return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a cell yields: `metrics`, each (budgets, draws), and the guarantees of every budget."""
+
+    problem: Problem
+    metrics: Mapping[str, Array]
+    guarantees: Sequence[Sequence[Guarantee]]
+    provenance: Mapping[str, Any]
+
+
+def measure(cell: Cell) -> Measured:
+    """Load, deal, prepare, release, score, on one BLAS thread: more of them may sum in another order, to other bits.
+
+    Raises:
+        UserError: the algorithm cannot be used on these data, or not with this budget; says why.
+    """
+    with limit_blas():
+        algorithm = cell.algorithm
+        parties = deal(cell)
+        guarantees = [algorithm.guarantees(budget, parties.problem) for budget in cell.budgets]
+        mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
+        noise = generator(cell.seed, "noise", algorithm.name, algorithm.variant)
+        release = mechanism.release(cell.budgets, noise, cell.draws)
+        metrics = evaluate(release.weights, parties, algorithm.loss, algorithm.lam) | dict(release.metrics)
+    provenance = {"N": len(parties.data.y), **parties.data.provenance}
+    return Measured(parties.problem, metrics, guarantees, provenance)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes milliseconds, so it is done once."""
+    return ThreadpoolController()
+
+
+def limit_blas() -> AbstractContextManager[Any]:
+    """Hold this process's BLAS to one thread: until the context ends, or for good when it is not used as one."""
+    return _blas().limit(limits=1)
+
+
+def deal(cell: Cell) -> Parties:
+    """The parties of a cell, which depend on its data, partition, M, N and seed only. The last ones are kept."""
+    return _parties(cell.partition, cell.M, cell.dataset, cell.files, cell.N, cell.seed)  # type: ignore[arg-type]
+
+
+# neighbouring cells share their data; more than one set at a time may not fit
+
+
+@lru_cache(maxsize=1)
+def _parties(rule: Any, M: int, dataset: Any, files: Files, N: int | None, seed: int) -> Parties:
+    return partition(_data(dataset, files, N, seed), rule, M, generator(seed, "partition"))
+
+
+@lru_cache(maxsize=1)
+def _data(dataset: Any, files: Files, N: int | None, seed: int) -> Dataset:
+    data: Dataset = dataset.load(files, N, generator(seed, "data"))
+    return data

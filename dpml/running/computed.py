@@ -1,0 +1,159 @@
+"""Computed blocks: rows of an experiment that a function makes, instead of cells, for analytic curves and tables.
+
+A block of an experiment's `grid` with a ``_target_`` names the function and its arguments:
+
+    grid:
+      small_tau: {_target_: dpml.cape_curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
+    panels:
+      - {block: small_tau, x: tau, y: delta, curve: [reading], yscale: log}
+
+The function returns a tidy DataFrame, one number per row, in columns `metric` and `value`. Beside them it may have any
+of the columns that rows of cells have (`algo`, `eps`, `M`, `seed`, ...), and any of its own (`tau`, `reading`, ...),
+which panels use as `x`, `where` and `curve`, and claims read. What is missing is filled in: `algo` is the block's name,
+`variant` is ``paper``, `calibration` is ``published``, `seed` and `draw` are 0, sizes and privacy are empty. Rows that
+agree in all but `seed` and `draw` are runs: their mean and interval are shown. All metrics go to the tables; a block
+that no panel draws becomes a table with a column per metric, where text columns are shown as they are.
+
+A block is computed again when its arguments, or the source of the function's module or of any module of the same
+package that it imports, have changed; until then its rows are read from where cells are kept. The command line reaches
+an argument as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not reach it.
+"""
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpml.atomic import write_atomically
+from dpml.errors import UserError, nearest
+from dpml.running.cell import limit_blas
+from dpml.running.rows import COLUMNS, SETTING
+from dpml.running.store import Store, digest
+
+_FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0, "unit": "sample", "tuned": "fixed"}
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A block whose rows come from the function `target` (a dotted path), called with `arguments` (plain values)."""
+
+    block: str
+    target: str
+    arguments: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
+        """The block that a file's content describes.
+
+        Raises:
+            UserError: there is no such function, or it takes no such argument.
+        """
+        made = cls(block, str(content["_target_"]), {k: v for k, v in content.items() if k != "_target_"})
+        try:
+            function = made._function()
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UserError(f"_target_ of {where}: {error}") from None
+        parameters = inspect.signature(function).parameters
+        for key in made.arguments:
+            if key not in parameters:
+                raise UserError(f"unknown key {key!r} in {where}: {nearest(key, parameters)}")
+        missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in made.arguments]
+        if missing:
+            raise UserError(f"{where} needs a value for {missing[0]!r}.")
+        return made
+
+    @property
+    def key(self) -> str:
+        """The name under which its rows are kept: everything that they depend on."""
+        return digest([self.target, dict(self.arguments), _source(self.target.rpartition(".")[0])])
+
+    def rows(self, store: Store) -> pd.DataFrame:
+        """Its rows, from `store` when they are there."""
+        path = store.folder(self.key) / "rows.csv"
+        if not path.is_file():
+            with limit_blas():
+                table = complete(self._function()(**self.arguments), self.block)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            about = json.dumps({"target": self.target, "arguments": dict(self.arguments)})
+            write_atomically(path, f"# {about}\n" + table.to_csv(index=False))
+        # always as it was written, so that the first run and the next ones see the same
+        text = path.read_text(encoding="utf-8").split("\n", 1)[1]
+        return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+
+    def _function(self) -> Any:
+        module, _, name = self.target.rpartition(".")
+        return getattr(importlib.import_module(module), name)
+
+
+def complete(table: pd.DataFrame, block: str) -> pd.DataFrame:
+    """A function's rows with every column that rows of cells have; those of its own stand behind.
+
+    Raises:
+        ValueError: there is no `metric` or no number in `value`.
+    """
+    if not {"metric", "value"} <= set(table.columns) or not pd.api.types.is_numeric_dtype(table["value"]):
+        raise ValueError(f"block {block} must have the columns metric and value, the latter numbers.")
+    filled = {**_FILLED, "algo": block}
+    missing: dict[str, Any] = {key: filled.get(key, np.nan) for key in COLUMNS if key not in table}
+    own = [key for key in table.columns if key not in COLUMNS]
+    return table.assign(**missing)[[*COLUMNS, *own]]
+
+
+def own_columns(rows: pd.DataFrame) -> list[str]:
+    """The columns that some computed block has beside those of cells."""
+    return [key for key in rows.columns if key not in (*COLUMNS, "block")]
+
+
+def overview(summary: pd.DataFrame) -> pd.DataFrame:
+    """A block's summary as a table: a line for every combination of what varies in it, a column per metric."""
+    keys = [key for key in (*SETTING, *own_columns(summary)) if key in summary and key not in STATISTICS]
+    keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
+    lines: dict[Any, dict[str, Any]] = {}
+    for row in summary.to_dict("records"):
+        values = {key: row[key] for key in keys}
+        lines.setdefault(tuple(map(str, values.values())), values)[row["metric"]] = row["mean"]
+    return pd.DataFrame(list(lines.values()))
+
+
+STATISTICS = ("mean", "std", "count", "interval", "reference", "difference", "difference_interval", "paired")
+
+
+def _source(module: str) -> str:
+    """The SHA-256 of a module's source and of all that it imports, directly or not, from its own package."""
+    root = module.partition(".")[0]
+    waiting, seen = [module], {}
+    while waiting:
+        name = waiting.pop()
+        path = _file(name) if name not in seen else None
+        if path is None:
+            continue
+        seen[name] = path.read_bytes()
+        for node in ast.walk(ast.parse(seen[name])):
+            if isinstance(node, ast.Import):
+                found = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+                base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+                found = [base, *(f"{base}.{alias.name}" for alias in node.names)]  # a name may be a module
+            else:
+                continue
+            waiting += [other for other in found if other.partition(".")[0] in (root, "dpml")]
+    return hashlib.sha256(b"".join(seen[name] for name in sorted(seen))).hexdigest()
+
+
+def _file(name: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # a name inside a module, not a module
+        return None
+    return Path(spec.origin) if spec and spec.origin else None

@@ -1,0 +1,160 @@
+"""Where cells are computed: in this process, in local worker processes, or on a Dask cluster.
+
+Every engine takes cells, which are small, and yields what became of each as soon as it is known. Workers load the data
+themselves and return numbers; this process alone writes them down, so the machines need share no disk except the data.
+The numbers are the same bits whichever engine and however many workers made them.
+"""
+
+import importlib
+import multiprocessing
+import os
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any
+
+from dpml.errors import UserError, nearest
+from dpml.optim.solvers import NotConvergedError
+from dpml.running.cell import Cell, limit_blas, measure
+from dpml.running.store import Record
+
+ENGINES = ("auto", "serial", "processes", "dask")
+PATIENCE = 20.0  # seconds to wait for a scheduler
+ATTEMPTS = 3  # a cell that has brought down this many workers is failed, not tried again
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell failed: one line, and the full account."""
+
+    line: str
+    log: str
+
+
+Outcome = Record | Failure
+
+
+def attempt(cell: Cell) -> Outcome:
+    """Measure a cell and time it. A UserError is the reason to skip it; anything else is a failure."""
+    start = time.perf_counter()
+    try:
+        return Record(measure(cell), None, time.perf_counter() - start)
+    except NotConvergedError as error:
+        return Failure(str(error), f"{error}\n")
+    except UserError as error:
+        return Record(None, str(error), time.perf_counter() - start)
+    except Exception as error:
+        return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def compute(cells: Iterable[Cell], engine: str, workers: int, address: str | None) -> Iterator[tuple[Cell, Outcome]]:
+    """Compute `cells` and yield (cell, outcome) in whatever order they finish.
+
+    Args:
+        cells: what to compute.
+        engine: serial, processes, dask; auto is serial for one worker and processes for more.
+        workers: how many processes; a Dask cluster that is already there has its own.
+        address: of that cluster's scheduler, tcp://HOST:PORT; None starts one on this machine.
+
+    Raises:
+        UserError: there is no such engine, or it is not installed or cannot be reached.
+    """
+    if engine not in ENGINES:
+        raise UserError(f"unknown run.engine={engine!r}: {nearest(engine, ENGINES)}")
+    if workers < 1:
+        raise UserError(f"run.workers must be at least 1, got {workers}.")
+    if engine == "auto":
+        engine = "dask" if address else "processes" if workers > 1 else "serial"
+    cells = list(cells)
+    if engine == "serial":
+        return ((cell, attempt(cell)) for cell in cells)
+    return _processes(cells, workers) if engine == "processes" else _dask(cells, workers, address)
+
+
+def _processes(cells: list[Cell], workers: int) -> Iterator[tuple[Cell, Outcome]]:
+    """Local processes. When one dies the pool is made anew and what it had not finished is done again."""
+    waiting = dict.fromkeys(range(len(cells)), 0)  # number of the cell -> workers that died with it
+    while waiting:
+        # spawned, not forked: a fork copies locks that BLAS threads may hold
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(workers, len(waiting)), context, initializer=_end_with_parent) as pool:
+            queue = iter(list(waiting))
+            running: dict[Future[Outcome], int] = {}
+            try:
+                while True:
+                    # only a few at a time are handed over, so that few are suspect when a worker dies
+                    while len(running) < workers + 1 and (number := next(queue, None)) is not None:
+                        running[pool.submit(attempt, cells[number])] = number
+                    if not running:
+                        break
+                    for done in wait(running, return_when=FIRST_COMPLETED).done:
+                        number = running[done]
+                        outcome = done.result()
+                        del running[done], waiting[number]
+                        yield cells[number], outcome
+            except BrokenProcessPool:
+                for number in running.values():
+                    waiting[number] += 1
+                    if waiting[number] >= ATTEMPTS:
+                        del waiting[number]
+                        line = f"{ATTEMPTS} worker processes died while computing it (out of memory?)"
+                        yield cells[number], Failure(line, line + "\n")
+            except BaseException:
+                for process in list(pool._processes.values()):  # Ctrl-C: do not wait for cells in flight
+                    process.terminate()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def _end_with_parent() -> None:
+    """Make a worker end when the main process is killed, instead of waiting for ever for the next cell."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _dask(cells: list[Cell], workers: int, address: str | None) -> Iterator[tuple[Cell, Outcome]]:
+    """A Dask cluster: the one at `address`, or worker processes of our own. Dask reschedules what a dead worker had."""
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError:
+        raise UserError('run.engine=dask needs Dask: pip install "dpml[cluster]".') from None
+    cluster: Any = address
+    try:
+        if address is None:
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            )
+        client = distributed.Client(cluster, timeout=PATIENCE)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error
+    try:
+        numbers = {client.submit(_attempt_there, cell, pure=False): i for i, cell in enumerate(cells)}
+        for future in distributed.as_completed(numbers):
+            try:
+                # done, and yet it may be pending again: its worker died with the result, and it is being recomputed
+                outcome: Outcome = future.result()
+            except Exception as error:
+                log = "".join(traceback.format_exception(error))
+                outcome = Failure(f"{type(error).__name__}: {error}".splitlines()[0], log)
+            yield cells[numbers[future]], outcome
+            future.release()
+    finally:
+        client.close()
+        if address is None:
+            cluster.close()
+
+
+def _attempt_there(cell: Cell) -> Outcome:
+    # somebody else's worker may run several cells in threads, so its one BLAS thread is set once and for all
+    limit_blas()
+    return attempt(cell)

@@ -1,0 +1,65 @@
+"""Tidy rows: what a cell measured, one metric per row, and its guarantees, one view and basis per row."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpml.data.preprocess import private_note
+from dpml.privacy import Budget, Guarantee, worst
+from dpml.running.cell import Cell, Measured
+
+SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
+PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view"]
+COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, "tuned", "private_preprocessing"]
+
+
+def tabulate(cell: Cell, measured: Measured) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a cell (one metric per row) and its guarantees (one view and basis per row)."""
+    algorithm, problem = cell.algorithm, measured.problem
+    about = {
+        "dataset": cell.dataset.info.name,
+        "partition": cell.partition.name,
+        "algo": algorithm.name,
+        "variant": algorithm.variant,
+        "calibration": algorithm.calibration,
+        "loss": algorithm.loss.name,
+    }
+    sizes = {"M": problem.M, "N": problem.N, "d": problem.d, "seed": cell.seed}
+    privacy = [_privacy(budget, given) for budget, given in zip(cell.budgets, measured.guarantees, strict=True)]
+    names = list(measured.metrics)
+    # rows run over budgets, then metrics, then draws
+    per_budget, per_row = len(names) * cell.draws, len(cell.budgets) * len(names)
+    rows = pd.DataFrame(
+        about
+        | {"eps": np.repeat([budget.eps for budget in cell.budgets], per_budget)}
+        | {"delta": np.repeat(np.array([budget.delta for budget in cell.budgets], dtype=float), per_budget)}
+        | sizes
+        | {
+            "draw": np.tile(np.arange(cell.draws), per_row),
+            "metric": np.tile(np.repeat(names, cell.draws), len(cell.budgets)),
+            "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
+        }
+        | {key: np.repeat([facts[key] for facts in privacy], per_budget) for key in PRIVACY}
+        | {
+            "tuned": getattr(algorithm, "tuned", "fixed"),
+            "private_preprocessing": private_note(measured.provenance.get("preprocessing", [])),
+        },
+        columns=COLUMNS,
+    )
+    given = [
+        about | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee)
+        for budget, guarantees in zip(cell.budgets, measured.guarantees, strict=True)
+        for guarantee in guarantees
+    ]
+    return rows, pd.DataFrame(given)
+
+
+def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
+    """The privacy columns of a budget: what is claimed, and the worst of what is proven."""
+    proven = worst(g for g in guarantees if g.basis == "proven")
+    # a tight release claims what it was asked for
+    claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
+    return {"unit": proven.unit, "claimed_eps": claimed, "proven_eps": proven.eps, "proven_view": proven.view}

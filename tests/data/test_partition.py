@@ -1,0 +1,168 @@
+"""Partitions: sizes, permutations and refusals, as properties."""
+
+import gc
+import time
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpml.data import Dataset
+from dpml.data.partition import (
+    Equal,
+    Fractions,
+    Parties,
+    PerParty,
+    Simplex,
+    TwoGroup,
+    partition,
+    remembered,
+    whole_rows,
+)
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES, mean_loss
+from dpml.optim.solvers import optimum
+from dpml.running.metrics import evaluate
+
+
+def toy(rows: int) -> Dataset:
+    X = np.arange(rows, dtype=float)[:, None] / rows
+    return Dataset("toy", "regression", X, X[:, 0], X[:0], X[:0, 0])
+
+
+@given(st.integers(1, 60), st.integers(0, 400), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.1, 0.5]))
+@settings(max_examples=80, deadline=None)
+def test_every_row_goes_to_one_party_or_aside(M: int, more: int, seed: int, auxiliary: float) -> None:
+    data = toy(4 * M + more)
+    for rule in (Equal(auxiliary), Simplex(auxiliary, floor=2), TwoGroup(auxiliary, u=1.5), PerParty(auxiliary, n=2)):
+        parties = partition(data, rule, M, np.random.default_rng(seed))
+        assert len(parties.sizes) == M
+        assert parties.sizes.min() >= (2 if isinstance(rule, Simplex | PerParty) else 1)
+        aside = round(len(data.y) * auxiliary)
+        assert len(parties.X_auxiliary) == aside
+        used = np.concatenate([parties.X[:, 0], parties.X_auxiliary[:, 0]])
+        assert len(np.unique(used)) == len(used)  # no row twice
+        if not isinstance(rule, PerParty):
+            assert len(used) == len(data.y)
+        assert np.array_equal(parties.X, data.X[parties.order])
+        assert np.array_equal(parties.y, data.y[parties.order])
+        assert parties.problem.N == parties.sizes.sum() == len(parties.y)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=40), st.integers(0, 10_000))
+def test_whole_rows_sum_and_follow_the_shares(shares: list[float], N: int) -> None:
+    sizes = whole_rows(np.array(shares), N)
+    assert sizes.sum() == N
+    assert np.abs(sizes - N * np.array(shares) / np.sum(shares)).max() < 1
+
+
+def test_two_group_has_the_ratio() -> None:
+    sizes = partition(toy(1000), TwoGroup(u=3.0), 10, np.random.default_rng(0)).sizes
+    assert sorted(set(sizes)) == [50, 150]
+    assert list(sizes) == [50] * 5 + [150] * 5
+
+
+def test_simplex_shares_are_uniform_on_the_simplex() -> None:
+    rng = np.random.default_rng(1)
+    first = [Simplex().sizes(100_000, 4, rng)[0] / 100_000 for _ in range(2000)]
+    assert stats.kstest(first, stats.beta(1, 3).cdf).pvalue > 1e-4  # false-alarm rate 1e-4, seeded
+
+
+def test_fractions_are_followed() -> None:
+    rule = Fractions(fractions=(0.01, 0.29, 0.2, 0.25, 0.25))
+    assert list(partition(toy(1000), rule, 5, np.random.default_rng(0)).sizes) == [10, 290, 200, 250, 250]
+
+
+def test_a_partition_depends_on_its_seed_only() -> None:
+    one, again, other = (partition(toy(50), Equal(), 5, np.random.default_rng(seed)).order for seed in (3, 3, 4))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+def test_a_million_parties_are_dealt_in_a_second() -> None:
+    data = toy(2_000_000)
+    start = time.perf_counter()
+    parties = partition(data, Simplex(), 1_000_000, np.random.default_rng(0))
+    assert time.perf_counter() - start < 5  # 0.5 s where it was written; generous for a busy machine
+    assert len(parties.offsets) == 1_000_001
+
+
+@pytest.mark.parametrize(
+    ("rule", "M", "message"),
+    [
+        (Equal(), 11, "M=11 parties cannot share N=10"),
+        (Equal(), 0, "M=0 parties"),
+        (Equal(auxiliary=1.0), 2, "partition.auxiliary must be a share"),
+        (Simplex(floor=6), 2, "partition.floor=6 rows for each of M=2"),
+        (Fractions(fractions=(0.5, 0.5)), 3, "must be M=3 positive numbers that sum to 1"),
+        (Fractions(fractions=(0.5, 0.4)), 2, "sum to 1"),
+        (Fractions(fractions=(0.999, 0.001)), 2, "leaves a party without a row"),
+        (TwoGroup(u=0.5), 2, "must be >= 1"),
+        (TwoGroup(u=1000.0), 4, "leaves a party without a row"),
+        (PerParty(n=6), 2, "partition.n=6 rows for each of M=2"),
+        (PerParty(n=0), 2, "partition.n=0"),
+    ],
+)
+def test_refusals(rule, M, message) -> None:
+    with pytest.raises(UserError, match=message):
+        partition(toy(10), rule, M, np.random.default_rng(0))
+
+
+# ---- copies of rows, and what is computed once
+
+
+def copied(K: int) -> Parties:
+    """Parties whose rows are mostly copies."""
+    numbers = np.random.default_rng(0)
+    X, rows = numbers.random((12, 3)) / 2, numbers.integers(0, 12, 90)
+    y = numbers.integers(0, max(K, 2), 12).astype(float)
+    y = y if K > 1 else 2 * y - 1
+    data = Dataset("copies", "multiclass" if K > 1 else "binary", X[rows], y[rows], X, y)
+    return partition(data, Equal(auxiliary=0.1), 4, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(("K", "lam"), [(1, 0.1), (1, 0.0), (3, 0.1)])
+def test_metrics_of_folded_rows_are_those_of_all_rows(K, lam):
+    parties, loss = copied(K), LOSSES["logistic" if K == 1 else "softmax"]
+    X, y, counts = parties.folded
+    assert len(X) == len(y) == len(counts) <= 12
+    assert counts.sum() == len(parties.y)
+    weights = np.random.default_rng(2).standard_normal((2, 3, 3 * K))
+    found = evaluate(weights, parties, loss, lam)
+    flat = weights.reshape(6, -1)
+    mean, best = mean_loss(loss, parties.X, parties.y, flat), optimum(loss, parties.X, parties.y, lam)[None]
+    lowest = mean_loss(loss, parties.X, parties.y, best)[0] + lam / 2 * np.sum(best**2)
+    np.testing.assert_allclose(found["loss"].ravel(), mean, rtol=1e-12)
+    np.testing.assert_allclose(found["optimality_gap"].ravel(), mean + lam / 2 * np.sum(flat**2, axis=1) - lowest)
+
+
+def test_rows_that_hardly_repeat_are_left_as_they_are():
+    data = Dataset("plain", "binary", np.eye(8), np.ones(8), np.eye(8), np.ones(8))
+    parties = partition(data, Equal(), 2, np.random.default_rng(0))
+    assert parties.folded[0] is parties.X
+    assert parties.folded[2] is None
+
+
+def test_remembered_as_long_as_the_parties_live():
+    calls = []
+
+    @remembered
+    def work(parties, factor):
+        calls.append(factor)
+        return factor * len(parties.y)
+
+    parties, other = copied(1), copied(1)
+    assert [work(parties, 2), work(parties, 2), work(parties, 3), work(other, 2)] == [162, 162, 243, 162]
+    assert calls == [2, 3, 2]
+    gone = weakref.ref(parties)
+    del parties
+    gc.collect()
+    assert gone() is None
+
+
+def test_shares_are_the_name_of_a_partition() -> None:
+    assert Fractions(fractions=(0.01, 0.29, 0.7)).name == "0.01/0.29/0.7"
+    assert Equal().name == "equal"

@@ -1,0 +1,85 @@
+"""Noisy descent of many runs against the same written out run by run, in double precision."""
+
+import numpy as np
+import pytest
+
+from dpml.optim.descent import Rows, descend
+from dpml.optim.losses import LOSSES, mean_loss
+from dpml.optim.solvers import optimum
+
+LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
+
+
+def rows_and_labels(n: int, d: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X *= (rng.uniform(0.2, 1, n) / np.linalg.norm(X, axis=1))[:, None]
+    return X, np.where(X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
+
+
+def plainly(loss, X, y, v, start, step, scale, noise, lam):
+    """One run, as the definition has it."""
+    w = start.copy()
+    for z in noise:
+        gradient = (v * loss.slope((X @ w)[:, None], y)[:, 0]) @ X + lam * w
+        w = w - step * (gradient + scale * z)
+    return w
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("weights", ["equal", "unequal"])
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+def test_all_runs_at_once_are_each_run_alone(loss, weights, lam):
+    rng = np.random.default_rng(1)
+    steps, scales, draws, rounds, d = np.array([0.1, 1.0, 4.0]), np.array([[0.0, 0.5], [0.2, 3.0]]), 3, 7, 5
+    parts = [rows_and_labels(n, d, seed) for n, seed in ((200, 2), (31, 3))]
+    # duplicates, some with another label
+    parts = [(np.concatenate([X, X[: len(X) // 2]]), np.concatenate([y, -y[: len(y) // 2]])) for X, y in parts]
+    v = [np.full(len(y), 1 / len(y)) if weights == "equal" else rng.random(len(y)) / len(y) for _, y in parts]
+    start, noise = rng.standard_normal(d), rng.standard_normal((rounds, 2, draws, d))
+    groups = [Rows.of(loss, X, y, weight, np.float64) for (X, y), weight in zip(parts, v, strict=True)]
+    assert len(groups[0].X) == 200  # folded
+    found = descend(groups, start, steps, scales, iter(noise).__next__, rounds, lam)
+    assert found.shape == (2, 2, 3, draws, d)
+    for g, e, s, i in np.ndindex(found.shape[:-1]):
+        (X, y), z = parts[g], noise[:, g, i]
+        alone = plainly(loss, X, y, v[g], start, steps[s], scales[g, e], z, lam)
+        np.testing.assert_allclose(found[g, e, s, i], alone, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "runs"), [(5000, 3), (3001, 64), (700, 3000)])
+def test_blocks_of_rows_change_nothing(n, runs):
+    X, y = rows_and_labels(n, 6)
+    w = np.random.default_rng(0).standard_normal((runs, 6))
+    found = np.empty_like(w)
+    Rows.of(LOGISTIC, X, y, np.full(n, 1 / n), np.float64).gradient(w, found)
+    np.testing.assert_allclose(found, LOGISTIC.slope(X @ w.T, y).T @ X / n, atol=1e-14)
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
+def test_single_precision_does_not_touch_the_accuracy(loss):
+    """1000 rounds at the smallest published noise of a figure: rounding moves a model far less than its noise does."""
+    X, y = rows_and_labels(2000, 30)
+    n, d, rounds, steps = len(y), 30, 1000, np.array([0.01, 0.5, 4.0])
+    scales = np.array([[0.0, 4 * np.sqrt(rounds * np.log(1e3)) / (n * 10.0)]])  # eps = 10
+    noise = np.random.default_rng(5).standard_normal((rounds, 1, 4, d), dtype=np.float32)
+    start = np.random.default_rng(6).standard_normal(d) / np.sqrt(d)
+    single, double = (
+        descend([Rows.of(loss, X, y, np.full(n, 1 / n), kind)], start, steps, scales, iter(noise).__next__, rounds)
+        for kind in (np.float32, np.float64)
+    )
+    assert single.dtype == np.float32
+    moved = np.linalg.norm(single - double, axis=-1)[0]
+    by_noise = np.linalg.norm(double[0, 1] - double[0, 0], axis=-1)
+    assert np.all(moved[1] < 1e-3 * by_noise)
+    losses = [mean_loss(loss, X, y, w.astype(float).reshape(-1, d)) for w in (single, double)]
+    assert np.abs(losses[0] - losses[1]).max() < 2e-6
+
+
+def test_without_noise_it_comes_to_the_optimum():
+    X, y = rows_and_labels(500, 4)
+    lam = 0.05
+    groups = [Rows.of(LOGISTIC, X, y, np.full(500, 1 / 500), np.float64)]
+    draw = lambda: np.zeros((1, 1, 4))  # noqa: E731
+    w = descend(groups, np.ones(4), np.array([1 / (0.25 + lam)]), np.zeros((1, 1)), draw, 300, lam)
+    np.testing.assert_allclose(w.ravel(), optimum(LOGISTIC, X, y, lam), atol=1e-9)

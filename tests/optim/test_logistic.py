@@ -1,0 +1,110 @@
+"""The batched trainer: minima certified by gradients written down anew, and scikit-learn's coefficients."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression
+
+from dpml.errors import UserError
+from dpml.optim.logistic import fit, fit_parties, hard_targets
+
+
+def problems(rng, B: int, n: int, d: int, K: int):
+    X = rng.standard_normal((B, n, d))
+    X *= (rng.random((B, n)) ** (1 / 3) / np.linalg.norm(X, axis=2))[:, :, None]
+    targets = rng.random((B, n, 1)) if K == 1 else rng.dirichlet(np.full(K, 0.3), (B, n))
+    return X, targets, rng.dirichlet(np.ones(n), B)
+
+
+def gradient(w, X, targets, r, lam):
+    """One problem's gradient (K d,), straight from the loss."""
+    K = targets.shape[1]
+    W = w.reshape(K, -1)
+    t = X @ W.T
+    p = expit(t) if K == 1 else softmax(t, axis=1)
+    return ((r[:, None] * (p - targets)).T @ X + lam * W).ravel()
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 5])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (4, 12), (12, 4), (6, 6), (40, 7)])
+@pytest.mark.parametrize("lam", [1e-5, 1e-2, 3.0])
+def test_the_gradient_vanishes_at_every_minimum(K, n, d, lam) -> None:
+    X, targets, r = problems(np.random.default_rng(K * n), 30, n, d, K)
+    for w, *problem in zip(fit(X, targets, lam, r), X, targets, r, strict=True):
+        assert np.linalg.norm(gradient(w, *problem, lam)) <= 1.1e-9
+
+
+def test_repeated_rows_empty_rows_and_one_label_only() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((1, 3, 9)) / 4, 2, axis=1)
+    X[:, 0] = 0
+    for K in (1, 3):
+        targets = hard_targets(np.ones((1, 6)), K)
+        w = fit(X, targets, 1e-4)
+        assert np.linalg.norm(gradient(w[0], X[0], targets[0], np.full(6, 1 / 6), 1e-4)) <= 1.1e-9
+
+
+@pytest.mark.parametrize("K", [1, 4])
+def test_a_weight_is_a_number_of_copies_and_padding_changes_nothing(K) -> None:
+    rng = np.random.default_rng(1)
+    X, targets, _ = problems(rng, 1, 7, 5, K)
+    copies = rng.integers(1, 6, 7)
+    folded = fit(X, targets, 1e-3, copies[None] / copies.sum())
+    whole = fit(np.repeat(X, copies, axis=1), np.repeat(targets, copies, axis=1), 1e-3)
+    assert np.allclose(folded, whole, atol=1e-6)
+    padded = fit(
+        np.concatenate([X, X], axis=1),
+        np.concatenate([targets, 1 - targets], axis=1),
+        1e-3,
+        np.concatenate([copies, np.zeros(7)])[None] / copies.sum(),
+    )
+    assert np.allclose(folded, padded, atol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_parties_of_any_size_get_scikit_learns_coefficients(classes) -> None:
+    """To 1e-4 of the largest coefficient, at lam = 1e-4; sizes on both sides of d, one party of one row."""
+    rng = np.random.default_rng(2)
+    sizes = np.array([22, 5, 1, 22, 90, 21, 7, 40])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    X = rng.standard_normal((offsets[-1], 12))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = rng.integers(0, classes, len(X)).astype(float) if classes > 1 else rng.choice([-1.0, 1.0], len(X))
+    found = {}
+    for parties, w in fit_parties(X, y, offsets, 1e-4, classes):
+        found |= dict(zip(parties.tolist(), w, strict=True))
+    assert set(found) == set(range(len(sizes)))
+    for k, n in enumerate(sizes):
+        own = slice(offsets[k], offsets[k + 1])
+        if len(np.unique(y[own])) < max(2, classes):
+            continue
+        theirs = LogisticRegression(C=1 / (1e-4 * n), fit_intercept=False, tol=1e-10, max_iter=10_000)
+        theirs = theirs.fit(X[own], y[own]).coef_.ravel()
+        assert np.abs(found[k] - theirs).max() <= 1e-4 * np.abs(theirs).max()
+
+
+def test_memory_does_not_grow_with_the_number_of_parties() -> None:
+    """Beside one index per party; also when a few parties are a thousand times as large as the others."""
+    rng = np.random.default_rng(4)
+    peaks = []
+    for M in (10_000, 40_000):
+        sizes = np.full(M, 6)
+        sizes[:3] = 6000
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        X, y = rng.standard_normal((offsets[-1], 6)) / 6, rng.choice([-1.0, 1.0], offsets[-1])
+        tracemalloc.start()
+        for _ in fit_parties(X, y, offsets, 1e-2, 1):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1] - 4 * 8 * M)
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0] + 1e5
+
+
+def test_what_cannot_be_solved_is_refused() -> None:
+    X, targets, _ = problems(np.random.default_rng(3), 2, 5, 3, 1)
+    with pytest.raises(UserError, match=r"algo.lam must be positive"):
+        fit(X, targets, 0.0)
+    with pytest.raises(UserError, match="left 2 of 2 local or global models with a gradient"):
+        fit(1e3 * X, targets, 1e-4, tolerance=1e-18)

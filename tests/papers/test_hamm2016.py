@@ -1,0 +1,149 @@
+"""The experiments hamm2016/*: what they need of the engine, and fig4 end to end on files in the official format."""
+
+from dataclasses import replace
+
+import hydra
+import numpy as np
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from dpml.data.sets.har import HAR, HAR73
+from dpml.data.sets.url import URL
+from dpml.errors import UserError
+from dpml.reporting.artifacts import _shown
+from dpml.running.runner import Options, _filled, reproduce
+from dpml.running.spec import Expansion, Experiment
+
+
+def experiment_of(name, words=()):
+    """A shipped experiment and its points, as the command makes them."""
+    overrides = [f"experiment=hamm2016/{name}", *words]
+    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+        config = hydra.compose("config", overrides=overrides)
+        content = OmegaConf.to_container(config.experiment, resolve=True)
+        experiment = Experiment.of(f"hamm2016/{name}", content)
+        return experiment, Expansion.of(config, overrides).points(experiment)
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "title"),
+    [([], HAR73, "73 of the 561 features"), (["dataset=har"], HAR, "Human Activity Recognition Using Smartphones:")],
+)
+def test_fig2_says_which_har_it_is(words, kind, title):
+    experiment, points = experiment_of("fig2", words)
+    cells = [point.cell for point in points]
+    assert {type(cell.dataset) for cell in cells} == {kind}
+    assert title in _filled(experiment, points)
+    # 10 trials without noise, 100 with
+    trials = {}
+    for cell in cells:
+        key = cell.algorithm.name, cell.algorithm.calibration
+        trials[key] = trials.get(key, 0) + cell.draws
+    assert trials == {("batch", "published"): 10, ("indiv", "published"): 10} | {
+        (name, calibration): 100 for name in ("soft", "avg", "vote") for calibration in ("published", "tight")
+    }
+
+
+def test_fig3_has_the_papers_sizes():
+    _, points = experiment_of("fig3")
+    sizes = {(cell.M, cell.partition.n, round(494_021 * cell.partition.auxiliary)) for cell in (p.cell for p in points)}
+    assert sizes == {(5000, 22, 43_128), (10000, 22, 43_128), (20000, 22, 43_128)}
+    _, other = experiment_of("fig4")
+    ours = {point.cell for point in points if point.cell.algorithm.calibration == "published"}
+    assert ours == {point.cell for point in other if point.block.startswith("kdd")}  # computed once for both
+
+
+def write_days(folder, rows):
+    """Days 0 to 19 of the URL data in their format: sparse features, of which a few tell the labels."""
+    folder.mkdir(parents=True)
+    numbers = np.random.default_rng(3)
+    for day in range(20):
+        with (folder / f"Day{day}.svm").open("w") as file:
+            for label in numbers.choice([-1, 1], rows):
+                told = np.flatnonzero(numbers.random(8) < (0.7 if label > 0 else 0.3)) + 1
+                rare = np.unique((3_231_961 * numbers.random(20) ** 4).astype(int) + 9)
+                ids = [*told, *rare[rare <= 3_231_961]]
+                file.write(f"{label:+d} " + " ".join(f"{i}:1" for i in ids) + "\n")
+
+
+def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
+    write_days(tmp_path / "data" / "url", 20)
+    files = tuple(replace(raw, lines=20) for raw in URL.info.files)
+    monkeypatch.setattr(URL, "info", replace(URL.info, files=files, rows=400, train_rows=200))
+    words = ["M=12", "draws=3", "dataset.steps=[[pca:4,max_norm]]", "partition.auxiliary=0.2"]
+    done = run_command("dpml-run", "experiment=hamm2016/fig4", *words, f"data_dir={tmp_path / 'data'}")
+    assert done.code == 0, done.err
+    table = pd.read_csv(tmp_path / "results" / "hamm2016" / "fig4.csv")
+    assert set(table["block"]) == {"url5000_eps", "url10000_eps", "url20000_eps"}
+    assert set(table["algo"]) == {"batch", "indiv", "soft", "avg", "vote"}
+    counts = table.groupby("algo")["count"].unique().map(list)
+    assert counts["batch"] == [30]  # draws=3 was asked for by hand, for all
+    assert counts["soft"] == [15]
+    best = table[(table["algo"] == "batch") & (table["metric"] == "accuracy")]["mean"]
+    assert best.min() > 0.65  # there is something to learn
+    assert (tmp_path / "results" / "hamm2016" / "fig4_tight.png").exists()
+    twin = pd.read_csv(tmp_path / "results" / "hamm2016" / "fig4_tight.csv")
+    assert set(twin["algo"]) == set(table["algo"])  # the references, which no calibration changes, are in both
+    tight = twin[twin["algo"].isin(["soft", "avg", "vote"]) & np.isfinite(twin["eps"])]
+    np.testing.assert_allclose(tight["proven_eps"], tight["eps"])
+    page = (tmp_path / "results" / "hamm2016" / "fig4.md").read_text()
+    assert page.startswith("# URL Reputation, days 0 to 19: test accuracy against 1/ε")
+    assert "per party" in page
+    assert "nan" not in page
+    assert "| 1/ε |" in page
+    assert "| 0 |" in page
+
+
+def test_without_the_files_fig4_says_so_and_computes_nothing(tmp_path, run_command):
+    done = run_command("dpml-run", "experiment=hamm2016/fig4")
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert "nothing of experiment=hamm2016/fig4 can be computed here: dataset=url needs the file" in done.err
+    assert not list(tmp_path.glob("results/.cells/*"))
+
+
+def test_rows_of_proven_eps_stand_beside_what_is_claimed():
+    experiment, _ = experiment_of("readings")
+    about = {"block": "har_eps", "partition": "p", "dataset": "d", "loss": "softmax", "calibration": "published"}
+    about |= {"delta": None, "M": 1, "N": 2, "d": 3, "variant": "radial"}
+    summary = pd.DataFrame(
+        [
+            about
+            | {"algo": algo, "eps": eps, "metric": metric, "mean": 0.5, "claimed_eps": claimed, "proven_eps": eps / 2}
+            for metric in ("accuracy", "loss")
+            for algo, claimed, eps in (
+                ("soft", 4.0, 4.0),
+                ("avg", 4.0, 4.0),
+                ("soft", 2.0, 2.0),
+                ("batch", np.inf, 2.0),
+            )
+        ]
+    )
+    panel = next(p for p in experiment.panels if p.y == "proven_eps" and p.where == {"variant": "radial"})
+    found = _shown(summary, panel)[["algo", "eps", "inverse_eps", "mean"]].to_numpy().tolist()
+    assert found == [
+        ["soft", 4.0, 0.25, 2.0], ["avg", 4.0, 0.25, 2.0], ["soft", 2.0, 0.5, 1.0],
+        ["claimed", 4.0, 0.25, 4.0], ["claimed", 2.0, 0.5, 2.0],
+    ]  # fmt: skip
+
+
+def test_a_block_that_no_panel_shows_is_not_worth_a_run(tmp_path):
+    content = {
+        "title": "t", "source": "s",
+        "settings": {"dataset": "wdbc", "algo": "capefm", "eps": [1.0, 2.0], "draws": 2},
+        "grid": {"a_eps": {"dataset": "atlantis"}, "b_eps": [{"M": 2}, {"M": 3, "algo": ["fm", "conv"]}]},
+        "panels": [{"block": "a_eps", "x": "eps", "y": "loss"}],
+    }  # fmt: skip
+    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+        expansion = Expansion.of(hydra.compose("config"), [])
+        points = expansion.points(Experiment.of("mine/x", content))
+        assert [(p.cell.algorithm.name, p.cell.M) for p in points if p.block == "b_eps"] == [
+            ("capefm", 2), ("fm", 3), ("conv", 3)
+        ]  # fmt: skip
+        with pytest.raises(
+            UserError, match="nothing of experiment=mine/x can be computed here: there is no dataset=atl"
+        ):
+            reproduce(Experiment.of("mine/x", content), expansion, Options(), tmp_path, [])
+        with pytest.raises(UserError, match="unknown key 'epsilon' in block b_eps"):
+            Experiment.of("mine/x", content | {"grid": content["grid"] | {"b_eps": [{"M": 2}, {"epsilon": 3}]}})

@@ -1,0 +1,73 @@
+"""The Dask engine on a loopback cluster: the same bits as one process, and nothing lost with a worker that dies."""
+
+import os
+import signal
+import warnings
+
+import hydra
+import pytest
+
+from dpml.errors import UserError
+from dpml.running.cell import measure
+from dpml.running.executors import Failure, compute
+from dpml.running.spec import Expansion, Experiment
+
+distributed = pytest.importorskip("distributed")
+
+# Dask's own threads and sockets, and the connection to a worker that we kill, are not ours to tidy up
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+CONTENT = {
+    "title": "Cluster",
+    "source": "nobody, 2000",
+    "settings": {"dataset": "synthetic", "dataset.d": 5, "algo": ["nonpriv", "capefm", "conv"], "M": 3, "draws": 20},
+    "grid": {"eps": {"N": [200, 400, 800], "seed": [0, 1], "algo.variant": ["paper", "authors"], "eps": [0.1, 1, 10]}},
+}
+
+
+def cells():
+    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+        points = Expansion.of(hydra.compose("config"), []).points(Experiment.of("mine/cluster", CONTENT))
+    return [point.cell for point in points]
+
+
+def bits(measured):
+    return {name: values.tobytes() for name, values in measured.metrics.items()}
+
+
+def test_a_worker_killed_in_the_middle_loses_nothing_and_changes_no_bit():
+    work = cells()
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        victim = next(iter(cluster.workers.values())).pid
+        found = {}
+        for cell, outcome in compute(work, "dask", 2, cluster.scheduler_address):
+            if not found:
+                os.kill(victim, signal.SIGKILL)
+            assert not isinstance(outcome, Failure), outcome.log
+            found[id(cell)] = bits(outcome.measured)
+    assert len(found) == len(work) == 36
+    assert found == {id(cell): bits(measure(cell)) for cell in work}
+
+
+def test_it_starts_a_cluster_of_its_own():
+    work = cells()[:4]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = dict(compute(work, "dask", 2, None))
+    assert [bits(found[cell].measured) for cell in work] == [bits(measure(cell)) for cell in work]
+
+
+def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
+    monkeypatch.setattr("dpml.running.executors.PATIENCE", 0.5)
+    with pytest.raises(UserError, match=r"no Dask scheduler answers at run\.address=tcp://127\.0\.0\.1:9"):
+        list(compute(cells()[:1], "dask", 1, "tcp://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    ("engine", "workers", "sentence"), [("ray", 1, r"unknown run\.engine='ray'"), ("auto", 0, r"run\.workers")]
+)
+def test_mistakes(engine, workers, sentence):
+    with pytest.raises(UserError, match=sentence):
+        compute([], engine, workers, None)

@@ -1,0 +1,144 @@
+"""Blocks whose rows come from a function: alone, beside cells, cached by source and arguments."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_reproduce import TINY, digests, run
+
+from dpml.errors import UserError
+from dpml.reporting.html import write_report
+from dpml.running.computed import Computed, complete
+from dpml.running.spec import Experiment
+
+SOURCE = """
+import pandas as pd
+from .constants import FACTOR
+
+CALLS = []
+
+def curve(M: int, power: float = 2.0) -> pd.DataFrame:
+    CALLS.append(M)
+    return pd.DataFrame(
+        [
+            {"tau": tau, "reading": reading, "M": M, "eps": 0.1, "metric": metric, "value": FACTOR * M * tau**p}
+            for tau in (0.1, 1.0, 10.0)
+            for reading, p in (("theirs", 1.0), ("ours", power))
+            for metric in ("delta", "bytes")
+        ]
+    )
+"""
+ALONE = {
+    "title": "Curves",
+    "source": "nobody, 2000",
+    "settings": {},
+    "grid": {
+        "small_tau": {"_target_": "curves.analytic.curve", "M": 2},
+        "table": {"_target_": "curves.analytic.curve", "M": 3, "power": 1.5},
+    },
+    "panels": [{"block": "small_tau", "x": "tau", "y": "delta", "curve": ["reading"], "yscale": "log"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path, monkeypatch):
+    folder = tmp_path / "modules" / "curves"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "analytic.py").write_text(SOURCE)
+    (folder / "constants.py").write_text("FACTOR = 1.0\n")
+    monkeypatch.syspath_prepend(folder.parent)
+    yield folder
+    for name in ("curves", "curves.analytic", "curves.constants"):
+        sys.modules.pop(name, None)
+
+
+def calls():
+    from curves.analytic import CALLS
+
+    return CALLS
+
+
+def test_an_experiment_of_computed_blocks_only(tmp_path):
+    assert run(tmp_path, ALONE) == 0
+    made = digests(tmp_path)
+    assert {"tiny.csv", "tiny.png", "tiny.svg", "tiny.md", "tiny.tex", "tiny_rows.csv"} == set(made)
+    table = pd.read_csv(tmp_path / "mine" / "tiny.csv")
+    ours = table[(table["block"] == "small_tau") & (table["metric"] == "delta") & (table["reading"] == "ours")]
+    np.testing.assert_allclose(ours["mean"], 2 * ours["tau"] ** 2)
+    assert set(table["algo"]) == {"small_tau", "table"}
+    page = (tmp_path / "mine" / "tiny.md").read_text()
+    assert "| tau | small_tau, theirs | small_tau, ours |" in page
+    assert "| tau | reading | delta | bytes |" in page  # the block that no panel draws
+    assert "Guarantees" not in page
+    # the second time nothing is called and nothing changes
+    done = list(calls())
+    assert done == [2, 3]
+    (tmp_path / "mine" / "tiny.png").unlink()
+    assert run(tmp_path, ALONE) == 0
+    assert calls() == done
+    assert digests(tmp_path) == made
+    assert "small_tau" in write_report(tmp_path).read_text()
+
+
+def test_beside_cells_the_rows_of_cells_stay_as_they_are(tmp_path):
+    assert run(tmp_path / "without") == 0
+    block = {"_target_": "curves.analytic.curve", "M": 2}
+    assert run(tmp_path / "with", TINY | {"grid": TINY["grid"] | {"table": block}}) == 0
+    before, after = (pd.read_csv(tmp_path / name / "mine" / "tiny.csv") for name in ("without", "with"))
+    after = after[after["block"] != "table"][list(before.columns)]
+    pd.testing.assert_frame_equal(before, after, check_dtype=False)
+    for kind in ("png", "tex"):
+        first, second = ((tmp_path / name / "mine" / f"tiny.{kind}").read_bytes() for name in ("without", "with"))
+        assert second.startswith(first)
+
+
+def test_a_change_of_argument_or_source_computes_again(module):
+    def key(**arguments):
+        return Computed("a", "curves.analytic.curve", arguments).key
+
+    first = key(M=2)
+    assert first == key(M=2) != key(M=3)
+    (module / "constants.py").write_text("FACTOR = 2.0\n")  # imported by it
+    assert key(M=2) != first
+
+
+def test_what_is_missing_is_filled_in():
+    rows = complete(pd.DataFrame({"metric": ["bytes"], "value": [3.0], "party": ["site"]}), "here")
+    assert dict(rows.iloc[0][["algo", "variant", "calibration", "seed", "draw", "party"]]) == {
+        "algo": "here",
+        "variant": "paper",
+        "calibration": "published",
+        "seed": 0,
+        "draw": 0,
+        "party": "site",
+    }
+    with pytest.raises(ValueError, match="metric and value"):
+        complete(pd.DataFrame({"metric": ["bytes"], "value": ["3"]}), "here")
+
+
+@pytest.mark.parametrize(
+    ("block", "sentence"),
+    [
+        ({"_target_": "curves.analytic.kurve", "M": 1}, "no attribute 'kurve'"),
+        ({"_target_": "no_such_module.curve"}, "No module named 'no_such_module'"),
+        (
+            {"_target_": "curves.analytic.curve", "m": 1},
+            "unknown key 'm' in block a of experiment=mine/tiny: choose one of M",
+        ),
+        ({"_target_": "curves.analytic.curve"}, "needs a value for 'M'"),
+    ],
+)
+def test_a_mistake_in_a_computed_block_is_one_sentence(block, sentence):
+    with pytest.raises(UserError, match=sentence):
+        Experiment.of("mine/tiny", ALONE | {"grid": {"a": block}, "panels": []})
+
+
+def test_the_plan_lists_it(tmp_path, capsys):
+    assert run(tmp_path, ALONE, dry=True) == 0
+    out = capsys.readouterr().out
+    assert "2 computed blocks" in out
+    assert "small_tau,computed,,curves.analytic.curve," in out
+    assert json.dumps(sorted(path.name for path in tmp_path.iterdir())) == '["modules"]'
