@@ -16,10 +16,9 @@ from dpml.errors import UserError, nearest
 from dpml.papers import CLAIMS
 from dpml.reporting.figures import METRICS, Chart, plot_experiment, with_axis
 from dpml.reporting.judging import Claim, Evidence
-from dpml.reporting.statistics import summarise
-from dpml.reporting.tables import compare, latex, markdown, proven, wide
-from dpml.running.computed import STATISTICS, overview, own_columns
-from dpml.running.rows import COLUMNS, SETTING, tabulate
+from dpml.reporting.statistics import STATISTICS, compare, summarise
+from dpml.reporting.tables import latex, markdown, overview, proven, wide
+from dpml.running.rows import COLUMNS, SETTING, own_columns, tabulate
 from dpml.running.spec import Experiment, Panel
 
 if TYPE_CHECKING:

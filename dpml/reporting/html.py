@@ -13,7 +13,8 @@ import pandas as pd
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
 from dpml.reporting.artifacts import manifests, published, with_published
-from dpml.running.computed import STATISTICS, own_columns
+from dpml.reporting.statistics import STATISTICS
+from dpml.running.rows import own_columns
 from dpml.running.spec import Panel
 
 _COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "interval"]

@@ -3,57 +3,15 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
-from dpml.running.rows import PRIVACY, SETTING
-
-_SAME = ["block", *(key for key in SETTING if key not in ("algo", "loss")), "metric"]
-
-
-def compare(rows: pd.DataFrame, reference: str, also: Sequence[str] = ()) -> pd.DataFrame:
-    """How much every algorithm's mean lies above `reference`'s under the same settings, with a 95 % t-interval.
-
-    Seeds fix data, partition and initial point, so algorithms that share seeds are compared in pairs: one difference
-    per seed, of the means over its draws (`paired` = seeds, n of them). With one seed all that can be told apart is the
-    noise, which the algorithms do not share: then it is Welch's interval over the draws (`paired` = no). Columns in
-    `also` tell settings apart, too.
-    """
-    # exchangeable only within a seed: draws are averaged first
-    keys = [*(key for key in _SAME if key in rows), *also]
-    groups = rows.groupby([*keys, "algo", "seed"], sort=False, dropna=False)["value"]
-    per_seed = groups.agg(["mean", "var", "count"]).reset_index()
-    ours = per_seed[per_seed["algo"] != reference]
-    theirs = per_seed[per_seed["algo"] == reference].drop(columns="algo")
-    both = ours.merge(theirs, on=[*keys, "seed"], suffixes=("", "_reference"))
-    both["difference"] = both["mean"] - both["mean_reference"]
-    parts = both["var"] / both["count"], both["var_reference"] / both["count_reference"]
-    both["error"] = sum(parts)
-    denominator = parts[0] ** 2 / (both["count"] - 1) + parts[1] ** 2 / (both["count_reference"] - 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        both["freedom"] = both["error"] ** 2 / denominator
-    table = (
-        both.groupby([*keys, "algo"], sort=False, dropna=False)
-        .agg(
-            difference=("difference", "mean"),
-            spread=("difference", "std"),
-            n=("difference", "count"),
-            error=("error", "first"),
-            freedom=("freedom", "first"),
-        )
-        .reset_index()
-    )
-    several = table["n"] > 1
-    over_seeds = stdtrit(np.maximum(table["n"] - 1, 1), 0.975) * table["spread"] / np.sqrt(table["n"])
-    over_draws = stdtrit(table["freedom"].clip(lower=1), 0.975) * np.sqrt(table["error"])
-    table["interval"] = np.where(several, over_seeds, over_draws)
-    table["paired"] = np.where(several, "seeds", "no")
-    table["reference"] = reference
-    return table.drop(columns=["spread", "error", "freedom"])
+from dpml.reporting.statistics import STATISTICS
+from dpml.running.rows import PRIVACY, SETTING, own_columns
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
@@ -164,3 +122,14 @@ def _refuse_conflicts(rows: pd.DataFrame) -> None:
         first = twice.iloc[0]
         what = " ".join(f"{key}={first[key]}" for key in keys if first[key])
         raise UserError(f"the folders disagree about {what}: they were made by different versions of dpml.")
+
+
+def overview(summary: pd.DataFrame) -> pd.DataFrame:
+    """A block's summary as a table: a line for every combination of what varies in it, a column per metric."""
+    keys = [key for key in (*SETTING, *own_columns(summary)) if key in summary and key not in STATISTICS]
+    keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
+    lines: dict[Any, dict[str, Any]] = {}
+    for row in summary.to_dict("records"):
+        values = {key: row[key] for key in keys}
+        lines.setdefault(tuple(map(str, values.values())), values)[row["metric"]] = row["mean"]
+    return pd.DataFrame(list(lines.values()))

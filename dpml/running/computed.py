@@ -37,7 +37,7 @@ import pandas as pd
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
 from dpml.running.cell import limit_blas
-from dpml.running.rows import COLUMNS, SETTING
+from dpml.running.rows import COLUMNS
 from dpml.running.store import Store, digest
 
 _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0, "unit": "sample", "tuned": "fixed"}
@@ -107,25 +107,6 @@ def complete(table: pd.DataFrame, block: str) -> pd.DataFrame:
     missing: dict[str, Any] = {key: filled.get(key, np.nan) for key in COLUMNS if key not in table}
     own = [key for key in table.columns if key not in COLUMNS]
     return table.assign(**missing)[[*COLUMNS, *own]]
-
-
-def own_columns(rows: pd.DataFrame) -> list[str]:
-    """The columns that some computed block has beside those of cells."""
-    return [key for key in rows.columns if key not in (*COLUMNS, "block")]
-
-
-def overview(summary: pd.DataFrame) -> pd.DataFrame:
-    """A block's summary as a table: a line for every combination of what varies in it, a column per metric."""
-    keys = [key for key in (*SETTING, *own_columns(summary)) if key in summary and key not in STATISTICS]
-    keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
-    lines: dict[Any, dict[str, Any]] = {}
-    for row in summary.to_dict("records"):
-        values = {key: row[key] for key in keys}
-        lines.setdefault(tuple(map(str, values.values())), values)[row["metric"]] = row["mean"]
-    return pd.DataFrame(list(lines.values()))
-
-
-STATISTICS = ("mean", "std", "count", "interval", "reference", "difference", "difference_interval", "paired")
 
 
 def _source(module: str) -> str:

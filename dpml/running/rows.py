@@ -16,6 +16,11 @@ PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view"]
 COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, "tuned", "private_preprocessing"]
 
 
+def own_columns(rows: pd.DataFrame) -> list[str]:
+    """The columns that some computed block has beside those of cells."""
+    return [key for key in rows.columns if key not in (*COLUMNS, "block")]
+
+
 def tabulate(cell: Cell, measured: Measured) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of a cell (one metric per row) and its guarantees (one view and basis per row)."""
     algorithm, problem = cell.algorithm, measured.problem

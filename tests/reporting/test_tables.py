@@ -6,7 +6,8 @@ import pytest
 from scipy import stats
 
 from dpml.errors import UserError
-from dpml.reporting.tables import compare, latex, markdown, merge, wide
+from dpml.reporting.statistics import compare
+from dpml.reporting.tables import latex, markdown, merge, wide
 from dpml.running.rows import COLUMNS
 
 
