@@ -15,14 +15,21 @@ PACKAGE = "experiment"
 """The key under which an experiment's content is found."""
 
 
-class _Lazy:
-    """A file that is read when Hydra copies the node, and only then: reading all of them takes seconds."""
+class _LazyNode(ConfigNode):
+    """An experiment whose file is read when Hydra asks for it, and only then: reading all of them takes seconds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name, self.group = path.name, f"{PACKAGE}/{path.parent.name}"
+        self.package, self.provider = PACKAGE, "experiments"
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        return OmegaConf.load(self.path)
+    def __getattr__(self, name: str) -> Any:
+        if name == "node":
+            return OmegaConf.load(self.path)
+        raise AttributeError(name)
+
+    def __deepcopy__(self, memo: Any) -> "_LazyNode":
+        return self  # Hydra copies the whole store more than once
 
 
 def register_experiments() -> None:
@@ -31,8 +38,7 @@ def register_experiments() -> None:
     root = where.folder("experiments")
     for path in sorted(root.glob("*/*.yaml")):
         group = groups.setdefault(path.parent.name, {})
-        node: Any = _Lazy(path)
-        group[path.name] = ConfigNode(path.name, node, f"{PACKAGE}/{path.parent.name}", PACKAGE, "experiments")
+        group[path.name] = _LazyNode(path)
 
 
 def compose(overrides: Iterable[str]) -> DictConfig:
