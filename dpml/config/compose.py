@@ -41,9 +41,14 @@ def register_experiments() -> None:
         group[path.name] = _LazyNode(path)
 
 
-def compose(overrides: Iterable[str]) -> DictConfig:
-    """The configuration that `dpml-run` would compose from `overrides`."""
+def initialise() -> Any:
+    """A context in which `hydra.compose` knows our configuration and experiments."""
     register_experiments()
     GlobalHydra.instance().clear()
-    with hydra.initialize_config_dir(str(where.folder("conf")), version_base="1.3"):
+    return hydra.initialize_config_dir(str(where.folder("conf")), version_base="1.3")
+
+
+def compose(overrides: Iterable[str]) -> DictConfig:
+    """The configuration that `dpml-run` would compose from `overrides`."""
+    with initialise():
         return hydra.compose("config", overrides=list(overrides))

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
+from dpml.config.compose import initialise
 from dpml.data.sets.har import HAR, HAR73
 from dpml.data.sets.url import URL
 from dpml.errors import UserError
@@ -19,7 +20,7 @@ from dpml.running.spec import Expansion, Experiment
 def experiment_of(name, words=()):
     """A shipped experiment and its points, as the command makes them."""
     overrides = [f"experiment=hamm2016/{name}", *words]
-    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+    with initialise():
         config = hydra.compose("config", overrides=overrides)
         content = OmegaConf.to_container(config.experiment, resolve=True)
         experiment = Experiment.of(f"hamm2016/{name}", content)
@@ -135,7 +136,7 @@ def test_a_block_that_no_panel_shows_is_not_worth_a_run(tmp_path):
         "grid": {"a_eps": {"dataset": "atlantis"}, "b_eps": [{"M": 2}, {"M": 3, "algo": ["fm", "conv"]}]},
         "panels": [{"block": "a_eps", "x": "eps", "y": "loss"}],
     }  # fmt: skip
-    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+    with initialise():
         expansion = Expansion.of(hydra.compose("config"), [])
         points = expansion.points(Experiment.of("mine/x", content))
         assert [(p.cell.algorithm.name, p.cell.M) for p in points if p.block == "b_eps"] == [

@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 import hydra
 import pytest
 
+from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.reporting.html import write_report
 from dpml.running.runner import Options, reproduce
@@ -30,7 +31,7 @@ CONTENT = {
 
 
 def report_of(content, results):
-    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+    with initialise():
         expansion = Expansion.of(hydra.compose("config"), [])
         experiment = Experiment.of("imtiaz2019/tiny", content)
         assert reproduce(experiment, expansion, Options(), results, ["experiment=imtiaz2019/tiny"]) == 0

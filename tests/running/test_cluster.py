@@ -7,6 +7,7 @@ import warnings
 import hydra
 import pytest
 
+from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running.cell import measure
 from dpml.running.executors import Failure, compute
@@ -26,7 +27,7 @@ CONTENT = {
 
 
 def cells():
-    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+    with initialise():
         points = Expansion.of(hydra.compose("config"), []).points(Experiment.of("mine/cluster", CONTENT))
     return [point.cell for point in points]
 

@@ -12,6 +12,7 @@ import time
 import hydra
 import pytest
 
+from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running import cell as experiment
 from dpml.running import executors as engines
@@ -37,13 +38,13 @@ CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
 
 
 def run(results, content=TINY, words=(), name="mine/tiny", **options):
-    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+    with initialise():
         expansion = Expansion.of(hydra.compose("config"), words)
         return reproduce(Experiment.of(name, content), expansion, Options(**options), results, words)
 
 
 def plan(results, content=TINY, words=(), **options):
-    with hydra.initialize_config_module("dpml.conf", version_base="1.3"):
+    with initialise():
         points = Expansion.of(hydra.compose("config"), words).points(Experiment.of("mine/tiny", content))
         return make_plan(Experiment.of("mine/tiny", content), points, Store(results / ".cells"), Options(**options))
 
