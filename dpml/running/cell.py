@@ -12,7 +12,7 @@ from dpml import code
 from dpml.algorithms import Algorithm
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
-from dpml.data.partition import Parties, Partition, partition
+from dpml.data.partition import Parties, Partition, partition, set_aside
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.running.metrics import evaluate
@@ -43,6 +43,17 @@ class Cell:
             raise UserError(f"draws must be at least 1, got draws={self.draws}.")
         if self.seed < 0:
             raise UserError(f"seed must be a whole number >= 0, got seed={self.seed}.")
+
+    def check(self) -> None:
+        """Refuse what cannot be calibrated, before any data are read.
+
+        Raises:
+            UserError: the algorithm has no noise for one of the budgets, or too few rows.
+        """
+        rows, d = self.dataset.size(self.N)
+        aside = set_aside(self.partition, rows)
+        for budget in self.budgets:
+            self.algorithm.guarantees(budget, Problem(self.M, rows - aside, d, aside))
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
         """Everything its numbers depend on, as plain values: settings, the data's checksum, and the code."""

@@ -13,7 +13,6 @@ from dpml.optim.logistic import fit_all
 from dpml.optim.losses import Loss, mean_loss, mean_over_rows
 from dpml.optim.solvers import optimum
 
-
 Metric = Callable[[Array, Parties, Loss, float], Array]
 """``metric(weights, parties, loss, lam)``: models (B, d) to numbers (B,)."""
 
