@@ -32,12 +32,19 @@ class _LazyNode(ConfigNode):
         return self  # Hydra copies the whole store more than once
 
 
+class _Group(dict[str, ConfigNode]):
+    """The experiments of a paper. Templates, whose names start with ``_``, are found by name but not listed."""
+
+    def keys(self) -> Any:
+        return [name for name in self if not name.startswith("_")]
+
+
 def register_experiments() -> None:
-    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``."""
+    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``, or a template of such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
     root = where.folder("experiments")
     for path in sorted(root.glob("*/*.yaml")):
-        group = groups.setdefault(path.parent.name, {})
+        group = groups.setdefault(path.parent.name, _Group())
         group[path.name] = _LazyNode(path)
 
 
