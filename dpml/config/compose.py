@@ -38,12 +38,19 @@ class _LazyNode(ConfigNode):
         return self  # Hydra copies the whole store more than once
 
 
+class _Group(dict[str, ConfigNode]):
+    """The experiments of a paper. Templates, whose names start with ``_``, are found by name but not listed."""
+
+    def keys(self) -> Any:
+        return [name for name in self if not name.startswith("_")]
+
+
 def register_experiments() -> None:
-    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``."""
+    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``, or a template of such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
     names: dict[str, list[str]] = {"all": []}
     for path in sorted(where.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
-        groups.setdefault(path.parent.name, {})[path.name] = _LazyNode(path)
+        groups.setdefault(path.parent.name, _Group())[path.name] = _LazyNode(path)
         if not path.name.startswith("_"):  # a template
             for several in (path.parent.name, "all"):
                 names.setdefault(several, []).append(f"{path.parent.name}/{path.stem}")
