@@ -4,6 +4,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -12,37 +13,15 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
 from dpml.data import Files, Source
+from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget
-from dpml.running.run import Run
 
 T = TypeVar("T")
 
-KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
-KEYS += ["data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
-
-
-def build(config: DictConfig) -> Run:
-    """The run that a composed configuration describes.
-
-    Raises:
-        UserError: a key is unknown or its value is of the wrong kind.
-    """
-    check_keys(config)
-    dataset: Source = instantiate(config.dataset, "dataset")
-    return Run(
-        dataset=dataset,
-        partition=instantiate(config.partition, "partition"),
-        algorithm=build_algorithm(config, dataset),
-        eps=grid(config.eps, "eps", epsilon),
-        delta=grid(config.delta, "delta", optional(number)),
-        M=grid(config.M, "M", whole),
-        N=grid(config.N, "N", optional(whole)),
-        seed=whole(config.seed, "seed"),
-        draws=whole(config.draws, "draws"),
-        files=files(config),
-    )
+KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics"]
+KEYS += ["objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
 
 
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
@@ -50,6 +29,13 @@ def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
     loss = for_task(dataset.info.task, config.loss)
     algorithm: Algorithm = instantiate(config.algo, "algo", loss=loss, calibration=config.calibration)
     return algorithm
+
+
+def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
+    """The partition `rule`; where nobody says how many rows are auxiliary, as many as the algorithm asks for."""
+    if rule.auxiliary is not None:
+        return rule
+    return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
 
 
 def check_keys(config: DictConfig) -> None:
@@ -61,7 +47,8 @@ def check_keys(config: DictConfig) -> None:
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
     for key, convert in _LISTS.items():
-        grid(config[key], key, convert)
+        for value in config[key] if OmegaConf.is_list(config[key]) else [config[key]]:
+            convert(value, key)
     for key, check in _VALUES.items():
         check(config[key], key)
 
@@ -206,14 +193,6 @@ def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]
     return lambda value, key: None if value is None else convert(value, key)
 
 
-def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """One value, or a list of at least one, as a tuple."""
-    values = list(value) if OmegaConf.is_list(value) else [value]
-    if not values:
-        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    return tuple(convert(item, key) for item in values)
-
-
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of eps
 
 # what the keys at the top may be: one value or several, and one value
@@ -228,6 +207,7 @@ _LISTS: dict[str, Callable[[Any, str], Any]] = {
 _VALUES: dict[str, Callable[[Any, str], Any]] = {
     "calibration": text,
     "loss": optional(text),
+    "objective": optional(text),
     "data_dir": optional(text),
     "mirror": optional(text),
     "offline": boolean,

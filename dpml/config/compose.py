@@ -1,5 +1,6 @@
 """Hydra's view of ``conf`` and ``experiments``."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from dpml.errors import UserError
 
 PACKAGE = "experiment"
 """The key under which an experiment's content is found."""
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts fig2 before fig10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 class _LazyNode(ConfigNode):
@@ -33,13 +39,29 @@ class _LazyNode(ConfigNode):
         return self  # Hydra copies the whole store more than once
 
 
+class _Group(dict[str, ConfigNode]):
+    """The experiments of a paper. Templates, whose names start with ``_``, are found by name but not listed."""
+
+    def keys(self) -> Any:
+        return [name for name in self if not name.startswith("_")]
+
+
 def register_experiments() -> None:
-    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``."""
+    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``, or a template of such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
-    root = where.folder("experiments")
-    for path in sorted(root.glob("*/*.yaml")):
-        group = groups.setdefault(path.parent.name, {})
-        group[path.name] = _LazyNode(path)
+    names: dict[str, list[str]] = {"all": []}
+    for path in sorted(where.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
+        groups.setdefault(path.parent.name, _Group())[path.name] = _LazyNode(path)
+        if not path.name.startswith("_"):  # a template
+            for several in (path.parent.name, "all"):
+                names.setdefault(several, []).append(f"{path.parent.name}/{path.stem}")
+    for several, members in names.items():
+        ConfigStore.instance().store(several, {"experiments": members}, PACKAGE, PACKAGE, "experiments")
+
+
+def experiments_of(config: DictConfig) -> list[str]:
+    """The experiments that ``experiment=PAPER`` or ``experiment=all`` stand for; none for a single one."""
+    return list(config[PACKAGE].get("experiments", ()))
 
 
 def initialise() -> Any:
@@ -74,6 +96,7 @@ def options(group: str, config_dir: Path | None = None) -> list[str]:
     names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
     if group == PACKAGE:
         register_experiments()
-        papers = ConfigStore.instance().repo[PACKAGE]
-        names |= {f"{paper}/{Path(file).stem}" for paper, figures in papers.items() for file in figures}
-    return sorted(names)
+        papers = {paper: figures for paper, figures in ConfigStore.instance().repo[PACKAGE].items() if "." not in paper}
+        names |= {f"{paper}/{Path(file).stem}" for paper, figures in papers.items() for file in figures if file[0] != "_"}
+        names |= {"all", *papers}
+    return sorted(names, key=natural)

@@ -78,7 +78,7 @@ def test_no_half_entry_when_the_disk_is_full(build, tmp_path, monkeypatch):
 def test_two_processes_that_build_the_same_entry(tmp_path):
     program = (
         "import time, numpy as np\n"
-        "from dpml.data import cache\n"
+        "from dpml.data.sources import cache\n"
         "def build():\n"
         "    print('built')\n"
         "    time.sleep(1)\n"
