@@ -73,8 +73,8 @@ def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
     computed = [block.block for block in experiment.computed]
     cells = summary[~summary["block"].isin(computed)]
     return (
-        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name has n, s.d., "
-        f"and differences from {experiment.reference} with intervals.\n"
+        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name has n, "
+        f"s.d., and differences from {experiment.reference} with intervals.\n"
     )
 
 
