@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,15 @@ from rich.console import Console
 
 from dpml import where
 from dpml.atomic import write_atomically
-from dpml.config.build import check_keys
+from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
 from dpml.running.plan import Options, Plan, Task, make_plan
 from dpml.running.runner import announce, carry_out
 from dpml.running.spec import Experiment
-from dpml.running.store import Store
+from dpml.running.store import Store, digest
 
 INTERRUPTED = 130
 
@@ -196,10 +196,11 @@ def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
     """Where an experiment's files go: with changed numbers it is a trial, in a folder that says what was changed."""
     if not changes:
         return results / name
-    text = "".join(
-        character if character.isalnum() or character in "=.,-_[]" else "_" for character in ",".join(changes)
-    )
-    return results / "trials" / name / text[:120] / name.rpartition("/")[2]
+    text = ",".join(changes)
+    slug = "".join(character if character.isalnum() or character in "=.,-_[]" else "_" for character in text)
+    if slug != text or len(slug) > 100:  # a folder's name cannot say it all
+        slug = f"{slug[:100]}-{digest(text)[:8]}"
+    return results / "trials" / name / slug / name.rpartition("/")[2]
 
 
 def _may_change(word: str) -> bool:
@@ -228,9 +229,9 @@ def public_command(words: Sequence[str]) -> str:
     return "dpml-run " + shlex.join(word for word in words if not word.startswith(private))
 
 
-def experiment_folders(config_sources: Sequence[Mapping[str, str]]) -> list[Path]:
-    """Where experiments may come from: the user's configuration folders, and ours."""
-    own = [Path(source["path"]) / PACKAGE for source in config_sources if source["schema"] == "file" and source["path"]]
+def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
+    """Where experiments may come from: the folders among Hydra's sources of configuration, and ours."""
+    own = [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
     return [*own, where.folder("experiments")]
 
 
@@ -244,11 +245,7 @@ def options_of(config: DictConfig) -> Options:
         UserError: one of them is unknown, or its value is not allowed.
     """
     given: dict[str, Any] = OmegaConf.to_container(config.run, resolve=True)  # type: ignore[assignment]
-    names = [f.name for f in fields(Options)]
-    for key in given:
-        if key not in names:
-            raise UserError(f"unknown key 'run.{key}': {nearest(key, [f'run.{name}' for name in names])}")
-    return Options(**given)
+    return Options(**convert_options(given, Options, "run"))
 
 
 def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:

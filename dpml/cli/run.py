@@ -1,6 +1,6 @@
 """`dpml-run`: one run, a sweep or an experiment. Hydra composes the jobs; all of them are carried out as one plan.
 
-Only where another sweeper or launcher than Hydra's basic ones is chosen (Optuna, joblib, Slurm) does every job carry out
+Only where another sweeper or launcher than Hydra's basic ones is chosen (Optuna, joblib, Slurm) does each job carry out
 its own, where that launcher puts it: they share what is kept, and the sweep's folder gets their tables in the end.
 """
 
@@ -101,7 +101,8 @@ def _main(config: DictConfig) -> float | None:
     context = HydraConfig.get()
     folder = Path(context.runtime.output_dir).absolute()
     multirun = context.mode == RunMode.MULTIRUN
-    basic = all(name in str(context[part]._target_) for name, part in zip(_BASIC, ("sweeper", "launcher"), strict=True))
+    parts = zip(_BASIC, (context.sweeper, context.launcher), strict=True)
+    basic = all(name in str(part["_target_"]) for name, part in parts)
     words = list(context.overrides.task)
     _command.folders.append(folder)
     if not multirun:

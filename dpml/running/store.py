@@ -54,7 +54,7 @@ class Store:
             DamagedError: there is one, and it is not as it was written.
         """
         lines = self._lines(key)
-        return lines and self._head(key, lines)
+        return self._head(key, lines) if lines else None
 
     def read(self, key: str) -> Measured:
         """The numbers of a finished cell.
