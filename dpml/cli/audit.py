@@ -48,7 +48,5 @@ def _show(findings: Sequence[Finding], draws: int) -> None:
     console = Console()
     print_table(console, [heads[k] for k in kept], [[line[k] for k in kept] for line in lines], wrapped=("by",))
     where = "".join(f"; {head} {value}" for head, value in same.items())
-    console.print(
-        f"eps{where}; attacked: a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set",
-        highlight=False,
-    )
+    bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
+    console.print(f"eps{where}; attacked: {bound}", highlight=False)

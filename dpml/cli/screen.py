@@ -25,7 +25,7 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
     console = Console()
     shown = [f"{key}={short(value)}" for key, value in common.items() if (key, value) != ("tuned", "fixed")]
-    console.print(packed(shown, console.width), style="bold", highlight=False)
+    console.print(packed(shown, console.width), style="bold", markup=False, highlight=False)
     if varying:
         _show_sweep(console, summary, varying)
     else:

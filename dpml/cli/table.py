@@ -40,9 +40,9 @@ def print_table(
     for line in lines:
         pairs = [f"{head}={cell}" for head, cell in zip(heads, line, strict=True)]
         console.print()
-        console.print(packed(pairs[:keys], console.width), style="bold", highlight=False)
-        for packed in packed(pairs[keys:], console.width - len(_GAP)).splitlines():
-            console.print(f"{_GAP}{packed}", markup=False, highlight=False)
+        console.print(packed(pairs[:keys], console.width), style="bold", markup=False, highlight=False)
+        for text in packed(pairs[keys:], console.width - len(_GAP)).splitlines():
+            console.print(f"{_GAP}{text}", markup=False, highlight=False)
     console.print()
 
 

@@ -47,8 +47,7 @@ def check_keys(config: DictConfig) -> None:
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
     for key, convert in _LISTS.items():
-        for value in config[key] if OmegaConf.is_list(config[key]) else [config[key]]:
-            convert(value, key)
+        grid(config[key], key, convert)
     for key, check in _VALUES.items():
         check(config[key], key)
 
@@ -191,6 +190,14 @@ def text(value: Any, key: str) -> str:
 def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
     """`convert`, with null allowed."""
     return lambda value, key: None if value is None else convert(value, key)
+
+
+def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
+    """One value, or a list of at least one, as a tuple."""
+    values = list(value) if OmegaConf.is_list(value) else [value]
+    if not values:
+        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+    return tuple(convert(item, key) for item in values)
 
 
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of eps

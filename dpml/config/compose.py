@@ -97,6 +97,8 @@ def options(group: str, config_dir: Path | None = None) -> list[str]:
     if group == PACKAGE:
         register_experiments()
         papers = {paper: figures for paper, figures in ConfigStore.instance().repo[PACKAGE].items() if "." not in paper}
-        names |= {f"{paper}/{Path(file).stem}" for paper, figures in papers.items() for file in figures if file[0] != "_"}
+        names |= {
+            f"{paper}/{Path(file).stem}" for paper, figures in papers.items() for file in figures if file[0] != "_"
+        }
         names |= {"all", *papers}
     return sorted(names, key=natural)
