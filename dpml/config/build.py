@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -9,37 +10,15 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
-from dpml.data import Files, Source
+from dpml.data import Source
+from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task
-from dpml.running.run import Run
 
 T = TypeVar("T")
 
-KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
-KEYS += ["data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
-
-
-def build(config: DictConfig) -> Run:
-    """The run that a composed configuration describes.
-
-    Raises:
-        UserError: a key is unknown or its value is of the wrong kind.
-    """
-    check_keys(config)
-    dataset: Source = instantiate(config.dataset, "dataset")
-    return Run(
-        dataset=dataset,
-        partition=instantiate(config.partition, "partition"),
-        algorithm=build_algorithm(config, dataset),
-        eps=grid(config.eps, "eps", number),
-        delta=grid(config.delta, "delta", optional(number)),
-        M=grid(config.M, "M", whole),
-        N=grid(config.N, "N", optional(whole)),
-        seed=whole(config.seed, "seed"),
-        draws=whole(config.draws, "draws"),
-        files=Files(config.data_dir, config.mirror, config.offline),
-    )
+KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics"]
+KEYS += ["objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
 
 
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
@@ -47,6 +26,13 @@ def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
     loss = for_task(dataset.info.task, config.loss)
     algorithm: Algorithm = instantiate(config.algo, "algo", loss=loss, calibration=config.calibration)
     return algorithm
+
+
+def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
+    """The partition `rule`; where nobody says how many rows are auxiliary, as many as the algorithm asks for."""
+    if rule.auxiliary is not None:
+        return rule
+    return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
 
 
 def check_keys(config: DictConfig) -> None:
@@ -107,11 +93,3 @@ def whole(value: Any, key: str) -> int:
 def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
     """`convert`, with null allowed."""
     return lambda value, key: None if value is None else convert(value, key)
-
-
-def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """One value, or a list of at least one, as a tuple."""
-    values = list(value) if OmegaConf.is_list(value) else [value]
-    if not values:
-        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    return tuple(convert(item, key) for item in values)

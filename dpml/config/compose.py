@@ -1,5 +1,6 @@
 """Hydra's view of ``conf`` and ``experiments``."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ from dpml import where
 
 PACKAGE = "experiment"
 """The key under which an experiment's content is found."""
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts fig2 before fig10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 class _LazyNode(ConfigNode):
@@ -42,10 +48,19 @@ class _Group(dict[str, ConfigNode]):
 def register_experiments() -> None:
     """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``, or a template of such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
-    root = where.folder("experiments")
-    for path in sorted(root.glob("*/*.yaml")):
-        group = groups.setdefault(path.parent.name, _Group())
-        group[path.name] = _LazyNode(path)
+    names: dict[str, list[str]] = {"all": []}
+    for path in sorted(where.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
+        groups.setdefault(path.parent.name, _Group())[path.name] = _LazyNode(path)
+        if not path.name.startswith("_"):  # a template
+            for several in (path.parent.name, "all"):
+                names.setdefault(several, []).append(f"{path.parent.name}/{path.stem}")
+    for several, members in names.items():
+        ConfigStore.instance().store(several, {"experiments": members}, PACKAGE, PACKAGE, "experiments")
+
+
+def experiments_of(config: DictConfig) -> list[str]:
+    """The experiments that ``experiment=PAPER`` or ``experiment=all`` stand for; none for a single one."""
+    return list(config[PACKAGE].get("experiments", ()))
 
 
 def initialise() -> Any:

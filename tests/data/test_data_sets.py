@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpml.cli import build, compose
 from dpml.config import catalogue
+from dpml.config.build import build
+from dpml.config.compose import compose
 from dpml.data import Files
 from dpml.data.preprocess import fold_duplicates, norms, private_note
 from dpml.data.sets.creditcard import CreditCard

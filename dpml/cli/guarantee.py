@@ -1,0 +1,42 @@
+"""`dpml guarantee`: what a release is guaranteed in every view."""
+
+import json
+from argparse import Namespace
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from dpml.cli.setting import budget, one_setting
+from dpml.config.build import build_algorithm, instantiate, optional, whole
+from dpml.data import Source
+from dpml.data.partition import party_sizes, set_aside
+from dpml.privacy import Guarantee, Problem
+from dpml.seeds import generator
+
+
+def run(arguments: Namespace) -> None:
+    """Print the guarantees of one setting."""
+    guarantees = guarantees_for(arguments.overrides)
+    if arguments.json:
+        # JSON has no infinity; 1e999 is a number that every parser reads as one
+        print(json.dumps([asdict(guarantee) for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
+        return
+    table = Table("view", "unit", "eps", "delta", "basis", "source", box=SIMPLE_HEAD)
+    for g in guarantees:
+        table.add_row(g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source)
+    Console().print(table)
+
+
+def guarantees_for(overrides: Iterable[str]) -> list[Guarantee]:
+    """What `dpml guarantee` prints, for overrides as on its command line."""
+    config, d = one_setting(overrides, "guarantee")
+    dataset: Source = instantiate(config.dataset, "dataset")
+    N, own_d = dataset.size(optional(whole)(config.N, "N"))
+    rule = instantiate(config.partition, "partition")
+    aside = set_aside(rule, N)
+    problem = Problem(whole(config.M, "M"), N - aside, own_d if d is None else d, aside)
+    problem = problem.of_sizes(party_sizes(rule, N, problem.M, generator(whole(config.seed, "seed"), "partition")))
+    return build_algorithm(config, dataset).guarantees(budget(config), problem)
