@@ -1,15 +1,36 @@
 """The commands: `dpml-run` (Hydra: one run or a sweep) and `dpml` (everything about runs that needs no sweep)."""
 
+import os
+import signal
+import sys
+from importlib import import_module
+from types import ModuleType
+
+from dpml import __version__
+
 
 def dpml_run() -> None:
     """Entry point of `dpml-run`."""
-    from dpml.cli.run import main
-
-    main()
+    if "--version" in sys.argv[1:]:  # Hydra would print its own
+        print(f"dpml {__version__}")
+        return
+    load("run").main()
 
 
 def dpml() -> None:
     """Entry point of `dpml`."""
-    from dpml.cli.main import main
+    load("main").main()
 
-    main()
+
+def load(name: str) -> ModuleType:
+    """Import a module of this package. Ctrl-C meanwhile ends the process at once: there is nothing to undo yet.
+
+    An exception would be a traceback, or be swallowed by one of the extension modules that are being imported.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    try:
+        return import_module(f"{__name__}.{name}")
+    finally:
+        signal.signal(signal.SIGINT, usual)

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.table import Table
 
 from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, audit
-from dpml.cli.setting import budget, one_setting
-from dpml.config.build import build_algorithm, instantiate, whole
+from dpml.cli.setting import one_setting
+from dpml.config.build import budget, build_algorithm, instantiate, whole
 from dpml.privacy import Problem
 
 
 def run(arguments: Namespace) -> None:
     """Print what attacks achieve; exit with 1 when one exceeds what is proven."""
-    config, d = one_setting(arguments.overrides, "audit")
+    config, d = one_setting(arguments.overrides, "audit", arguments.config_dir)
     given = {word.partition("=")[0] for word in arguments.overrides}
     for key in ("rounds", "epochs"):  # few say as much as many, and sooner
         if key in config.algo and f"algo.{key}" not in given:
@@ -28,7 +28,7 @@ def run(arguments: Namespace) -> None:
     N = whole(config.N, "N") if config.N is not None else ROWS * M
     problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2)
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
-    findings = audit(algorithm, budget(config), problem, draws, whole(config.seed, "seed"))
+    findings = audit(algorithm, budget(config.eps, config.delta), problem, draws, whole(config.seed, "seed"))
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
     else:

@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,15 @@ from rich.console import Console
 
 from dpml import where
 from dpml.atomic import write_atomically
-from dpml.config.build import check_keys
+from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
 from dpml.running.plan import Options, Plan, Task, make_plan
 from dpml.running.runner import announce, carry_out
 from dpml.running.spec import Experiment
-from dpml.running.store import Store
+from dpml.running.store import Store, digest
 
 INTERRUPTED = 130
 
@@ -150,32 +150,26 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
     if config.objective is not None:
         raise UserError("objective= is for runs and sweeps: an experiment has no single number to return.")
     name = next(word.split("=", 1)[1] for word in words if word.startswith(f"{PACKAGE}="))
-    names = experiments_of(config)
-    if not names:
-        jobs, idle = _experiment_job(name, config, words, sources)
-        if idle:
-            raise UserError(
-                f"{idle} changes nothing of experiment={name}: it is so already, or its rows do not depend on it."
-            )
-        return [jobs]
     others = [word for word in words if not word.startswith(f"{PACKAGE}=")]
-    pairs = [
-        _experiment_job(
-            one, hydra.compose("config", [f"{PACKAGE}={one}", *others]), [f"{PACKAGE}={one}", *others], sources
+    names = experiments_of(config)
+    configs = {one: hydra.compose("config", [f"{PACKAGE}={one}", *others]) for one in names} or {name: config}
+    jobs, idle = [], set(others)
+    for one, composed in configs.items():
+        job, same = _experiment_job(one, composed, others, sources)
+        jobs.append(job)
+        idle &= set(same)
+    if idle:
+        raise UserError(
+            f"{min(idle)} changes nothing of experiment={name}: it is so already, or none of its numbers depend on it."
         )
-        for one in names
-    ]
-    useless = {idle for _, idle in pairs}
-    if None not in useless:
-        raise UserError(f"{min(map(str, useless))} changes nothing of any experiment={name}/...")
-    return [job for job, _ in pairs]
+    return jobs
 
 
 def _experiment_job(
     name: str, config: DictConfig, words: Sequence[str], sources: Sequence[Path]
-) -> tuple[ExperimentJob, str | None]:
-    """An experiment's job, and the first override that changes nothing of it, if there is one."""
-    from dpml.reporting.charts import check_panels, read_published
+) -> tuple[ExperimentJob, list[str]]:
+    """An experiment's job, and those of the `words` that could change a number and change none of its."""
+    from dpml.reporting.charts import check_panels, read_published  # experiments only
     from dpml.reporting.judging import check_claims
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
@@ -185,22 +179,31 @@ def _experiment_job(
     published = read_published(sources, name.rpartition("/")[0])
     check_panels(experiment, points, published)
     check_claims(experiment.claims_from, experiment.claims, f"experiment={name}")
-    changes = [word for word in words if _changes(word)]
-    idle = None
-    for key in expansion.overrides:
-        if _signature(points) == _signature(expansion.without(key).experiment(experiment)):
-            idle = next(word for word in words if word.lstrip("+").startswith(f"{key}="))
-            changes.remove(idle)
-            break
-    results = Path(config.results_dir)
-    folder, _, figure = name.rpartition("/")
-    base = results / "trials" / folder / figure / _slug(changes) / figure if changes else results / folder / figure
+    same = [
+        word
+        for word in words
+        if (key := word.lstrip("+").partition("=")[0]) in expansion.overrides
+        and _signature(points) == _signature(expansion.without(key).experiment(experiment))
+    ]
+    changes = [word for word in words if _may_change(word) and word not in same]
     task = Task(name, points, experiment.computed)
-    experiment = replace(experiment, title=_titled(experiment, points))
-    return ExperimentJob(task, experiment, base, public_command(words), published), idle
+    titled = replace(experiment, title=_titled(experiment, points))
+    base = _base(Path(config.results_dir), name, changes)
+    return ExperimentJob(task, titled, base, public_command([f"{PACKAGE}={name}", *words]), published), same
 
 
-def _changes(word: str) -> bool:
+def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
+    """Where an experiment's files go: with changed numbers it is a trial, in a folder that says what was changed."""
+    if not changes:
+        return results / name
+    text = ",".join(changes)
+    slug = "".join(character if character.isalnum() or character in "=.,-_[]" else "_" for character in text)
+    if slug != text or len(slug) > 100:  # a folder's name cannot say it all
+        slug = f"{slug[:100]}-{digest(text)[:8]}"
+    return results / "trials" / name / slug / name.rpartition("/")[2]
+
+
+def _may_change(word: str) -> bool:
     """Whether an override may change a number of an experiment."""
     key = word.lstrip("+~").partition("=")[0]
     return key != PACKAGE and not key.startswith(_PRIVATE) and key.partition(".")[0] not in ("run", "hydra")
@@ -211,12 +214,6 @@ _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
     return {(point.block, repr(point.cell) if point.cell else str(point.reason)) for point in points}
-
-
-def _slug(words: Sequence[str]) -> str:
-    """A folder's name that says what was overridden."""
-    text = ",".join(words)
-    return "".join(character if character.isalnum() or character in "=.,-_[]" else "_" for character in text)[:120]
 
 
 def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
@@ -232,9 +229,9 @@ def public_command(words: Sequence[str]) -> str:
     return "dpml-run " + shlex.join(word for word in words if not word.startswith(private))
 
 
-def experiment_folders(config_sources: Sequence[Mapping[str, str]]) -> list[Path]:
-    """Where experiments may come from: the user's configuration folders, and ours."""
-    own = [Path(source["path"]) / PACKAGE for source in config_sources if source["schema"] == "file" and source["path"]]
+def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
+    """Where experiments may come from: the folders among Hydra's sources of configuration, and ours."""
+    own = [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
     return [*own, where.folder("experiments")]
 
 
@@ -248,11 +245,7 @@ def options_of(config: DictConfig) -> Options:
         UserError: one of them is unknown, or its value is not allowed.
     """
     given: dict[str, Any] = OmegaConf.to_container(config.run, resolve=True)  # type: ignore[assignment]
-    names = [f.name for f in fields(Options)]
-    for key in given:
-        if key not in names:
-            raise UserError(f"unknown key 'run.{key}': {nearest(key, [f'run.{name}' for name in names])}")
-    return Options(**given)
+    return Options(**convert_options(given, Options, "run"))
 
 
 def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:
@@ -278,6 +271,34 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
         _tell(errors, f"stopped at the first failure (run.on_error=raise); resume with: {command}")
         return plan, 1
     return plan, 0
+
+
+def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> tuple[list[Path], list[tuple[Job, Exception]]]:
+    """Write the files of every job: their paths, and the jobs that cannot be written with the reason.
+
+    Args:
+        plan: the computed cells.
+        jobs: those that the plan was made for.
+        stopped: whether cells may be missing; jobs that lack one are passed over.
+    """
+    paths: list[Path] = []
+    failed: list[tuple[Job, Exception]] = []
+    folders = set()
+    for job in jobs:
+        if stopped and any(entry.status in ("to run", "failed") for entry in plan.of(job.task)):
+            continue
+        try:
+            paths += job.write(plan)
+        except (UserError, CellsFailedError) as error:
+            failed.append((job, error))
+        else:
+            if isinstance(job, ExperimentJob) and "trials" not in job.base.parts:
+                folders.add(job.base.parents[1])
+    for folder in folders:
+        from dpml.reporting.artifacts import write_claims  # experiments only
+
+        paths += write_claims(folder)
+    return paths, failed
 
 
 def failures(plan: Plan, command: str) -> int:

@@ -1,17 +1,21 @@
 """`dpml`: its commands and their options. What a command does is in the module of its name, loaded when it runs."""
 
 import argparse
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dpml import __version__
+from dpml.cli import load
 from dpml.cli.data import add_command as _data
 from dpml.cli.mistakes import exit_on_mistakes
 
 
 def main() -> None:
     """Run `dpml`."""
+    exit_on_mistakes("dpml", _main)
+
+
+def _main() -> None:
     parser = argparse.ArgumentParser(
         prog="dpml", description="Multiparty differentially private learning. Runs and sweeps: see dpml-run --help."
     )
@@ -19,20 +23,22 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (_guarantee, _audit, _plot, _data, _merge, _secagg, _report):
         add(commands)
-    arguments = parser.parse_args()
-    exit_on_mistakes("dpml", lambda: _run(arguments))
-
-
-def _run(arguments: argparse.Namespace) -> None:
-    if "action" in arguments:  # an action of a command that has several
+    arguments, more = parser.parse_known_args()
+    if "overrides" in arguments:  # argparse takes those before an option only
+        arguments.overrides += [word for word in more if not word.startswith("-")]
+        more = [word for word in more if word.startswith("-")]
+    if more:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    if "action" in arguments:  # of a command that has several
         arguments.action(arguments)
     else:
-        import_module(f"dpml.cli.{arguments.command}").run(arguments)
+        load(arguments.command).run(arguments)
 
 
 def _guarantee(commands: Any) -> None:
     description = "what a release is guaranteed in every view; touches no data"
     guarantee = commands.add_parser("guarantee", help=description, description=f"Print {description}.")
+    _config_dir(guarantee)
     guarantee.add_argument(
         "overrides",
         nargs="*",
@@ -49,6 +55,7 @@ def _audit(commands: Any) -> None:
         help=description,
         description=f"Print {description}. The data are made up: the worst neighbours that a proof or a search knows.",
     )
+    _config_dir(audit)
     audit.add_argument(
         "overrides",
         nargs="*",
@@ -57,6 +64,16 @@ def _audit(commands: Any) -> None:
         "are the audit's own",
     )
     audit.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
+
+
+def _config_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config-dir",
+        "-cd",
+        metavar="DIR",
+        type=Path,
+        help="your own options: DIR/algo/NAME.yaml and so on",
+    )
 
 
 def _plot(commands: Any) -> None:

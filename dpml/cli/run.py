@@ -1,6 +1,6 @@
-"""`dpml-run`: one run, a sweep or an experiment. Hydra composes the jobs; then all of them are carried out as one plan.
+"""`dpml-run`: one run, a sweep or an experiment. Hydra composes the jobs; all of them are carried out as one plan.
 
-Only where another sweeper or launcher than Hydra's basic ones is chosen (Optuna, joblib, Slurm) does every job carry out
+Only where another sweeper or launcher than Hydra's basic ones is chosen (Optuna, joblib, Slurm) does each job carry out
 its own, where that launcher puts it: they share what is kept, and the sweep's folder gets their tables in the end.
 """
 
@@ -28,6 +28,7 @@ from dpml.atomic import write_atomically
 from dpml.cli.jobs import (
     INTERRUPTED,
     CellsFailedError,
+    ExperimentJob,
     Job,
     RunJob,
     compute_jobs,
@@ -36,6 +37,7 @@ from dpml.cli.jobs import (
     failures,
     options_of,
     run_job,
+    write_jobs,
 )
 from dpml.cli.mistakes import exit_on_mistakes
 from dpml.cli.screen import axes, show
@@ -99,7 +101,8 @@ def _main(config: DictConfig) -> float | None:
     context = HydraConfig.get()
     folder = Path(context.runtime.output_dir).absolute()
     multirun = context.mode == RunMode.MULTIRUN
-    basic = all(name in str(context[part]._target_) for name, part in zip(_BASIC, ("sweeper", "launcher"), strict=True))
+    parts = zip(_BASIC, (context.sweeper, context.launcher), strict=True)
+    basic = all(name in str(part["_target_"]) for name, part in parts)
     words = list(context.overrides.task)
     _command.folders.append(folder)
     if not multirun:
@@ -141,57 +144,47 @@ def _carry_out() -> int:
         raise _command.mistakes[0][2]
     _keep_log(_command.sweep or _command.folders[0])
     status = 0
-    runs = [job for job in _command.jobs if isinstance(job, RunJob)]
     if _command.jobs:
         plan, status = compute_jobs(_command.jobs, _command.options, _command.results, _command.text)
         if _command.options.dry or status == INTERRUPTED:
             return status
-        if status == 0 or any(not isinstance(job, RunJob) for job in _command.jobs):
-            _write(plan, stopped=bool(status))
-        if _command.sweep is None and runs:
-            _show_run(plan, runs[0])
+        _write(plan, stopped=bool(status))
         status = status or failures(plan, _command.text)
     for folder, words, error in _command.mistakes:
         _note_failure(folder, words, error)
     if _command.sweep:
         _merge(_command.sweep)
-    return status or bool(_command.mistakes)
+    return status or int(bool(_command.mistakes))
 
 
 def _write(plan: Plan, stopped: bool) -> None:
-    """Write the files of every job; what a job of a sweep, or of several experiments, lacks is noted and not fatal."""
-    experiments = False
-    for job in _command.jobs:
-        try:
-            if stopped and not all(entry.finished or entry.status == "skipped" for entry in plan.of(job.task)):
-                continue
-            paths = job.write(plan)
-        except UserError as error:
-            if _command.sweep is None and len(_command.jobs) == 1:
-                raise
-            folder = job.folder if isinstance(job, RunJob) else None
-            _command.mistakes.append((folder or _command.folders[0], getattr(job, "command", job.task.name), error))
-        except CellsFailedError as error:
-            if isinstance(job, RunJob) and _command.sweep:
-                _command.mistakes.append((job.folder, shlex.join(job.words), error))
-        else:
-            if not isinstance(job, RunJob):
-                experiments |= "trials" not in job.base.parts
-                for path in paths:
-                    print(f"written: {_relative(path)}")
-            elif _command.sweep:
+    """Write the files of all jobs, and say so; what cannot be written is a mistake of its job."""
+    jobs = _command.jobs
+    paths, failed = write_jobs(plan, jobs, stopped)
+    if len(jobs) == 1 and _command.sweep is None:
+        for _, error in failed:
+            if isinstance(error, UserError):
+                raise error
+    for path in paths:
+        _log.info("written: %s", _relative(path))
+    for job in jobs:
+        if isinstance(job, RunJob) and job not in [broken for broken, _ in failed]:
+            if _command.sweep:
                 print(f"done: {shlex.join(job.words)}")
-            _log.info("written: %s", job.task.name)
-    if experiments:
-        from dpml.reporting.artifacts import write_claims  # experiments only
-
-        for path in write_claims(_command.results):
+            else:
+                _show_run(plan, job)
+        elif isinstance(job, RunJob):
+            error = next(error for broken, error in failed if broken is job)
+            _command.mistakes.append((job.folder, shlex.join(job.words), error))
+    for job, error in failed:
+        if isinstance(job, ExperimentJob):
+            print(f"not written: experiment={job.task.name}: {error}", file=sys.stderr)
+    if any(isinstance(job, ExperimentJob) for job in jobs):
+        for path in paths:
             print(f"written: {_relative(path)}")
 
 
 def _show_run(plan: Plan, job: RunJob) -> None:
-    if not (job.folder / "rows.csv").exists():
-        return
     rows, guarantees = job.tables(plan)
     show(rows, guarantees)
     _draw(rows, job.folder, shlex.join(["dpml-run", *job.words]))
@@ -236,18 +229,21 @@ def _note_failure(folder: Path, words: str, error: Exception) -> None:
     write_atomically(folder / "error.txt", account)
     detail = str(error) if known else f"{type(error).__name__}: {error} (traceback in {_relative(folder)}/error.txt)"
     print(f"failed: {words}: {detail}", file=sys.stderr)
+    _log.error("%s: %s", words, detail)
 
 
 def _carry_out_separately(jobs: Sequence[Job], folder: Path, words: str, objective: str | None) -> float | None:
-    """Carry out one job on its own, wherever a launcher has put it: the mean of the metric `objective`, if one is asked."""
+    """Carry out one job on its own, wherever a launcher has put it: the mean of the metric `objective`, where asked."""
     _keep_log(folder)
     value = float("nan") if objective else None
     try:
         plan, status = compute_jobs(jobs, _command.options, _command.results, f"dpml-run {words}")
         if status == INTERRUPTED:
             raise KeyboardInterrupt
+        _, failed = write_jobs(plan, jobs, stopped=False)
+        for _, error in failed:
+            raise error
         for job in jobs:
-            job.write(plan)
             if objective and isinstance(job, RunJob):
                 value = _mean(job.tables(plan)[0], objective)
     except Exception as error:
@@ -283,7 +279,7 @@ def _keep_log(folder: Path) -> None:
         old.close()
     _log.addHandler(handler)
     _log.setLevel(logging.INFO)
-    _log.propagate = False
+    _log.propagate = _log.disabled = False  # Hydra disables loggers that are there before it
 
 
 def _discard_if_empty(folder: Path) -> None:

@@ -11,6 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from dpml import where
+from dpml.errors import UserError
 
 PACKAGE = "experiment"
 """The key under which an experiment's content is found."""
@@ -70,7 +71,31 @@ def initialise() -> Any:
     return hydra.initialize_config_dir(str(where.folder("conf")), version_base="1.3")
 
 
-def compose(overrides: Iterable[str]) -> DictConfig:
-    """The configuration that `dpml-run` would compose from `overrides`."""
+def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:
+    """The configuration that `dpml-run` would compose from `overrides`, with options of the user's own in `config_dir`.
+
+    `hydra_too` keeps Hydra's own settings, under ``hydra``.
+
+    Raises:
+        UserError: `config_dir` is no folder.
+    """
+    own = []
+    if config_dir is not None:
+        if not config_dir.is_dir():
+            raise UserError(f"--config-dir={config_dir} is no folder.")
+        path = str(config_dir.resolve()).replace("\\", "\\\\").replace("'", "\\'")
+        own = [f"hydra.searchpath=['file://{path}']"]
     with initialise():
-        return hydra.compose("config", overrides=list(overrides))
+        return hydra.compose("config", overrides=[*own, *overrides], return_hydra_config=hydra_too)
+
+
+def options(group: str, config_dir: Path | None = None) -> list[str]:
+    """The options of a configuration group: those that come with dpml, and those of the user's own in `config_dir`."""
+    folders = [where.folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
+    names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
+    if group == PACKAGE:
+        register_experiments()
+        papers = ConfigStore.instance().repo[PACKAGE]
+        names |= {f"{paper}/{Path(file).stem}" for paper, figures in papers.items() for file in figures}
+    return sorted(names)

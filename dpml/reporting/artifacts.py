@@ -128,7 +128,7 @@ def _facts(results: Results, verdicts: Mapping[str, Mapping[str, str]], cells: i
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write ``claims.md``: the verdicts of all experiments whose outputs lie in `folder`. Nothing, when it says so already."""
+    """Write ``claims.md``, the verdicts of all experiments whose outputs lie in `folder`; nothing when it is there."""
     path, page = folder / "claims.md", claims_page(manifests(folder))
     if path.is_file() and path.read_text(encoding="utf-8") == page:
         return []

@@ -10,9 +10,11 @@ from typing import Any
 
 import pandas as pd
 
+from dpml import where
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
-from dpml.reporting.artifacts import manifests, published, with_published
+from dpml.reporting.charts import read_published, with_published
+from dpml.reporting.manifest import manifests
 from dpml.reporting.statistics import STATISTICS
 from dpml.running.rows import own_columns
 from dpml.running.spec import Panel
@@ -87,7 +89,7 @@ def _section(about: Mapping[str, Any], results: Path) -> str:
     name = about["experiment"]
     base = results / name
     panels = [Panel(**panel) for panel in about["panels"]]
-    points = published(name)
+    points = read_published([where.folder("experiments")], name.rpartition("/")[0])
     parts = [f'<section id="{_anchor(name)}" class="experiment"><h2>{escape(about["title"])}</h2>']
     parts.append(f"<p>{escape(about['source'])}</p><pre><code>{escape(about['command'])}</code></pre>")
     parts.append(f"<p>{escape(about['note'])}</p>" if about["note"] else "")

@@ -1,4 +1,4 @@
-"""What is written down about an experiment's outputs: what they were made from, by which commit, and their checksums."""
+"""What is written down about an experiment's outputs: what they were made from, by which commit, their checksums."""
 
 import hashlib
 import json

@@ -5,10 +5,11 @@ from typing import Any
 
 import pandas as pd
 
+from dpml.config.compose import natural
 from dpml.reporting.figures import METRICS, Chart
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import replication
-from dpml.reporting.tables import markdown, natural, overview, proven, wide
+from dpml.reporting.tables import markdown, overview, proven, wide
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment, Panel
 
@@ -73,8 +74,8 @@ def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
     computed = [block.block for block in experiment.computed]
     cells = summary[~summary["block"].isin(computed)]
     return (
-        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name has n, s.d., "
-        f"and differences from {experiment.reference} with intervals.\n"
+        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name has n, "
+        f"s.d., and differences from {experiment.reference} with intervals.\n"
     )
 
 

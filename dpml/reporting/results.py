@@ -1,4 +1,4 @@
-"""What is known of an experiment when its cells have been computed: all that figures, tables and verdicts are made from."""
+"""What is known of an experiment whose cells have been computed: what figures, tables and verdicts are made from."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -13,10 +13,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
-from dpml.config.build import build_algorithm, build_partition, instantiate, number, optional, whole
+from dpml.config.build import budget, build_algorithm, build_partition, files, instantiate, optional, whole
 from dpml.data import Files, Source
 from dpml.errors import UserError
-from dpml.privacy import Budget
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
 from dpml.running.spec import GROUPS, SETTINGS, Experiment, is_computed, parts
@@ -60,8 +59,8 @@ class Expansion:
     @cached_property
     def files(self) -> Files:
         """Where the data lie, as a path that holds in every worker."""
-        files = Files(self.config["data_dir"], self.config["mirror"], self.config["offline"])
-        return replace(files, data_dir=str(files.root.resolve()))
+        configured = files(self.config)
+        return replace(configured, data_dir=str(configured.root.resolve()))
 
     def run(self) -> list[Point]:
         """The points of the configuration itself, as one block.
@@ -116,10 +115,7 @@ class Expansion:
             config[group] = {**config[group], **_under(group, settings)}
         dataset: Source = self._once("dataset", config["dataset"])
         algorithm = self._algorithm(config, dataset)
-        budgets = product(
-            [number(eps, "eps") for eps in _values(shared["eps"], "eps")],
-            [optional(number)(delta, "delta") for delta in _values(shared["delta"], "delta")],
-        )
+        budgets = product(*(_values(shared[key], key) for key in _SHARED))
         metrics = tuple(_list(config["metrics"] or ()))
         for path in metrics:
             named(path)  # refuses what cannot be called
@@ -131,7 +127,7 @@ class Expansion:
             M=whole(config["M"], "M"),
             N=optional(whole)(config["N"], "N"),
             seed=whole(config["seed"], "seed"),
-            budgets=tuple(Budget(eps, delta) for eps, delta in budgets),
+            budgets=tuple(budget(eps, delta) for eps, delta in budgets),
             draws=min(draws, DRAWS),
             metrics=metrics,
             files=self.files,

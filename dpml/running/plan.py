@@ -33,14 +33,12 @@ class Options:
     address: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.dry, bool):
-            raise UserError(f"run.dry must be true or false, got run.dry={self.dry}.")
         if self.only not in (None, "failed"):
             raise UserError(f"run.only must be failed or null, got run.only={self.only}.")
         if self.on_error not in ("continue", "raise"):
             raise UserError(f"run.on_error must be continue or raise, got run.on_error={self.on_error}.")
-        if isinstance(self.workers, bool) or not isinstance(self.workers, int) or self.workers < 1:
-            raise UserError(f"run.workers must be a whole number of at least 1, got run.workers={self.workers}.")
+        if self.workers < 1:
+            raise UserError(f"run.workers must be at least 1, got run.workers={self.workers}.")
 
     @property
     def forced(self) -> list[str]:
@@ -134,7 +132,8 @@ class Plan:
 
         Rows of computed blocks come behind those of cells. A combination that stands twice in a block is there once.
         """
-        rows, guarantees = [], []
+        rows: list[pd.DataFrame] = []
+        guarantees: list[pd.DataFrame] = []
         seen = set()
         for point, entry in self.points[task.name]:
             if point.cell is None or not entry.finished or (point.block, entry.key) in seen:

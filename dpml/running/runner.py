@@ -1,5 +1,6 @@
 """Carries out a plan: computes what is missing, writes each cell down as it comes, says how it goes."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dpml.running.executors import Failure, Outcome, compute
 from dpml.running.plan import Entry, Options, Plan
+
+_log = logging.getLogger("dpml")
 
 
 def announce(plan: Plan, options: Options, console: Console) -> None:
@@ -28,6 +31,7 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
             f" (about {_duration(seconds / workers)})"
         )  # fmt: skip
     console.print(line, style="bold", markup=False, soft_wrap=True)
+    _log.info(line)
     damaged = sum(entry.damaged for entry in plan.entries.values())
     if damaged:
         console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
@@ -77,9 +81,11 @@ def _keep(plan: Plan, entry: Entry, outcome: Outcome, console: Console) -> None:
         entry.status, entry.reason = "failed", outcome.line
         line = f"failed: {describe(entry.point.settings)}: {outcome.line} (see {log})"
         console.print(line, style="red", markup=False, soft_wrap=True)
+        _log.error(line)
         return
     plan.store.write(entry.key, entry.identity, outcome)
     entry.record, entry.status, entry.reason = outcome, "done", ""
+    _log.info("%.3f s: %s", outcome.seconds, describe(entry.point.settings))
     if outcome.skipped is not None:
         entry.status, entry.reason = "skipped", outcome.skipped
         line = f"skipped: {describe(entry.point.settings)}: {outcome.skipped}"

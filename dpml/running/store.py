@@ -1,8 +1,8 @@
 """Where results are kept: one folder per cell, named by what its numbers depend on, never by a clock.
 
 A file is written to a temporary name and renamed, so a reader, another run or a crash never meets half of one, and two
-runs that compute the same cell do no harm: they write the same numbers. Every file begins with the checksum of the rest,
-so that a damaged one is noticed, and computed again.
+runs that compute the same cell do no harm: they write the same numbers. Every file begins with the checksum of the
+rest, so that a damaged one is noticed, and computed again.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class Store:
             DamagedError: there is one, and it is not as it was written.
         """
         lines = self._lines(key)
-        return lines and self._head(key, lines)
+        return self._head(key, lines) if lines else None
 
     def read(self, key: str) -> Measured:
         """The numbers of a finished cell.
