@@ -44,7 +44,7 @@ class Cell:
             "dataset": _plain(self.dataset),
             "data": checksum,
             "partition": _plain(self.partition),
-            "algorithm": _plain(self.algorithm) | {"version": self.algorithm.version},
+            "algorithm": _plain(self.algorithm),
             "M": self.M,
             "N": self.N,
             "seed": self.seed,

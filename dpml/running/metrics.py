@@ -5,9 +5,9 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
+from dpml.optim.convex import optimum
 from dpml.optim.logistic import fit_all
 from dpml.optim.losses import Loss, mean_loss, mean_over_rows
-from dpml.optim.solvers import optimum
 
 
 def evaluate(weights: Array | None, parties: Parties, loss: Loss, lam: float) -> dict[str, Array]:
