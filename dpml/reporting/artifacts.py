@@ -14,9 +14,11 @@ from dpml import where
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
 from dpml.papers import CLAIMS
-from dpml.reporting.figures import METRICS, Chart, plot_experiment, with_axis
+from dpml.reporting.figures import plot_experiment
 from dpml.reporting.judging import Claim, Evidence
+from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS, compare, summarise
+from dpml.reporting.style import METRICS
 from dpml.reporting.tables import latex, markdown, overview, proven, wide
 from dpml.running.rows import COLUMNS, SETTING, own_columns, tabulate
 from dpml.running.spec import Experiment, Panel

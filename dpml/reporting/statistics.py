@@ -66,3 +66,8 @@ def compare(rows: pd.DataFrame, reference: str, also: Sequence[str] = ()) -> pd.
     table["paired"] = np.where(several, "seeds", "no")
     table["reference"] = reference
     return table.drop(columns=["spread", "error", "freedom"])
+
+
+def replication(summary: pd.DataFrame) -> str:
+    """What the intervals of a summary are over, in words."""
+    return f"{summary['count'].max()} runs (seeds and draws)"

@@ -10,8 +10,8 @@ from dpml.papers import CLAIMS
 from dpml.papers.imtiaz2019.claims import OURS, PLOTTED, TRUE, reaches
 from dpml.reporting import judging
 from dpml.reporting.artifacts import published
-from dpml.reporting.figures import AXES
 from dpml.reporting.judging import Claim, Evidence
+from dpml.reporting.style import AXES
 from dpml.running.spec import Experiment, _parts
 
 EPS = [0.1, 1.0, 10.0]
