@@ -4,14 +4,14 @@ import json
 import math
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import asdict
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, audit
+from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, Finding, audit
 from dpml.cli.setting import one_setting
+from dpml.cli.table import print_table
 from dpml.config.build import budget, build_algorithm, instantiate, whole
 from dpml.privacy import Problem
 
@@ -20,7 +20,7 @@ def run(arguments: Namespace) -> None:
     """Print what attacks achieve; exit with 1 when one exceeds what is proven."""
     config, d = one_setting(arguments.overrides, "audit", arguments.config_dir)
     given = {word.partition("=")[0] for word in arguments.overrides}
-    for key in ("rounds", "epochs"):  # few say as much as many, and sooner
+    for key in ("rounds", "epochs"):  # ten test the same claim, and run faster
         if key in config.algo and f"algo.{key}" not in given:
             config.algo[key] = ROUNDS
     algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
@@ -32,13 +32,21 @@ def run(arguments: Namespace) -> None:
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
     else:
-        table = Table(
-            "view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict", box=SIMPLE_HEAD
-        )
-        for f in findings:
-            numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
-            table.add_row(f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.verdict)
-        Console().print(table)
-        print(f"eps; attacked: a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set")
+        _show(findings, draws)
     if any(finding.verdict == "BUG" for finding in findings):
         sys.exit(1)
+
+
+def _show(findings: Sequence[Finding], draws: int) -> None:
+    heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict"]
+    lines = []
+    for f in findings:
+        numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
+        lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.verdict])
+    same = {heads[column]: lines[0][column] for column in (1, 2) if len({line[column] for line in lines}) == 1}
+    kept = [column for column, head in enumerate(heads) if head not in same]
+    console = Console()
+    print_table(console, [heads[k] for k in kept], [[line[k] for k in kept] for line in lines], wrapped=("by",))
+    where = "".join(f"; {head} {value}" for head, value in same.items())
+    bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
+    console.print(f"eps{where}; attacked: {bound}", highlight=False)

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from dpml.cli.setting import one_setting
+from dpml.cli.table import print_table
 from dpml.config.build import budget, build_algorithm, instantiate, optional, whole
 from dpml.data import Source
 from dpml.data.partition import party_sizes, set_aside
@@ -25,10 +24,9 @@ def run(arguments: Namespace) -> None:
         # JSON has no infinity; 1e999 is a number that every parser reads as one
         print(json.dumps([asdict(guarantee) for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
         return
-    table = Table("view", "unit", "eps", "delta", "basis", "source", box=SIMPLE_HEAD)
-    for g in guarantees:
-        table.add_row(g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source)
-    Console().print(table)
+    heads = ("view", "unit", "eps", "delta", "basis", "source")
+    lines = [(g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source) for g in guarantees]
+    print_table(Console(), heads, lines, wrapped=("source",))
 
 
 def guarantees_for(overrides: Iterable[str], config_dir: Path | None = None) -> list[Guarantee]:

@@ -169,16 +169,15 @@ def _experiment_job(
     name: str, config: DictConfig, words: Sequence[str], sources: Sequence[Path]
 ) -> tuple[ExperimentJob, list[str]]:
     """An experiment's job, and those of the `words` that could change a number and change none of its."""
-    from dpml.reporting.charts import check_panels, read_published  # experiments only
-    from dpml.reporting.judging import check_claims
+    from dpml.reporting.charts import read_published  # experiments only
+    from dpml.reporting.checks import check
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
     experiment = Experiment.from_content(name, content)
     expansion = Expansion.from_config(config, words)
     points = expansion.experiment(experiment)
     published = read_published(sources, name.rpartition("/")[0])
-    check_panels(experiment, points, published)
-    check_claims(experiment.claims_from, experiment.claims, f"experiment={name}")
+    check(experiment, points, published)
     same = [
         word
         for word in words

@@ -2,17 +2,12 @@
 
 from argparse import Namespace
 
-import pandas as pd
-
-from dpml.errors import UserError
 from dpml.reporting.figures import plot
+from dpml.reporting.tables import read_rows
 
 
 def run(arguments: Namespace) -> None:
     """Draw the figure and print its paths."""
-    source = arguments.folder / "rows.csv"
-    if not source.is_file():
-        raise UserError(f"there is no {source}: give the folder that a dpml-run wrote to.")
-    rows = pd.read_csv(source)
+    rows = read_rows(arguments.folder / "rows.csv")
     for path in plot(rows, arguments.folder, f"dpml plot {arguments.folder}", arguments.x, arguments.metric):
         print(path)

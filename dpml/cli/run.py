@@ -140,6 +140,8 @@ class SweepFolder(Callback):
 
 def _carry_out() -> int:
     """Carry out what the jobs asked for, write their files, show what is in them: the exit status."""
+    if not _command.folders:  # Hydra was asked for something else: --help, --cfg job, ...
+        return 0
     if _command.mistakes and _command.sweep is None:
         raise _command.mistakes[0][2]
     _keep_log(_command.sweep or _command.folders[0])

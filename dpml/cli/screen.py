@@ -1,63 +1,69 @@
-"""Tables on screen."""
+"""What a run or a sweep shows on screen."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
-from dpml.reporting.statistics import summarise
-from dpml.running.rows import PRIVACY, SETTING
+from dpml.cli.table import packed, print_table
+from dpml.reporting.statistics import replication, settings, summarise
+from dpml.running.rows import PRIVACY
+
+_METRICS = ("loss", "accuracy", "rmse", "err_w")  # those of a sweep's table, where they were measured
 
 
 def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
-    """The tables on screen: what was measured, and what was claimed and proven.
+    """Print what a run or a sweep measured, claimed and proved.
 
     One setting gets a line per metric and per view; several get a line each, with the main metrics and the worst view.
+    What all settings have in common stands above.
     """
     summary = summarise(rows)
-    varying = [key for key in SETTING if summary[key].nunique(dropna=False) > 1]
-    fixed = [key for key in SETTING if key not in varying and pd.notna(summary[key].iloc[0])]
-    title = "  ".join(f"{key}={short(summary[key].iloc[0])}" for key in fixed)
+    keys = [*(key for key in settings(rows) if key != "block"), "tuned"]
+    varying = [key for key in keys if summary[key].nunique(dropna=False) > 1]
+    common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
     console = Console()
-    console.print(title, style="bold", highlight=False)
-    for table in _sweep_tables(summary, varying) if varying else _single_tables(summary, guarantees):
-        console.print(table)
-    console.print(
-        f"± is half a 95 % interval over {summary['count'].max()} draws. "
-        "Draws and sweeps are experiments: publish one release.",
-        style="dim",
-    )
+    shown = [f"{key}={short(value)}" for key, value in common.items() if (key, value) != ("tuned", "fixed")]
+    console.print(packed(shown, console.width), style="bold", markup=False, highlight=False)
+    if varying:
+        _show_sweep(console, summary, varying)
+    else:
+        _show_setting(console, summary, guarantees)
+    console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
 
 
-def _single_tables(summary: pd.DataFrame, guarantees: pd.DataFrame) -> list[Table]:
-    measured = Table("metric", "mean", box=SIMPLE_HEAD)
-    for _, row in summary.iterrows():
-        measured.add_row(str(row["metric"]), _mean(row))
-    private = Table("view", "claimed (eps, delta)", "proven (eps, delta)", "per", box=SIMPLE_HEAD)
+def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
+    means = [(str(row["metric"]), _mean(row)) for _, row in summary.iterrows()]
+    print_table(console, ("metric", "mean"), means)
+    views = []
     for view, group in guarantees.groupby("view", sort=False):
-        pairs = {row["basis"]: f"({short(row['eps'])}, {short(row['delta'])})" for _, row in group.iterrows()}
-        private.add_row(str(view), pairs.get("published", "-"), pairs["proven"], group["unit"].iloc[0])
-    return [measured, private]
+        # seeds can deal parties of other sizes: the weakest guarantee is what all of them have
+        weakest = group.loc[group.groupby("basis")["eps"].idxmax()].set_index("basis")
+        pairs = {basis: f"({short(row['eps'])}, {short(row['delta'])})" for basis, row in weakest.iterrows()}
+        views.append((str(view), pairs.get("published", "-"), pairs.get("proven", "-"), group["unit"].iloc[0]))
+    print_table(console, ("view", "claimed (eps, delta)", "proven (eps, delta)", "per"), views)
 
 
-def _sweep_tables(summary: pd.DataFrame, varying: list[str]) -> list[Table]:
-    present = set(summary["metric"])
-    metrics = [name for name in ("loss", "accuracy", "rmse", "err_w") if name in present]
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in (*varying, *metrics, "claimed ε", "proven ε", "view"):
-        table.add_column(name, no_wrap=True)
-    for _, group in summary.groupby([*SETTING, *PRIVACY], sort=False, dropna=False):
+def _show_sweep(console: Console, summary: pd.DataFrame, varying: Sequence[str]) -> None:
+    present = list(dict.fromkeys(summary["metric"]))
+    # a metric with a dot is the user's own
+    metrics = [name for name in present if name in _METRICS or "." in name] or present
+    lines = []
+    for _, group in summary.groupby([*varying, *PRIVACY], sort=False, dropna=False):
         first, by_metric = group.iloc[0], group.set_index("metric")
-        table.add_row(
-            *(short(first[key]) for key in varying),
-            *(_mean(by_metric.loc[name]) if name in by_metric.index else "" for name in metrics),
-            short(first["claimed_eps"]),
-            short(first["proven_eps"]),
-            str(first["proven_view"]),
-        )
-    return [table]
+        means = [_mean(by_metric.loc[name]) if name in by_metric.index else "-" for name in metrics]
+        privacy = (short(first["claimed_eps"]), short(first["proven_eps"]), str(first["proven_view"]))
+        lines.append((*(short(first[key]) for key in varying), *means, *privacy))
+    heads = (*varying, *metrics, "claimed ε", "proven ε", "view")
+    print_table(console, heads, lines, keys=len(varying))
+
+
+def _replication(summary: pd.DataFrame) -> str:
+    """What an interval is over, as a sentence."""
+    if summary["interval"].notna().any():
+        return f"± is half a 95 % interval over {replication(summary)}."
+    return f"No intervals: {replication(summary)}."
 
 
 def _mean(row: Any) -> str:
@@ -70,5 +76,7 @@ def axes(rows: pd.DataFrame) -> list[str]:
 
 
 def short(value: Any) -> str:
-    """A number in four digits; anything else as it is."""
+    """A number in four digits, nothing as a dash, anything else as it is."""
+    if value is None or value != value:  # NaN
+        return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

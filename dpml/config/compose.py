@@ -96,6 +96,9 @@ def options(group: str, config_dir: Path | None = None) -> list[str]:
     names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
     if group == PACKAGE:
         register_experiments()
-        papers = ConfigStore.instance().repo[PACKAGE]
-        names |= {f"{paper}/{Path(file).stem}" for paper, figures in papers.items() for file in figures}
-    return sorted(names)
+        papers = {paper: figures for paper, figures in ConfigStore.instance().repo[PACKAGE].items() if "." not in paper}
+        names |= {
+            f"{paper}/{Path(file).stem}" for paper, figures in papers.items() for file in figures if file[0] != "_"
+        }
+        names |= {"all", *papers}
+    return sorted(names, key=natural)

@@ -1,4 +1,4 @@
-"""What the panels of an experiment show: which rows, which published points; and whether they can show anything."""
+"""What the panels of an experiment show: which rows, and which published points."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -7,42 +7,12 @@ import numpy as np
 import pandas as pd
 
 from dpml.errors import UserError, nearest
-from dpml.reporting.figures import METRICS, with_axis
+from dpml.reporting.figures import with_axis
 from dpml.reporting.statistics import STATISTICS
-from dpml.running.expansion import Point
-from dpml.running.rows import COLUMNS, SETTING, own_columns
-from dpml.running.spec import Experiment, Panel
+from dpml.running.rows import SETTING, own_columns
+from dpml.running.spec import Panel
 
 _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
-
-
-def check_panels(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
-    """Refuse, before any work, a panel that could show nothing: each of its keys must mean something in its block.
-
-    Raises:
-        UserError: a metric, a column or a published series is unknown; says the nearest that is not.
-    """
-    settings: dict[str, set[str]] = {}
-    metrics: dict[str, set[str]] = {}
-    for point in points:
-        settings.setdefault(point.block, set()).update(key for key in point.settings if "." in key)
-        own = getattr(point.cell.algorithm, "metrics", ()) if point.cell else ()
-        metrics.setdefault(point.block, set()).update(own)
-    for panel in experiment.panels:
-        where = f"in a panel of experiment={experiment.name}"
-        if panel.published is not None and panel.published not in set(published["series"]):
-            raise UserError(
-                f"unknown series {panel.published!r} {where}: {nearest(panel.published, map(str, published['series']))}"
-            )
-        if panel.block not in settings:
-            continue  # computed by a function: its columns are known when it has run
-        known = {*METRICS, *metrics[panel.block]}
-        if panel.y not in known and "." not in panel.y:
-            raise UserError(f"unknown metric {panel.y!r} {where}: {nearest(panel.y, known)}")
-        columns = {*COLUMNS, *settings[panel.block], "inverse_eps"}
-        for key in (panel.x, *panel.curve, *panel.where):
-            if key not in columns:
-                raise UserError(f"unknown key {key!r} {where}: {nearest(key, columns)}")
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
