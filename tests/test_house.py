@@ -1,6 +1,7 @@
 """The rules of the package's structure: which way imports go, how large a piece of code may be, and who draws noise."""
 
 import ast
+import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -254,3 +255,15 @@ def test_documents_name_files_that_exist(document: str) -> None:
     paths = re.findall(r"`((?:dpml|experiments|scripts|tests|docs)/[\w./]*)`", text)
     real = [path for path in paths if not re.search("[A-Z]{3}", path)]  # capitals stand for any name
     assert [path for path in real if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/privacy.md", "docs/secure_aggregation.md"])
+def test_documents_name_code_that_exists(document: str) -> None:
+    names = re.findall(r"`(dpml(?:\.\w+)+)", (ROOT / document).read_text(encoding="utf-8"))
+    missing = []
+    for name in names:
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            missing.append(name)
+    assert missing == []
