@@ -13,10 +13,9 @@ import pandas as pd
 from dpml import where
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
-from dpml.papers import CLAIMS
 from dpml.reporting.figures import METRICS, Chart, plot_experiment, with_axis
-from dpml.reporting.judging import Claim, Evidence
-from dpml.reporting.statistics import STATISTICS, compare, summarise
+from dpml.reporting.judging import Evidence, claims_of
+from dpml.reporting.statistics import STATISTICS, compare, settings, summarise
 from dpml.reporting.tables import latex, markdown, overview, proven, wide
 from dpml.running.rows import COLUMNS, SETTING, own_columns, tabulate
 from dpml.running.spec import Experiment, Panel
@@ -139,18 +138,12 @@ def _settings_shown(experiment: Experiment, settings: Mapping[str, Any]) -> dict
 
 def summary_of(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
     """Mean, s.d., n and interval of every metric that a panel shows, and its difference from the reference's."""
-    parts = []
-    for block, own in rows.groupby("block", sort=False):
-        part = summarise(own, [key for key in own_columns(own) if own[key].notna().any()])
-        part.insert(0, "block", block)
-        parts.append(part)
-    summary = pd.concat(parts, ignore_index=True)
+    summary = summarise(rows)
     rows = rows[~rows["block"].isin([block.block for block in experiment.computed])]
     if experiment.reference not in set(rows["algo"]):
         return summary
-    also = [key for key in own_columns(rows) if rows[key].notna().any()]
-    paired = compare(rows, experiment.reference, also).rename(columns={"interval": "difference_interval"})
-    keys = ["block", *(key for key in SETTING if key != "loss"), *also, "metric"]
+    paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
+    keys = [*settings(rows), "metric"]
     columns = ["reference", "difference", "difference_interval", "paired"]
     return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
 
@@ -166,14 +159,18 @@ def published(name: str) -> pd.DataFrame:
 
 def judge(experiment: Experiment, rows: pd.DataFrame, points: pd.DataFrame) -> dict[str, dict[str, str]]:
     """The verdict on every claim of an experiment."""
-    found = {}
+    if not experiment.claims:
+        return {}
+    claims = claims_of(f"dpml.papers.{experiment.name.partition('/')[0]}.claims")
+    axes = {panel.block: panel.x for panel in reversed(experiment.panels)}  # of several panels the first says it
+    verdicts = {}
     for name in experiment.claims:
-        if name not in CLAIMS:
-            raise UserError(f"unknown claim {name!r} in experiment={experiment.name}: {nearest(name, CLAIMS)}")
-        claim: Claim = CLAIMS[name]
-        verdict = claim.judge(Evidence(rows, points))
-        found[name] = {"id": name, "text": claim.text, "criterion": claim.criterion, **asdict(verdict)}
-    return found
+        if name not in claims:
+            raise UserError(f"unknown claim {name!r} in experiment={experiment.name}: {nearest(name, claims)}")
+        verdict = claims[name].judge(Evidence(rows, points, axes))
+        described = {"id": name, "text": claims[name].text, "criterion": claims[name].criterion}
+        verdicts[name] = described | asdict(verdict)
+    return verdicts
 
 
 def _shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
