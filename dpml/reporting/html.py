@@ -60,7 +60,13 @@ def write_report(results: Path) -> Path:
         files("dpml.reporting").joinpath("page", name).read_text("utf-8") for name in ("style.css", "script.js")
     )
     style += "".join(f".{name}{{{rule}}}\n" for rule, name in styles.items())
-    page = f"""<!doctype html>
+    main = f"{_overview(papers)}\n{_claims(experiments)}\n{sections}"
+    write_atomically(results / "index.html", _page(style, main, script))
+    return results / "index.html"
+
+
+def _page(style: str, main: str, script: str) -> str:
+    return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -78,16 +84,12 @@ def write_report(results: Path) -> Path:
 computed from the rows; every number comes from the command above it.</p>
 </header>
 <main>
-{_overview(papers)}
-{_claims(experiments)}
-{sections}</main>
+{main}</main>
 <script>
 {script}</script>
 </body>
 </html>
 """
-    write_atomically(results / "index.html", page)
-    return results / "index.html"
 
 
 def _whole(manifest: Mapping[str, Any]) -> dict[str, Any]:
