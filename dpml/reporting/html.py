@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from html import escape
 from importlib.resources import files
@@ -14,11 +15,14 @@ from typing import Any, get_args
 
 import pandas as pd
 
+from dpml import where
 from dpml.atomic import write_atomically
+from dpml.config.compose import natural
 from dpml.errors import UserError
-from dpml.reporting.artifacts import manifests, published, with_published
+from dpml.reporting.charts import read_published, with_published
 from dpml.reporting.judging import Decision
-from dpml.reporting.labels import assignment, natural, settings
+from dpml.reporting.labels import assignment, settings
+from dpml.reporting.manifest import manifests
 from dpml.reporting.tables import read_table
 from dpml.running.spec import Panel
 
@@ -222,12 +226,13 @@ def _picture(target: Path, label: str, styles: dict[str, str]) -> str:
 def _numbers(about: Mapping[str, Any], target: Path, name: str, twin: bool) -> str:
     """The figure's table, filled by the page's script when it is opened; what all lines agree in is said once."""
     try:
-        rows = read_table(target.with_name(f"{target.name}.csv"), ("algo", "metric", "mean"))
+        rows = read_table(target.with_name(f"{target.name}.csv"), ("block", "algo", "metric", "mean"))
     except UserError as error:
         return f"<p>{escape(str(error))}</p>"
-    rows = with_published(rows, [] if twin else _panels(about), published(about["experiment"])).dropna(
-        axis=1, how="all"
-    )
+    points = read_published([where.folder("experiments")], _paper(about["experiment"]))
+    with suppress(UserError):  # panels of another version
+        rows = with_published(rows, [] if twin else _panels(about), points)
+    rows = rows.dropna(axis=1, how="all")
     own = [column for column in settings(rows) if column not in _COLUMNS]
     rows = rows[[column for column in (*_COLUMNS[:3], *own, *_COLUMNS[3:]) if column in rows]]
     same = [c for c in map(str, rows) if c not in _RESULTS and len(rows) > 1 and rows[c].nunique(dropna=False) == 1]

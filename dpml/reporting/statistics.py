@@ -1,51 +1,96 @@
-"""Statistics of rows."""
+"""All statistics: summaries of rows, paired comparisons, and the tests of claims.
 
-from collections.abc import Sequence
+The unit of replication is the seed. A seed fixes the rows, the partition and the initial point; the draws of one seed
+share them and differ in the noise only, so that they are not independent of each other. Draws are averaged within seeds
+first, and every interval and every test is over the means of the seeds. With one seed nothing but the noise can be
+judged: then intervals and tests are over its draws, hold for these rows and this partition only, and say so.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from scipy.special import stdtrit
 
-from dpml.running.rows import PRIVACY, SETTING
+from dpml.arrays import Array
+from dpml.errors import UserError
+from dpml.running.rows import PRIVACY, SETTING, own_columns
 
-_SAME = ["block", *(key for key in SETTING if key not in ("algo", "loss")), "metric"]
+K = TypeVar("K")
 
-STATISTICS = ("mean", "std", "count", "interval", "reference", "difference", "difference_interval", "paired")
+LEVEL = 0.05  # of every test; intervals are at 1 - LEVEL
+
+SUMMARY = ("mean", "std", "count", "seeds", "interval", "replicates")
+STATISTICS = (*SUMMARY, "reference", "difference", "difference_interval", "paired")
 
 
-def summarise(rows: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
-    """Mean, standard deviation, number and 95 % t-interval (half width) of every metric over seeds and draws.
+# ---- summaries
 
-    Columns in `also` tell settings apart, too.
+
+def summarise(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean, spread and 95 % t-interval of every metric under every combination of settings.
+
+    Args:
+        rows: tidy rows (`dpml.running.rows`). No two that differ in a setting are ever averaged; a run that stands
+            twice counts once.
+
+    Returns:
+        A line per combination of settings and metric: `mean` over seeds of the means over draws, so that seeds count
+        alike however many draws they have; `std` and `count` of all values; `seeds`, their number; `interval`, half the
+        95 % t-interval of the mean; and `replicates`, what it is over: "seeds", or "draws" where there is one seed. An
+        `interval` is NaN where nothing can be said: one value, or one seed whose draws are all equal.
+        `claimed_eps` and `proven_eps` hold for every seed: what is proven can depend on the sizes of the parties, and
+        with them on the seed.
+
+    Raises:
+        UserError: values of one run disagree.
     """
-    table = (
-        rows.groupby([*SETTING, *also, "metric", *PRIVACY, "tuned"], sort=False, dropna=False)["value"]
-        .agg(["mean", "std", "count"])
-        .reset_index()
+    keys = [*settings(rows), "metric"]
+    rows = _worst_of_seeds(rows.reset_index(drop=True), [*keys, "tuned"])
+    keys += [*PRIVACY, "tuned"]
+    rows = _runs(rows, keys)
+    groups = rows.groupby(keys, sort=False, dropna=False)
+    number = groups.ngroup()
+    values = rows["value"].groupby(number).agg(["std", "count", "min", "max"])
+    per_seed = rows["value"].groupby([number, rows["seed"]]).mean()
+    seeds = per_seed.groupby(level=0).agg(["mean", "std", "count"])
+    several = seeds["count"] > 1
+    # draws that are all equal are no sample of anything: there is no noise
+    over_draws = _half_width(values["std"], values["count"]).where(values["max"] > values["min"])
+    table = rows.loc[~number.duplicated(), keys].reset_index(drop=True)
+    return table.assign(
+        mean=seeds["mean"],
+        std=values["std"],
+        count=values["count"],
+        seeds=seeds["count"],
+        interval=_half_width(seeds["std"], seeds["count"]).where(several, over_draws),
+        replicates=np.where(several, "seeds", "draws"),
     )
-    table["interval"] = stdtrit(np.maximum(table["count"] - 1, 1), 0.975) * table["std"] / np.sqrt(table["count"])
-    return table
 
 
-def compare(rows: pd.DataFrame, reference: str, also: Sequence[str] = ()) -> pd.DataFrame:
+def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     """How much every algorithm's mean lies above `reference`'s under the same settings, with a 95 % t-interval.
 
     Seeds fix data, partition and initial point, so algorithms that share seeds are compared in pairs: one difference
     per seed, of the means over its draws (`paired` = seeds, n of them). With one seed all that can be told apart is the
-    noise, which the algorithms do not share: then it is Welch's interval over the draws (`paired` = no). Columns in
-    `also` tell settings apart, too.
+    noise, which the algorithms do not share: then it is Welch's interval over the draws (`paired` = no).
+
+    Raises:
+        UserError: values of one run disagree.
     """
-    # exchangeable only within a seed: draws are averaged first
-    keys = [*(key for key in _SAME if key in rows), *also]
-    groups = rows.groupby([*keys, "algo", "seed"], sort=False, dropna=False)["value"]
+    keys = [*(key for key in settings(rows) if key != "algo"), "metric"]
+    runs = _runs(rows.reset_index(drop=True), [*keys, "algo"])
+    groups = runs.groupby([*keys, "algo", "seed"], sort=False, dropna=False)["value"]
     per_seed = groups.agg(["mean", "var", "count"]).reset_index()
     ours = per_seed[per_seed["algo"] != reference]
     theirs = per_seed[per_seed["algo"] == reference].drop(columns="algo")
     both = ours.merge(theirs, on=[*keys, "seed"], suffixes=("", "_reference"))
     both["difference"] = both["mean"] - both["mean_reference"]
-    parts = both["var"] / both["count"], both["var_reference"] / both["count_reference"]
-    both["error"] = sum(parts)
-    denominator = parts[0] ** 2 / (both["count"] - 1) + parts[1] ** 2 / (both["count_reference"] - 1)
+    errors = both["var"] / both["count"], both["var_reference"] / both["count_reference"]
+    both["error"] = sum(errors)
+    denominator = errors[0] ** 2 / (both["count"] - 1) + errors[1] ** 2 / (both["count_reference"] - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         both["freedom"] = both["error"] ** 2 / denominator
     table = (
@@ -60,14 +105,135 @@ def compare(rows: pd.DataFrame, reference: str, also: Sequence[str] = ()) -> pd.
         .reset_index()
     )
     several = table["n"] > 1
-    over_seeds = stdtrit(np.maximum(table["n"] - 1, 1), 0.975) * table["spread"] / np.sqrt(table["n"])
-    over_draws = stdtrit(table["freedom"].clip(lower=1), 0.975) * np.sqrt(table["error"])
-    table["interval"] = np.where(several, over_seeds, over_draws)
+    over_draws = stdtrit(table["freedom"].clip(lower=1), 1 - LEVEL / 2) * np.sqrt(table["error"])
+    table["interval"] = _half_width(table["spread"], table["n"]).where(several, over_draws)
     table["paired"] = np.where(several, "seeds", "no")
     table["reference"] = reference
     return table.drop(columns=["spread", "error", "freedom"])
 
 
+def settings(rows: pd.DataFrame) -> list[str]:
+    """The columns that tell settings apart: those of every cell, and what else was set or varies (`own_columns`)."""
+    return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows]
+
+
 def replication(summary: pd.DataFrame) -> str:
-    """What the intervals of a summary are over, in words."""
-    return f"{summary['count'].max()} runs (seeds and draws)"
+    """What the intervals of a summary are over, in words.
+
+    "5 seeds, 20 draws each"; "10 draws of one seed: these rows and this partition only"; both, where its lines differ;
+    or that there is none.
+    """
+    over_seeds = summary[summary["seeds"] > 1]
+    over_draws = summary[(summary["seeds"] <= 1) & summary["interval"].notna()]
+    words = []
+    if len(over_seeds):
+        draws = _span((over_seeds["count"] / over_seeds["seeds"]).round().astype(int), "draw")
+        words.append(f"{_span(over_seeds['seeds'], 'seed')}, {draws} each")
+    if len(over_draws):
+        words.append(f"{_span(over_draws['count'], 'draw')} of one seed: these rows and this partition only")
+    return "; ".join(words) or "one seed without noise: no interval"
+
+
+def _span(numbers: pd.Series, noun: str) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low if low == high else f'{low} to {high}'} {noun}{'' if high == 1 else 's'}"
+
+
+def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
+    """Half the t-interval of a mean of `count` values; NaN for one value."""
+    return stdtrit(np.maximum(count - 1, 1), 1 - LEVEL / 2) * std / np.sqrt(count)
+
+
+def _worst_of_seeds(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Rows with the weakest guarantee of all seeds under the same `keys`.
+
+    Where rows of one seed differ in it, as in a computed block over proven eps, it is a setting, and stays.
+    """
+    group = rows.groupby([*keys], sort=False, dropna=False).ngroup()
+    several = rows.groupby([group, "seed"])["proven_eps"].transform("nunique") > 1
+    stays = several.groupby(group).transform("any")
+    worst = rows["proven_eps"].astype(float).fillna(-np.inf).groupby(group).idxmax()
+    weakest = rows.loc[group.map(worst), PRIVACY].set_axis(rows.index)
+    return rows.assign(**{key: rows[key].where(stays, weakest[key]) for key in PRIVACY})
+
+
+def _runs(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Rows of which every run, a seed and a draw under the same `keys`, stands there once.
+
+    Raises:
+        UserError: the same run has different values, so that some setting has no column.
+    """
+    run = rows.groupby([*keys, "seed", "draw"], sort=False, dropna=False).ngroup()
+    ends = rows["value"].groupby(run).agg(["min", "max"])
+    # another processor may round in another way
+    apart = ends.index[~np.isclose(ends["min"], ends["max"], rtol=1e-6, atol=1e-9, equal_nan=True)]
+    if len(apart):
+        row = rows.loc[(run == apart[0]).idxmax()]
+        where = ", ".join(f"{key}={row[key]}" for key in (*keys, "seed", "draw") if key in _TOLD and pd.notna(row[key]))
+        raise UserError(f"rows differ in a setting that has no column: two values of {row['metric']} for {where}.")
+    return rows[~run.duplicated()]
+
+
+_TOLD = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
+
+
+# ---- tests: a and b are runs, their index is (seed, draw); where nothing can be said, p is 1
+
+
+def below(a: pd.Series, b: pd.Series) -> float:
+    """p-value of "the mean of a is below that of b", for one algorithm under two settings: a one-sided t-test in pairs.
+
+    Over seeds; over draws, which share the noise's directions, when there is one seed.
+    """
+    gaps = _gaps(a, b)
+    return _one_sided(gaps if len(gaps) > 1 else (a - b).dropna())
+
+
+def algorithm_below(a: pd.Series, b: pd.Series) -> float:
+    """The same for two algorithms: in pairs over seeds; by Welch's test over draws when there is one seed."""
+    gaps = _gaps(a, b)
+    if len(gaps) > 1:
+        return _one_sided(gaps)
+    return welch(*(runs[runs.index.get_level_values("seed").isin(gaps.index)] for runs in (a, b)))
+
+
+def welch(a: pd.Series, b: pd.Series) -> float:
+    """p-value of "the mean of a is below that of b" by Welch's test; the sign decides where nothing varies."""
+    if min(len(a), len(b)) < 2:
+        return 1.0
+    if np.ptp(a) == 0 and np.ptp(b) == 0:
+        return 0.0 if a.iloc[0] < b.iloc[0] else 1.0
+    # from moments: of a constant sample, scipy's own would warn
+    one, other = ((runs.mean(), runs.std(), len(runs)) for runs in (a, b))
+    return float(stats.ttest_ind_from_stats(*one, *other, equal_var=False, alternative="less").pvalue)
+
+
+def holm(values: Mapping[K, float]) -> dict[K, bool]:
+    """Which of several p-values are significant when all are looked at together."""
+    left, significant = len(values), dict.fromkeys(values, False)
+    for key in sorted(values, key=lambda key: values[key]):
+        if values[key] > LEVEL / left:
+            break
+        significant[key] = True
+        left -= 1
+    return significant
+
+
+def per_seed(runs: pd.Series) -> pd.Series:
+    """The mean over the draws of every seed."""
+    return runs.groupby(level="seed").mean()
+
+
+def _gaps(a: pd.Series, b: pd.Series) -> pd.Series:
+    """a - b for every seed that both have."""
+    return (per_seed(a) - per_seed(b)).dropna()
+
+
+def _one_sided(differences: pd.Series) -> float:
+    """p-value of "the mean is below 0"; the sign decides where nothing varies."""
+    values: Array = differences.to_numpy(dtype=float)
+    if len(values) < 2:
+        return 1.0
+    if np.ptp(values) == 0:
+        return 0.0 if values[0] < 0 else 1.0
+    return float(stats.ttest_1samp(values, 0.0, alternative="less").pvalue)

@@ -13,7 +13,7 @@ import pytest
 from hydra.utils import get_class
 
 from dpml import where
-from dpml.cli import compose
+from dpml.config.compose import compose
 from dpml.running.rows import COLUMNS
 
 

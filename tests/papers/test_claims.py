@@ -3,16 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from omegaconf import OmegaConf
 
-from dpml import where
 from dpml.papers import CLAIMS
 from dpml.papers.imtiaz2019.claims import OURS, PLOTTED, TRUE, reaches
 from dpml.reporting import judging
-from dpml.reporting.artifacts import published
 from dpml.reporting.judging import Claim, Evidence
-from dpml.reporting.style import AXES
-from dpml.running.spec import Experiment, _parts
 
 EPS = [0.1, 1.0, 10.0]
 NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
@@ -98,28 +93,6 @@ def test_without_rows_it_cannot_be_tested():
 def test_holm_stops_at_the_first_that_is_not_significant():
     assert judging.holm({"a": 0.001, "b": 0.03, "c": 0.02}) == {"a": True, "b": True, "c": True}
     assert judging.holm({"a": 0.001, "b": 0.04, "c": 0.03}) == {"a": True, "b": False, "c": False}
-
-
-SHIPPED = sorted(
-    f"{paper.name}/{figure.name.removesuffix('.yaml')}"
-    for paper in where.folder("experiments").iterdir()
-    for figure in paper.iterdir()
-    if figure.name.endswith(".yaml")
-)
-
-
-@pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_experiments_hang_together(name):
-    text = where.folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
-    assert text.startswith(f"# To run: dpml-run experiment={name}")
-    experiment = Experiment.of(name, OmegaConf.to_container(OmegaConf.create(text)))
-    assert {CLAIMS[claim].figure for claim in experiment.claims} <= {name}
-    series = set(published(name)["series"])
-    assert {panel.published for panel in experiment.panels if panel.published} <= series
-    computed = {block.block for block in experiment.computed}
-    cells = [panel for panel in experiment.panels if panel.block not in computed]
-    settings = {key.rpartition(".")[2] for block in experiment.grid.values() for part in _parts(block) for key in part}
-    assert {panel.x for panel in cells} <= {*AXES, "partition", "proven_eps", *settings}
 
 
 def shares(la, psgd=(0.2, 0.2, 0.2), gop=(0.2, 0.2, 0.2), axis="partition"):

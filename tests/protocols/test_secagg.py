@@ -24,7 +24,8 @@ from dpml.protocols import (
     secure_sum,
 )
 from dpml.protocols.messages import Kind
-from dpml.protocols.secagg import Party, Server
+from dpml.protocols.party import Party
+from dpml.protocols.server import Server
 from dpml.protocols.shamir import PRIME
 
 M, D = 6, 5

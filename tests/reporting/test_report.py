@@ -14,12 +14,14 @@ import hydra
 import numpy as np
 import pandas as pd
 import pytest
+from omegaconf import open_dict
 
+from dpml import where
+from dpml.cli.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.reporting.html import _packed, write_report
-from dpml.running.runner import Options, reproduce
-from dpml.running.spec import Expansion, Experiment
+from dpml.running.plan import Options
 
 CONTENT = {
     "title": "Tiny <figure>",
@@ -28,21 +30,32 @@ CONTENT = {
     "settings": {"dataset": "synthetic", "dataset.d": 3, "algo": ["nonpriv", "capefm", "conv"], "M": 2, "draws": 3},
     "grid": {"d20_eps": {"N": 200, "eps": [0.1, 1, 10], "seed": [0, 1], "calibration": ["published", "tight"]}},
     "panels": [{"block": "d20_eps", "x": "eps", "y": "loss", "published": "synth20_eps"}],
-    "claims": ["I3.1"],
 }
 
 
-def report_of(content, results):
+CLAIM = {
+    "id": "I3.1", "text": "The loss falls.", "criterion": "by eye", "decision": "reproduced", "numbers": "[true] 2 to 1"
+}  # fmt: skip
+
+
+def report_of(content, results, claims=()):
+    """The report on one experiment that is no file, with these verdicts."""
     with initialise():
-        expansion = Expansion.of(hydra.compose("config"), [])
-        experiment = Experiment.of("imtiaz2019/tiny", content)
-        assert reproduce(experiment, expansion, Options(), results, ["experiment=imtiaz2019/tiny"]) == 0
+        config = hydra.compose("config", [f"results_dir={results}"])
+        with open_dict(config):
+            config.experiment = content
+        jobs = experiment_jobs(config, ["experiment=imtiaz2019/tiny"], [where.folder("experiments")])
+    computed, status = compute_jobs(jobs, Options(), results, "dpml-run")
+    _, unwritten = write_jobs(computed, jobs, stopped=bool(status))
+    assert not unwritten
+    path = results / "imtiaz2019" / "tiny.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"claims": claims}))
     return write_report(results)
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    return report_of(CONTENT, tmp_path_factory.mktemp("results"))
+    return report_of(CONTENT, tmp_path_factory.mktemp("results"), [CLAIM])
 
 
 class Links(HTMLParser):
@@ -78,7 +91,7 @@ def test_the_page_says_what_the_results_say(page):
 
 
 def test_one_figure_of_all_calibrations_has_the_guarantees_of_each(tmp_path):
-    text = report_of(CONTENT | {"twins": False, "claims": []}, tmp_path).read_text("utf-8")
+    text = report_of(CONTENT | {"twins": False}, tmp_path).read_text("utf-8")
     assert "published, tight calibration" in text
     assert text.count("<figure><svg") == 1
     for calibration in ("published", "tight"):
