@@ -16,13 +16,12 @@ from dpml.privacy import Budget, Calibration, Guarantee, Problem
 
 @dataclass(frozen=True)
 class Release:
-    """Released models, `weights` (budgets, draws, d), and what only the mechanism can say about each of them.
+    """Released models, `weights` (budgets, draws, d), and metrics of each that only the mechanism can compute.
 
-    An algorithm that releases nothing, or models that are not linear, has weights = None, and says how good it is
-    through its metrics alone. `metrics` maps a name to values (budgets, draws), for example the value of a noisy
-    objective at its minimiser. The draws of different budgets share their noise directions: a figure's curves are
-    smoother and comparisons paired, but a sweep published as a whole would reveal the noise. Publish one release, not a
-    sweep.
+    An algorithm that releases nothing, or models that are not linear, has weights = None and reports metrics only.
+    `metrics` maps a name to values (budgets, draws), for example the value of a noisy objective at its minimiser. The
+    draws of different budgets share their noise directions: a figure's curves are smoother and comparisons paired, but
+    a sweep published as a whole would reveal the noise. Publish one release, not a sweep.
     """
 
     weights: Array | None
@@ -42,13 +41,13 @@ class Algorithm(Protocol):
 
     For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
     let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
-    (`require_domain` does it for unit-ball rows and the loss's labels). One that chooses hyper-parameters on private
-    rows says how in a field `tuned`, which becomes a column of the results; without it they count as fixed.
+    (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
+    declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
     """
 
     name: ClassVar[str]
-    version: ClassVar[int]
-    """Raise it when the same settings give other numbers than before: stored results of older versions are not used."""
+    auxiliary: ClassVar[float]
+    """The share of the training rows to set aside as public auxiliary rows when nobody says otherwise, in [0, 1)."""
 
     @property
     def loss(self) -> Loss: ...

@@ -38,7 +38,7 @@ def print_table(
         console.print(table)
         return
     for line in lines:
-        pairs = [f"{head}={cell}" for head, cell in zip(heads, line, strict=True)]
+        pairs = [f"{head}={cell}" if cell != "-" else "" for head, cell in zip(heads, line, strict=True)]
         console.print()
         console.print(packed(pairs[:keys], console.width), style="bold", markup=False, highlight=False)
         for text in packed(pairs[keys:], console.width - len(_GAP)).splitlines():
@@ -47,9 +47,9 @@ def print_table(
 
 
 def packed(items: Sequence[str], width: int) -> str:
-    """Items in lines of at most `width` columns, none of them broken that fits into a line."""
+    """Items, without empty ones, in lines of at most `width` columns; none that fits into a line is broken."""
     lines = [""]
-    for item in items:
+    for item in filter(None, items):
         longer = f"{lines[-1]}{_GAP}{item}" if lines[-1] else item
         if cell_len(longer) <= width or not lines[-1]:
             lines[-1] = longer

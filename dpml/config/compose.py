@@ -96,9 +96,7 @@ def options(group: str, config_dir: Path | None = None) -> list[str]:
     names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
     if group == PACKAGE:
         register_experiments()
-        papers = {paper: figures for paper, figures in ConfigStore.instance().repo[PACKAGE].items() if "." not in paper}
-        names |= {
-            f"{paper}/{Path(file).stem}" for paper, figures in papers.items() for file in figures if file[0] != "_"
-        }
-        names |= {"all", *papers}
+        papers = {key: group for key, group in ConfigStore.instance().repo[PACKAGE].items() if isinstance(group, dict)}
+        figures = [(paper, Path(file).stem) for paper, group in papers.items() for file in group]
+        names |= {"all", *papers, *(f"{paper}/{name}" for paper, name in figures if not name.startswith("_"))}
     return sorted(names, key=natural)

@@ -10,10 +10,11 @@ import pandas as pd
 
 from dpml.atomic import write_atomically
 from dpml.reporting.charts import points_of, shown
-from dpml.reporting.figures import Chart, plot_experiment
+from dpml.reporting.figures import plot_experiment
 from dpml.reporting.judging import Evidence, claims_of
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.pages import claims_page, figure_page, guarantees_table, heading, undrawn
+from dpml.reporting.panels import Chart
 from dpml.reporting.results import Results, results_of
 from dpml.reporting.statistics import compare, summarise
 from dpml.reporting.tables import latex, wide

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.errors import UserError, nearest
-from dpml.reporting.figures import with_axis
+from dpml.reporting.panels import with_axis
 from dpml.reporting.statistics import STATISTICS
 from dpml.running.rows import SETTING, own_columns
 from dpml.running.spec import Panel

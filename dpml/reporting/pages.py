@@ -6,9 +6,10 @@ from typing import Any
 import pandas as pd
 
 from dpml.config.compose import natural
-from dpml.reporting.figures import METRICS, Chart
+from dpml.reporting.panels import Chart
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import replication
+from dpml.reporting.style import METRICS
 from dpml.reporting.tables import markdown, overview, proven, wide
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment, Panel

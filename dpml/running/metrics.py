@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
+from dpml.optim.convex import optimum
 from dpml.optim.logistic import fit_all
 from dpml.optim.losses import Loss, mean_loss, mean_over_rows
-from dpml.optim.solvers import optimum
 
 Metric = Callable[[Array, Parties, Loss, float], Array]
 """``metric(weights, parties, loss, lam)``: models (B, d) to numbers (B,)."""

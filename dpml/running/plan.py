@@ -3,13 +3,13 @@
 import csv
 import io
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
 
-from dpml.data import Files, Source
+from dpml.data import Files, Source, checksum
 from dpml.errors import UserError, nearest
 from dpml.running.cell import Measured
 from dpml.running.computed import Computed
@@ -183,13 +183,13 @@ def make_plan(tasks: Iterable[Task], store: Store, options: Options) -> Plan:
         UserError: run.force names no algorithm of the tasks.
     """
     tasks = list(tasks)
-    checksum = _Checksums(store)
+    checksums = _Checksums()
     points: dict[str, list[tuple[Point, Entry]]] = {}
     entries: dict[str, Entry] = {}
     for task in tasks:
         pairs = points.setdefault(task.name, [])
         for point in task.points:
-            entry = _entry(point, store, options, checksum)
+            entry = _entry(point, store, options, checksums)
             # what has no cell is told apart by its settings
             key = entry.key or digest([task.name, point.block, {k: str(v) for k, v in point.settings.items()}])
             pairs.append((point, entries.setdefault(key, entry)))
@@ -202,11 +202,11 @@ def make_plan(tasks: Iterable[Task], store: Store, options: Options) -> Plan:
     return Plan(store, tasks, points, {key: entries[key] for key in order})
 
 
-def _entry(point: Point, store: Store, options: Options, checksum: Callable[[Source, Files], str | None]) -> Entry:
+def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums") -> Entry:
     if point.cell is None:
         return Entry(point, "", {}, "skipped", point.reason or "")
     try:
-        identity = point.cell.identity(checksum(point.cell.dataset, point.cell.files))
+        identity = point.cell.identity(checksums(point.cell.dataset, point.cell.files))
     except UserError as error:
         return Entry(point, "", {}, "skipped", str(error))
     key = digest(identity)
@@ -226,16 +226,15 @@ def _entry(point: Point, store: Store, options: Options, checksum: Callable[[Sou
 
 
 class _Checksums:
-    """`Store.checksum`, asked once for every data set; a file that is missing is missing for all its cells."""
+    """The checksums of data sets, asked for once each; a file that is missing is missing for all its cells."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._known: dict[Source, str | UserError | None] = {}
 
     def __call__(self, dataset: Source, files: Files) -> str | None:
         if dataset not in self._known:
             try:
-                self._known[dataset] = self._store.checksum(dataset, files)
+                self._known[dataset] = checksum(dataset, files)
             except UserError as error:
                 self._known[dataset] = error
         known = self._known[dataset]

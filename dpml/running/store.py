@@ -8,17 +8,15 @@ rest, so that a damaged one is noticed, and computed again.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpml.atomic import write_atomically
-from dpml.data import Files, Source
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Measured
-from dpml.seeds import generator
 
 
 class DamagedError(Exception):
@@ -115,43 +113,6 @@ class Store:
         if head["key"] != key:
             raise DamagedError(f"{self.folder(key)} holds another cell.")
         return Record(None, head["skipped"], head["seconds"])
-
-    def checksum(self, dataset: Source, files: Files) -> str | None:
-        """The checksum of a data set's files, read again only when a file's size or time has changed.
-
-        Raises:
-            UserError: a file is missing or damaged.
-        """
-        stamp = self.root / "data" / f"{digest([repr(dataset), str(files.root.resolve())])}.json"
-        try:
-            known = json.loads(stamp.read_bytes())
-            if all(_state(Path(path)) == state for path, state in known["files"].items()):
-                return known["sha256"]
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
-            pass  # not seen before, or a file has gone
-        watched = _Watched(**vars(files))
-        checksum = dataset.load(watched, None, generator(0, "data")).provenance.get("sha256")
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        states = {str(path): _state(path) for path in watched.seen}
-        write_atomically(stamp, json.dumps({"sha256": checksum, "files": states}))
-        return checksum
-
-
-@dataclass(frozen=True)
-class _Watched(Files):
-    """Files that remember which of them a data set has asked for."""
-
-    seen: list[Path] = field(default_factory=list, compare=False)
-
-    def find(self, *arguments: Any, **options: Any) -> Path:
-        path = super().find(*arguments, **options)
-        self.seen.append(path)
-        return path
-
-
-def _state(path: Path) -> list[int]:
-    facts = path.stat()
-    return [facts.st_size, facts.st_mtime_ns]
 
 
 def digest(values: Any) -> str:

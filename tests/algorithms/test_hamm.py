@@ -13,21 +13,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from dpml.algorithms.hamm import (
-    Average,
-    Batch,
-    Individual,
-    Soft,
-    Vote,
-    count_votes,
-    excess_risk_bound,
-    longest,
-    vote_shares,
-)
+from dpml.algorithms.baselines import Batch, Individual
+from dpml.algorithms.local_models import count_votes, vote_shares
+from dpml.algorithms.output_perturbation import Average
+from dpml.algorithms.voting import Soft, Vote, excess_risk_bound
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, Simplex, partition
 from dpml.errors import UserError
-from dpml.optim.logistic import fit, hard_targets
+from dpml.optim.logistic import fit, hard_targets, longest_minimiser
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, noise
 
@@ -66,7 +59,7 @@ def dealt(K: int, M: int, seed: int = 0, rule=None, **options) -> Parties:
 @pytest.mark.parametrize("K", [1, 2, 3, 6])
 def test_no_minimiser_is_longer_than_longest(K, lam) -> None:
     rng = np.random.default_rng(K)
-    bound = longest(loss_of(K), lam, K)
+    bound = longest_minimiser(loss_of(K), lam, K)
     X = ball(rng, 500, 3, 2)
     one_way = X[:, :1] * np.array([1.0, 0.9, 0.5])[:, None]
     y = rng.integers(0, max(K, 2), (500, 3)).astype(float)
@@ -174,7 +167,7 @@ def test_protect_auxiliary_covers_a_replaced_row_and_a_partys_votes(kind, K, lam
         moved = np.linalg.norm(pair[0] - pair[1], axis=1).max()
         assert moved <= proven + 3e-9 / lam
         plain = dataclasses.replace(algorithm, protect_auxiliary=False).sensitivity(problem)[1]
-        assert proven > plain or proven == 2 * longest(algorithm.loss, lam, K)
+        assert proven > plain or proven == 2 * longest_minimiser(algorithm.loss, lam, K)
     # the paper's factor
     problem = Problem(1000, 90_000, 2, auxiliary=500, classes=K)
     published = algorithm.sensitivity(problem)[0]
@@ -311,7 +304,7 @@ def test_sums_of_losses(K) -> None:
     assert np.allclose(batch, theirs.fit(parties.X, parties.y).coef_.ravel(), atol=1e-4)
     right = [theirs.fit(parties.X[own], parties.y[own]).score(parties.data.X_test, parties.data.y_test)
              for own in map(parties.of, range(12))]  # fmt: skip
-    assert Individual(loss_of(K), variant="sum", lam=lam).prepare(parties, start).accuracy == pytest.approx(
+    assert Individual(loss_of(K), variant="sum", lam=lam).prepare(parties, start).metrics["accuracy"] == pytest.approx(
         np.mean(right)
     )
     problem = parties.problem
@@ -377,7 +370,7 @@ def test_batch_is_the_regularised_minimum_and_indiv_the_mean_accuracy() -> None:
     for K in (1, 3):
         parties = dealt(K, 12)
         data = parties.data
-        found = Individual(loss_of(K), lam=1e-2).prepare(parties, np.random.default_rng(0)).accuracy
+        found = Individual(loss_of(K), lam=1e-2).prepare(parties, np.random.default_rng(0)).metrics["accuracy"]
         each = []
         for k in range(12):
             own = parties.of(k)
@@ -477,11 +470,9 @@ def test_theorem_4_covers_the_noise_of_soft() -> None:
     noise_term = excess_risk_bound(eps, 50, len(X), d, lam) - excess_risk_bound(math.inf, 50, len(X), d, lam)
     assert np.mean(rise > noise_term / 2) <= 0.05
     assert noise_term == pytest.approx(4 * d**2 * (0.25 + lam) * math.log(d / 0.05) ** 2 / (lam * 50 * eps) ** 2)
-    vote = excess_risk_bound(eps, 50, 100, d, lam, votes="vote") - excess_risk_bound(math.inf, 50, 100, d, lam)
+    vote = excess_risk_bound(eps, 1, 100, d, lam) - excess_risk_bound(math.inf, 1, 100, d, lam)
     assert vote == pytest.approx(2500 * noise_term)
-    assert excess_risk_bound(math.inf, 9, 100, 5, 0.1, w0_norm=2.0) == pytest.approx(
-        16 * (32 + math.log(20)) / 10 + 0.2
-    )
+    assert excess_risk_bound(math.inf, 9, 100, 5, 0.1, length=2.0) == pytest.approx(16 * (32 + math.log(20)) / 10 + 0.2)
 
 
 def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
@@ -493,7 +484,7 @@ def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
         found = prepared.release(budgets, np.random.default_rng(1), 3).metrics["bound"]
         length = np.linalg.norm(prepared.weights)
         for budget, line in zip(budgets, found, strict=True):
-            expected = excess_risk_bound(budget.eps, 9, len(parties.X_auxiliary), 4, 0.1, length, votes=kind.name)
+            expected = excess_risk_bound(budget.eps, 9 if kind is Soft else 1, len(parties.X_auxiliary), 4, 0.1, length)
             assert np.allclose(line, np.full(3, expected))
     for other in (Soft(LOGISTIC, "tight"), Soft(LOGISTIC, variant="sum"), Average(LOGISTIC), Batch(LOGISTIC)):
         assert (

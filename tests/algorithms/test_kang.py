@@ -11,7 +11,7 @@ from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from scipy.optimize import minimize
 
-from dpml.algorithms.kang import Central, Jayaraman, WeightedDescent
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.data import Dataset
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
@@ -125,7 +125,7 @@ def test_composition_against_dp_accounting(algorithm):
     for eps, delta in ((0.25, 1e-3), (2.0, 1e-5)):
         budget, problem = Budget(eps, delta), problem_of()
         n = problem.N if algorithm.name == "wang" else problem.M * problem.smallest
-        event = GaussianDpEvent(algorithm.noise(budget, problem) * n / (2 * algorithm.lipschitz))
+        event = GaussianDpEvent(algorithm.noise_scale(budget, problem) * n / (2 * algorithm.lipschitz))
         theirs = PLDAccountant().compose(SelfComposedDpEvent(event, algorithm.rounds)).get_epsilon(delta)
         for ours in proven(algorithm, budget).values():
             assert ours == pytest.approx(theirs, rel=2e-3, abs=2e-4)
@@ -207,12 +207,12 @@ def test_local_rounds_add_up_noise_of_every_client():
 def test_published_noise_is_the_formula():
     N, T = SIZES.sum(), 1000
     variance = 16 * T * math.log(1e3) / 0.25**2
-    assert Central(LOGISTIC).noise(BUDGET, problem_of()) ** 2 == pytest.approx(variance / N**2)
+    assert Central(LOGISTIC).noise_scale(BUDGET, problem_of()) ** 2 == pytest.approx(variance / N**2)
     smallest = len(SIZES) * SIZES.min()
-    assert Jayaraman(LOGISTIC).noise(BUDGET, problem_of()) ** 2 == pytest.approx(variance / smallest**2)
+    assert Jayaraman(LOGISTIC).noise_scale(BUDGET, problem_of()) ** 2 == pytest.approx(variance / smallest**2)
     clients = WeightedDescent(LOGISTIC).client_noise(BUDGET, problem_of(), SIZES.astype(float))
     assert clients**2 == pytest.approx(np.full(len(SIZES), variance / N**2))
-    assert Central(SIGMOID, c=4.0).noise(BUDGET, problem_of()) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
+    assert Central(SIGMOID, c=4.0).noise_scale(BUDGET, problem_of()) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
 
 
 def test_the_claim_of_wang_holds_and_that_of_wddp_does_not():
@@ -246,7 +246,7 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
 def test_tight_is_wang_without_a_trusted_place():
     """The sum of all shares is exactly the central noise, whatever the sizes; colluders cost sqrt(M/H)."""
     parties, problem = dealt(), problem_of()
-    central = Central(LOGISTIC, calibration="tight").noise(BUDGET, problem)
+    central = Central(LOGISTIC, calibration="tight").noise_scale(BUDGET, problem)
     assert WeightedDescent(LOGISTIC, calibration="tight").scales(BUDGET, parties) == pytest.approx([central])
     against = WeightedDescent(LOGISTIC, calibration="tight", protects="colluders").scales(BUDGET, parties)
     assert against == pytest.approx([central * math.sqrt(problem.M / problem.honest)])
@@ -288,7 +288,7 @@ def test_without_noise_every_one_of_them_learns():
             "local": WeightedDescent(LOGISTIC, **options),
         }.items()
     }
-    from dpml.optim.solvers import optimum
+    from dpml.optim.convex import optimum
 
     pooled = optimum(LOGISTIC, parties.X, parties.y, 0.05)
     own = [optimum(LOGISTIC, parties.X[parties.of(k)], parties.y[parties.of(k)], 0.05) for k in (0, 1)]

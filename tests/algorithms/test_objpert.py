@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.algorithms.imtiaz import ObjectivePerturbation
+from dpml.algorithms.objective_perturbation import ObjectivePerturbation
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpml.algorithms import rajkumar
-from dpml.algorithms.rajkumar import (
+from dpml.algorithms import noisy_gradient_sums
+from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.algorithms.objective_perturbation import (
     GaussianObjectivePerturbation,
-    LocalAggregation,
     Perturbation,
-    PrivateSGD,
     compute_slack,
     optimality_bound,
     sigma_star,
 )
+from dpml.algorithms.output_perturbation import LocalAggregation
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.errors import UserError
+from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES, mean_gradient
-from dpml.optim.solvers import optimum
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import objective_perturbation as objective
 
@@ -187,7 +187,7 @@ def test_answers_are_the_sum_of_the_parties_gradients(monkeypatch) -> None:
     own = [slice(*parties.offsets[k : k + 2]) for k in range(5)]
     brute = sum(mean_gradient(LOGISTIC, parties.X[rows], parties.y[rows], w) * len(parties.y[rows]) for rows in own)
     assert np.allclose(prepared.answers(w, slice(None)), brute, atol=1e-9)
-    monkeypatch.setattr(rajkumar, "_BLOCK", 1)
+    monkeypatch.setattr(noisy_gradient_sums, "_BLOCK", 1)
     assert np.allclose(prepared.answers(w, slice(None)), brute, atol=1e-9)
 
 
@@ -284,14 +284,18 @@ def test_la_never_moves_further_than_its_sensitivity(lam: float) -> None:
         for calibration in ("published", "tight"):
             algorithm = LocalAggregation(LOGISTIC, calibration=calibration, lam=lam)
             one, two = (algorithm.prepare(parties, rng) for parties in (given, moved))
-            assert np.linalg.norm(one.weights - two.weights) <= one.sensitivity
-    assert LocalAggregation(LOGISTIC, lam=lam).prepare(given, rng).sensitivity == pytest.approx(2 / (4 * 3 * lam))
+            assert np.linalg.norm(one.weights - two.weights) <= algorithm.sensitivity(one.problem)
+    assert LocalAggregation(LOGISTIC, lam=lam).sensitivity(given.problem) == pytest.approx(2 / (4 * 3 * lam))
 
 
 def test_la_draws_noise_of_its_sensitivity_over_eps() -> None:
     prepared = LocalAggregation(LOGISTIC, lam=0.1).prepare(dealt(), np.random.default_rng(0))
     weights = prepared.release([BUDGET], np.random.default_rng(9), 4000).weights[0]
-    length = np.linalg.norm(weights - prepared.weights, axis=1) * BUDGET.eps / prepared.sensitivity
+    length = (
+        np.linalg.norm(weights - prepared.weights, axis=1)
+        * BUDGET.eps
+        / prepared.algorithm.sensitivity(prepared.problem)
+    )
     assert stats.kstest(length, stats.gamma(4).cdf).pvalue > 1e-4  # false-alarm rate 1e-4, seeded
 
 
@@ -301,7 +305,7 @@ def test_la_draws_noise_of_its_sensitivity_over_eps() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: GaussianObjectivePerturbation(LOSSES["squared"]), "algo=gop is proven for loss=logistic only"),
+        (lambda: GaussianObjectivePerturbation(LOSSES["squared"]), "algo=gop needs loss=logistic, not"),
         (lambda: PrivateSGD(LOGISTIC, lam=0.0), "algo.lam of psgd must be a positive number"),
         (lambda: PrivateSGD(LOGISTIC, rounds=0), "algo.rounds of psgd must be at least 1"),
         (lambda: PrivateSGD(LOGISTIC, tolerance=math.nan), "algo.tolerance of psgd must be"),
@@ -361,5 +365,5 @@ def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
 
 
 def test_a_protocol_that_does_not_exist() -> None:
-    with pytest.raises(UserError, match="simulate or secagg"):
+    with pytest.raises(UserError, match="must be one of simulate, secagg"):
         PrivateSGD(LOGISTIC, protocol="tls")

@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpml.algorithms import imtiaz
-from dpml.algorithms.imtiaz import CapeFM, Conventional, FunctionalMechanism, Local, PureFunctionalMechanism, Scales
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.coefficients import Scales, joint_sensitivity, tight_scales
+from dpml.algorithms.functional_mechanism import (
+    PUBLISHED_SENSITIVITY,
+    TYPICAL_NORM,
+    Conventional,
+    FunctionalMechanism,
+    Local,
+)
+from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Problem, gdp
 
@@ -73,7 +81,7 @@ def scaled_distance(loss: Loss, scales: Scales) -> Callable[[Point, Point], floa
 )
 def test_joint_sensitivity_is_the_supremum_over_neighbours(loss: Loss, scales: Scales, known: float | None) -> None:
     assert loss.quadratic is not None
-    claimed = imtiaz.joint_sensitivity(loss.quadratic, scales)
+    claimed = joint_sensitivity(loss.quadratic, scales)
     found = search(scaled_distance(loss, scales), loss, d=2, starts=24)
     assert found <= claimed * (1 + 1e-6)
     assert found == pytest.approx(claimed, rel=2e-3)
@@ -91,13 +99,13 @@ def gradient_energy(scales: Scales, d: int, radius: float) -> float:
 def test_tight_split_spends_exactly_mu_and_is_the_best_split(loss: Loss, radius: float) -> None:
     q, d, mu = loss.quadratic, 30, 0.37
     assert q is not None
-    scales = imtiaz.tight_scales(q, d, radius, mu)
+    scales = tight_scales(q, d, radius, mu)
     assert scales.constant == math.inf
-    assert imtiaz.joint_sensitivity(q, scales) == pytest.approx(mu, rel=1e-9)
+    assert joint_sensitivity(q, scales) == pytest.approx(mu, rel=1e-9)
 
     for stretch in np.geomspace(0.2, 5, 41):  # every other split of the same mu disturbs the gradient more
         other = Scales(math.inf, scales.linear * stretch, scales.square)
-        factor = imtiaz.joint_sensitivity(q, other) / mu
+        factor = joint_sensitivity(q, other) / mu
         other = Scales(math.inf, other.linear * factor, other.square * factor)
         assert gradient_energy(other, d, radius) >= gradient_energy(scales, d, radius) * (1 - 1e-9)
 
@@ -107,8 +115,8 @@ def test_tight_split_spends_exactly_mu_and_is_the_best_split(loss: Loss, radius:
 def test_the_usual_split_hardly_ever_disturbs_more_than_the_published_one(loss: Loss, least: float, d: int) -> None:
     q = loss.quadratic
     assert q is not None
-    published = Scales(*imtiaz.PUBLISHED_SENSITIVITY[loss.name])
-    tight = imtiaz.tight_scales(q, d, imtiaz.TYPICAL_NORM[loss.name], imtiaz.joint_sensitivity(q, published))
+    published = Scales(*PUBLISHED_SENSITIVITY[loss.name])
+    tight = tight_scales(q, d, TYPICAL_NORM[loss.name], joint_sensitivity(q, published))
     for norm in np.linspace(0.0, 8.0, 33):
         assert gradient_energy(published, d, norm) >= least * gradient_energy(tight, d, norm)
 
@@ -209,7 +217,7 @@ def test_tight_gives_exactly_what_is_asked_in_the_worst_view(
     published = algorithm(loss)
     mu = gdp.mu_of(eps, 1e-5) / max(tight.views(problem).values())
     scales = published.scales(budget, problem)
-    stretch = imtiaz.joint_sensitivity(tight.quadratic, scales) / mu
+    stretch = joint_sensitivity(tight.quadratic, scales) / mu
     theirs = Scales(scales.constant, stretch * scales.linear, stretch * scales.square)
     assert gradient_energy(tight.scales(budget, problem), 20, tight.norm) < gradient_energy(theirs, 20, tight.norm)
 

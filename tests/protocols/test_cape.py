@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpml.algorithms.imtiaz import MASK, CapeFM
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.distributed_noise import MASK
 from dpml.data import Dataset
 from dpml.data.partition import Fractions, Parties, partition
 from dpml.optim.losses import LOSSES

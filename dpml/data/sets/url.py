@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from dpml.data import Info, Raw
-from dpml.data.sets.table import OfficialSplit, Table
 from dpml.data.sources.files import open_raw
+from dpml.data.table import OfficialSplit, Table
 
 _FEATURES = 3_231_961
 _ARCHIVES = (

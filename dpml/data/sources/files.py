@@ -73,23 +73,23 @@ class Files:
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
         """Path and checksum (of the uncompressed content) of each of a data set's files, by name.
 
-        A checksum is computed once per file and remembered until the file's size or date changes.
+        A checksum is computed once per file, and recorded until the file's size or date changes.
 
         Raises:
             UserError: a file cannot be had, or is not the official one.
         """
-        found = {}
+        verified = {}
         for raw in info.files:
             path = self.find(info, raw.name)
-            content = remembered(path) or remember(path, read_content(path, raw.separator))
+            content = known_content(path) or record_content(path, read_content(path, raw.separator))
             problem = difference(raw, content)
             if problem:
                 raise UserError(
                     f"{path} is not the official {raw.name} of dataset={info.name}: {problem}; "
                     f"move it away, then get the right one with: dpml data get {info.name}"
                 )
-            found[raw.name] = (path, content.sha256)
-        return found
+            verified[raw.name] = (path, content.sha256)
+        return verified
 
     def _fetch(self, info: Info, filename: str) -> None:
         wanted = [raw for raw in info.files if self.local(info, raw.name) is None]
@@ -203,9 +203,9 @@ def _stamp(path: Path) -> dict[str, object]:
     return {"path": str(path.resolve()), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
-def remembered(path: Path) -> Content | None:
+def known_content(path: Path) -> Content | None:
     """What is known of a file's content, if the file has not changed since."""
-    known = _recorded(path)
+    known = _read_record(path)
     if known and {key: known.get(key) for key in ("path", "size", "mtime_ns")} == _stamp(path):
         return Content(known["sha256"], known["lines"], known["fields"])
     return None
@@ -213,11 +213,11 @@ def remembered(path: Path) -> Content | None:
 
 def first_seen(path: Path) -> str | None:
     """The checksum that was recorded when this file was first read, or None."""
-    known = _recorded(path)
+    known = _read_record(path)
     return known["first"] if known else None
 
 
-def remember(path: Path, content: Content) -> Content:
+def record_content(path: Path, content: Content) -> Content:
     """Keep what is known of a file's content, where that is possible."""
     known = asdict(content) | _stamp(path) | {"first": first_seen(path) or content.sha256}
     record = _record(path)
@@ -231,7 +231,7 @@ def remember(path: Path, content: Content) -> Content:
     return content
 
 
-def _recorded(path: Path) -> dict | None:  # type: ignore[type-arg]
+def _read_record(path: Path) -> dict | None:  # type: ignore[type-arg]
     try:
         known = json.loads(_record(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):

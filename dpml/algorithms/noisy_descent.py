@@ -1,4 +1,4 @@
-"""Kang, Liu & Wang 2019: noisy descent at M clients (`wddp`), inside an MPC (`jayaraman`), at one place (`wang`).
+"""Noisy gradient descent at one place (`wang`), inside an MPC (`jayaraman`), at M clients (`wddp`: Kang et al. 2019).
 
 T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G
 the loss's Lipschitz constant, and no less in general: a row nearly orthogonal to w may have any score. T Gaussian
@@ -20,16 +20,24 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, matched, released_models, turned_label
+from dpml.algorithms.checks import check_choice, check_common, check_positive
+from dpml.algorithms.exposure import (
+    DrawRounds,
+    Exposure,
+    Pair,
+    matched,
+    released_models,
+    turned_label,
+)
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError
 from dpml.optim import descent
 from dpml.optim.descent import Rows, Single
 from dpml.optim.losses import Loss, mean_loss
-from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, noise
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
 
-_SOURCE = "GDP of T adaptive rounds (kang.{})"
+_SOURCE = "GDP of T adaptive rounds (noisy_descent.{})"
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class NoisyDescent(ABC):
     """
 
     name: ClassVar[str]
-    version: ClassVar[int] = 1
+    auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str]
     variants: ClassVar[tuple[str, ...]] = ("paper",)
 
@@ -65,31 +73,21 @@ class NoisyDescent(ABC):
     steps: tuple[float, ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
 
     def __post_init__(self) -> None:
-        if self.loss.name not in descent.LOSSES:
-            raise UserError(f"algo={self.name} needs loss=logistic or loss=sigmoid, not loss={self.loss.name}.")
-        choices = {
-            "calibration": (self.calibration, CALIBRATIONS),
-            "algo.variant": (self.variant, self.variants),
-            "algo.tuned": (self.tuned, ("fixed", "oracle")),
-        }
-        for key, (value, allowed) in choices.items():
-            _check_choice(key, value, allowed)
+        check_common(self, descent.LOSSES, self.variants)
+        check_choice("algo.tuned", self.tuned, ("fixed", "oracle"))
         if self.rounds < 1:
             raise UserError(f"algo.rounds must be at least 1, got {self.rounds}.")
-        if not 0 <= self.lam < math.inf:
-            raise UserError(f"algo.lam must be a number of at least 0, got {self.lam}.")
-        sizes = {"algo.c": self.c} | ({} if self.step is None else {"algo.step": self.step})
-        for key, number in sizes.items():
-            if not 0 < number < math.inf:
-                raise UserError(f"{key} must be a positive number, got {number}.")
+        check_positive("algo.c", self.c)
+        if self.step is not None:
+            check_positive("algo.step", self.step)
         if not self.steps or not all(0 < step < math.inf for step in self.steps):
             raise UserError(f"algo.steps must be a list of positive numbers, got {list(self.steps)}.")
 
-    # what each of them is
+    # What each algorithm defines.
 
     @abstractmethod
     def mus(self, budget: Budget, problem: Problem) -> Mapping[View, float]:
-        """The GDP parameter of every view; the noise comes from the same function that `scales` reads."""
+        """The GDP parameter of every view, counted with the noise that `scales` draws."""
 
     @abstractmethod
     def groups(self, parties: Parties) -> tuple[list[Rows], Array]:
@@ -103,7 +101,7 @@ class NoisyDescent(ABC):
     def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
         """Makes a round's unit noise, (groups, draws, d)."""
 
-    # what they share
+    # What all have in common.
 
     @property
     def lipschitz(self) -> float:
@@ -135,12 +133,12 @@ class NoisyDescent(ABC):
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         source = _SOURCE.format(type(self).__name__)
-        found = []
+        guarantees = []
         for view, mu in self.mus(budget, problem).items():
             if self.calibration == "published":
-                found.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
-            found.append(Guarantee(view, "sample", gdp.eps_of(mu, delta), delta, "proven", source))
-        return found
+                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
+            guarantees.append(Guarantee(view, "sample", gdp.eps_of(mu, delta), delta, "proven", source))
+        return guarantees
 
     @abstractmethod
     def seen(self, view: View, budget: Budget, parties: Parties) -> tuple[float, float, DrawRounds]:
@@ -155,23 +153,23 @@ class NoisyDescent(ABC):
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model; and who sees rounds sees the gradient move along the row, by half of what the proof allows for."""
         parties = pair[0]
-        found = [released_models([self.prepare(p, np.random.default_rng(0)) for p in pair], budget)]
+        exposures = [released_models([self.prepare(p, np.random.default_rng(0)) for p in pair], budget)]
         for view in self.mus(budget, parties.problem):
             if view == "release":
                 continue
             weight, scale, draw = self.seen(view, budget, parties)
-            found.append(matched(view, draw, weight, scale**2 * np.eye(self.rounds)))
-        return found
+            exposures.append(matched(view, draw, weight, scale**2 * np.eye(self.rounds)))
+        return exposures
 
-    def prepare(self, parties: Parties, rng: Generator) -> "PreparedDescent":
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedNoisyDescent":
         """Lay out the rows, and draw the random initial model, about as long as a row."""
         require_domain(parties, self.loss)
         d = parties.X.shape[1]
-        return PreparedDescent(self, parties, rng.standard_normal((d,)) / math.sqrt(d))
+        return PreparedNoisyDescent(self, parties, rng.standard_normal((d,)) / math.sqrt(d))
 
 
 @dataclass(frozen=True)
-class PreparedDescent:
+class PreparedNoisyDescent:
     """Everything but the noise: rows and the initial model `start` (d,)."""
 
     algorithm: NoisyDescent
@@ -219,26 +217,26 @@ class Central(NoisyDescent):
         """Every row's weight in the mean gradient, (N,)."""
         return np.full(len(parties.y), 1 / len(parties.y))
 
-    def noise(self, budget: Budget, problem: Problem) -> float:
-        """The standard deviation of the noise in a round's mean gradient: the one place that says it."""
+    def noise_scale(self, budget: Budget, problem: Problem) -> float:
+        """Single source of the noise's standard deviation in a round's mean gradient, for sampling and accounting."""
         return self.per_row(budget) / self.counted(problem)
 
     def mus(self, budget: Budget, problem: Problem) -> Mapping[View, float]:
-        mu = math.sqrt(self.rounds) * self.one_round(self.counted(problem), self.noise(budget, problem))
+        mu = math.sqrt(self.rounds) * self.one_round(self.counted(problem), self.noise_scale(budget, problem))
         return dict.fromkeys(self.views, mu)
 
     def groups(self, parties: Parties) -> tuple[list[Rows], Array]:
         return [Rows.of(self.loss, parties.X, parties.y, self.weights(parties))], np.ones(1)
 
     def scales(self, budget: Budget, parties: Parties) -> Array:
-        return np.array([self.noise(budget, parties.problem)])
+        return np.array([self.noise_scale(budget, parties.problem)])
 
     def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
         shape = (1, draws, parties.X.shape[1])
         return lambda: noise.single_gaussian(rng, shape)
 
     def seen(self, view: View, budget: Budget, parties: Parties) -> tuple[float, float, DrawRounds]:
-        scale = self.noise(budget, parties.problem)
+        scale = self.noise_scale(budget, parties.problem)
 
         def draw(rng: Generator, draws: int) -> Iterator[Array]:
             make = self.noise_source(parties, rng, draws)
@@ -290,7 +288,7 @@ class WeightedDescent(NoisyDescent):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("algo.protects", self.protects, ("aggregate", "colluders", "client"))
+        check_choice("algo.protects", self.protects, ("aggregate", "colluders", "client"))
 
     @property
     def secure(self) -> bool:
@@ -303,7 +301,7 @@ class WeightedDescent(NoisyDescent):
         return self.secure or self.variant == "synchronous"
 
     def client_noise(self, budget: Budget, problem: Problem, rows: Array) -> Array:
-        """The noise that clients with these numbers of rows add to their mean gradient: the one place that says it."""
+        """Single source of the noise that clients with these numbers of rows add to their mean gradient."""
         if self.calibration == "published":
             return np.full(len(rows), self.per_row(budget) / problem.N)
         shared = {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.protects]
@@ -373,8 +371,3 @@ class WeightedDescent(NoisyDescent):
                 yield reaches @ drawn.astype(float)
 
         return weight, float(np.linalg.norm(reaches)), draw
-
-
-def _check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise UserError(f"{key} must be one of {', '.join(allowed)}, got {value!r}: {nearest(value, allowed)}")

@@ -1,7 +1,7 @@
 """What all data sets that come as files share: parse once, draw rows, preprocess, and keep what can be used again."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,12 +10,15 @@ import pandas as pd
 from numpy.random import Generator
 from scipy import sparse
 
+from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
 from dpml.data.info import Info
 from dpml.data.preprocess import Features
 from dpml.data.sources import cache
 from dpml.errors import UserError
+
+_AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` looks at
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,6 @@ class Tabular:
     """A data set of files. A subclass says what it is (`info`) and how to read it (`parse`)."""
 
     info: ClassVar[Info]
-    version: ClassVar[int] = 1  # raise it when `parse` gives something else: what is cached is then made anew
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         """Read the files, by the names that `info.files` gives them."""
@@ -84,12 +86,13 @@ class Tabular:
         Raises:
             UserError: a file is missing or damaged, or its content is not the published one.
         """
-        found = files.verified(self.info)
-        paths = {name: path for name, (path, _) in found.items()}
+        verified = files.verified(self.info)
+        paths = {name: path for name, (path, _) in verified.items()}
+        digests = {name: digest for name, (_, digest) in verified.items()}
         source: dict[str, Any] = {
             "source": ", ".join(str(path) for path in paths.values()),
-            "sha256": checksum({name: digest for name, (_, digest) in found.items()}),
-            "files": {name: digest for name, (_, digest) in found.items()},
+            "sha256": joint_checksum(digests),
+            "files": digests,
         }
 
         def build() -> tuple[cache.Arrays, cache.Facts]:
@@ -111,9 +114,23 @@ class Tabular:
             )
         return Table(X, arrays["y"], tuple(facts["levels"])), source
 
+    def checksum(self, files: Files) -> str:
+        """The checksum of the files' content, as in a loaded data set's provenance; parses nothing.
+
+        Raises:
+            UserError: a file is missing or damaged.
+        """
+        return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
+
     def key(self, digest: str) -> dict[str, Any]:
-        """What the parsed files depend on."""
-        return {"loader": type(self).__qualname__, "version": self.version, "sha256": digest}
+        """What the parsed files depend on: their content, the code that reads them, and the options it may look at."""
+        loader = type(self)
+        return {
+            "loader": loader.__qualname__,
+            "code": code.digest(loader.__module__),
+            "options": {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING},
+            "sha256": digest,
+        }
 
     def _prepared(self, table: Table, source: Mapping[str, Any]) -> tuple[cache.Arrays, cache.Facts]:
         """All rows of a set that has an official split, preprocessed: they do not depend on any draw."""
@@ -123,8 +140,7 @@ class Tabular:
             X, y, X_test, y_test, record = self._preprocess(table, slice(split), slice(split, None))
             return {"X": X, "y": y, "X_test": X_test, "y_test": y_test}, {"preprocessing": record}
 
-        key = self.key(source["sha256"]) | {"steps": list(self.pipeline), "preprocess": preprocess.VERSION}
-        return cache.stored(self.info.name, key, build)
+        return cache.stored(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
 
     def _preprocess(
         self, table: Table, train: Index | slice, test: Index | slice
@@ -141,16 +157,12 @@ class Tabular:
         info = self.info
         features = sum(count or 1 for count in table.levels) if table.levels else table.X.shape[1]
         facts = [("rows", len(table.y), info.rows), ("features", features, info.features)]
-        found = (
-            dict(zip(*(part.tolist() for part in np.unique(table.y, return_counts=True)), strict=True))
-            if info.classes
-            else {}
-        )
-        facts += [(f"rows of class {label:g}", found.get(label, 0), rows) for label, rows in info.classes.items()]
-        for what, is_, expected in facts:
-            if is_ != expected:
+        for label, rows in info.classes.items():
+            facts.append((f"rows of class {label:g}", int(np.sum(table.y == label)), rows))
+        for what, count, expected in facts:
+            if count != expected:
                 raise UserError(
-                    f"dataset={info.name} has {is_:,} {what} instead of {expected:,} in {source}: "
+                    f"dataset={info.name} has {count:,} {what} instead of {expected:,} in {source}: "
                     f"it is not the official content, or it is damaged. {info.how_to_get}"
                 )
 
@@ -185,11 +197,11 @@ class RandomSplit(Tabular):
         return order[: self.available()][:N], order[self.available() :]
 
 
-def checksum(files: Mapping[str, str]) -> str:
-    """One checksum for a data set: its file's own, or that of the list of its files' checksums."""
-    if len(files) == 1:
-        return next(iter(files.values()))
-    return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(files.items())).encode())
+def joint_checksum(digests: Mapping[str, str]) -> str:
+    """One checksum for a data set of files: its file's own, or that of the list of its files' checksums, by name."""
+    if len(digests) == 1:
+        return next(iter(digests.values()))
+    return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
 
 
 def encode(parts: Sequence[pd.DataFrame], symbolic: Collection[int]) -> tuple[Array, tuple[int, ...]]:
