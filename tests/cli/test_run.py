@@ -332,7 +332,7 @@ def test_a_panel_that_could_show_nothing_is_refused_before_any_work(run_command,
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"claims": ["I3.1"]}, "has claims and no claims_from"),
+        ({"claims": ["I3.1"]}, "has claims, but no claims_from"),
         ({"claims": ["I3.11"], "claims_from": "dpml.papers.imtiaz2019.claims"}, "did you mean 'I3.1'?"),
         ({"claims": ["I3.1"], "claims_from": "dpml.papers.nobody"}, "claims_from='dpml.papers.nobody'"),
     ],
