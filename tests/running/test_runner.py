@@ -23,55 +23,6 @@ from dpml.running.plan import Options, make_plan
 from dpml.running.spec import Experiment
 from dpml.running.store import Store, digest
 
-TINY = {
-    "title": "Tiny",
-    "source": "nobody, 2000",
-    "settings": {"dataset": "synthetic", "dataset.d": 3, "algo": ["nonpriv", "capefm", "conv"], "M": 2, "draws": 3},
-    "grid": {
-        "a_eps": {"N": 200, "eps": [0.1, 1, 10], "seed": [0, 1]},
-        "a_N": {"N": [100, 200], "eps": 1.0, "calibration": ["published", "tight"], "seed": [0, 1]},
-    },
-    "panels": [
-        {"block": "a_eps", "x": "eps", "y": "loss", "title": "N = 200"},
-        {"block": "a_N", "x": "N", "y": "err_w"},
-    ],
-}
-CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
-
-
-def jobs(results, content=TINY, words=(), name="mine/tiny"):
-    """The job of an experiment that is no file, as `dpml-run experiment=mine/tiny WORDS` would have it."""
-    with initialise():
-        folders = [word for word in words if word.startswith(("data_dir=", "metrics="))]
-        config = hydra.compose("config", [f"results_dir={results}", *folders])
-        with open_dict(config):
-            config.experiment = content
-        return experiment_jobs(config, [f"experiment={name}", *words], [])
-
-
-def run(results, content=TINY, words=(), name="mine/tiny", **options):
-    """Compute and write it: the exit status."""
-    work = jobs(results, content, words, name)
-    computed, status = compute_jobs(work, Options(**options), results, "dpml-run")
-    if options.get("dry"):
-        return status
-    _, unwritten = write_jobs(computed, work, stopped=bool(status))
-    for _, error in unwritten:
-        raise error
-    return status or failures(computed, "dpml-run")
-
-
-def plan(results, content=TINY, words=(), **options):
-    tasks = [job.task for job in jobs(results, content, words)]
-    return make_plan(tasks, Store(results / ".cells"), Options(**options))
-
-
-def digests(results):
-    """The outputs, apart from what says how the cells were come by and on which machine."""
-    files = [path for path in (results / "mine").iterdir() if not path.name.endswith(("_plan.csv", ".json"))]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 def written(results):
     return sorted(path.parent.name for path in (results / ".cells").glob("*/*/result.json"))
 
