@@ -137,7 +137,7 @@ class Evidence:
         Raises:
             NotComputedError: with the names of all that is missing.
         """
-        found: dict[tuple[str, str], pd.DataFrame] = {}
+        tables: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
         for block, algorithms in blocks.items():
             own = {algorithm: self.runs(block, algorithm, reading) for algorithm in algorithms}
@@ -151,10 +151,10 @@ class Evidence:
                     missing.append(f"{algorithm} in {block} at {self.axis(block)} = {', '.join(lacks)}")
                 if len(runs) == 1:
                     missing.append(f"a second run of {algorithm} in {block}")
-                found[block, algorithm] = runs
+                tables[block, algorithm] = runs
         if missing:
             raise NotComputedError(missing)
-        return found
+        return tables
 
 
 Test = Callable[[Evidence, Reading], Check]
@@ -186,11 +186,12 @@ class Claim:
             numbers += f"; {ONE_SEED}"
         if missing:
             lists = "; ".join(f"[{', '.join(names)}] {', '.join(what)}" for what, names in missing.items())
-            found = "".join(f"; [{name}] {'holds' if c.holds else 'does not hold'}" for name, c in checks.items())
-            return Verdict("cannot be tested here", f"not computed: {lists}{found}")
+            others = "".join(f"; [{name}] {'holds' if c.holds else 'does not hold'}" for name, c in checks.items())
+            return Verdict("cannot be tested here", f"not computed: {lists}{others}")
         holds = [name for name, check in checks.items() if check.holds]
         if 0 < len(holds) < len(checks):
-            return Verdict("depends on an unstated choice", f"holds only if read as {', '.join(holds)}: {numbers}")
+            choices = ", ".join(f"[{name}]" for name in holds)
+            return Verdict("depends on an unstated choice", f"holds only for {choices}: {numbers}")
         return Verdict("reproduced" if holds else "not reproduced", numbers)
 
 

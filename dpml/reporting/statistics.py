@@ -113,8 +113,8 @@ def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
 
 
 def settings(rows: pd.DataFrame) -> list[str]:
-    """The columns that tell settings apart: those of every cell, and what else was set or varies (`own_columns`)."""
-    return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows]
+    """The columns of rows, or of a summary, that tell settings apart: those of every cell, and `own_columns`."""
+    return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows and key not in STATISTICS]
 
 
 def replication(summary: pd.DataFrame) -> str:
@@ -170,12 +170,14 @@ def _runs(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     apart = ends.index[~np.isclose(ends["min"], ends["max"], rtol=1e-6, atol=1e-9, equal_nan=True)]
     if len(apart):
         row = rows.loc[(run == apart[0]).idxmax()]
-        where = ", ".join(f"{key}={row[key]}" for key in (*keys, "seed", "draw") if key in _TOLD and pd.notna(row[key]))
+        where = ", ".join(
+            f"{key}={row[key]}" for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])
+        )
         raise UserError(f"rows differ in a setting that has no column: two values of {row['metric']} for {where}.")
     return rows[~run.duplicated()]
 
 
-_TOLD = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
+_NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
 
 
 # ---- tests: a and b are runs, their index is (seed, draw); where nothing can be said, p is 1

@@ -216,7 +216,7 @@ def test_cape_below_conventional(name, axis):
     worse = Evidence(rows.assign(value=rows["value"].mask(last, 0.0)), NO_POINTS, found.axes)
     verdict = CLAIMS[name].judge(worse)
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith("holds only if read as as plotted")
+    assert verdict.numbers.startswith("holds only for [as plotted]: ")
     swapped = rows.assign(algo=rows["algo"].map({"cape": "conv", "conv": "cape"}))
     assert decide(CLAIMS[name], Evidence(swapped, NO_POINTS, found.axes)) == "not reproduced"
     check_that_nothing_is_judged_without_what_it_needs({name: CLAIMS[name]}, found)

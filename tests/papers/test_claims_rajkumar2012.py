@@ -59,7 +59,7 @@ def test_the_two_choices_of_lam_are_two_readings():
     plain = shares((0.3, 0.3, 0.3), axis="M", readings=("plain",))
     verdict = CLAIMS["R1.3"].judge(joined(tuned, plain))
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith("holds only if read as plain: ")
+    assert verdict.numbers.startswith("holds only for [plain]: ")
     assert decide(CLAIMS["R1.3"], plain) == "cannot be tested here"
 
 

@@ -243,7 +243,7 @@ def test_readings_that_disagree_are_the_verdict():
     found = joined(evidence({"capefm": [3, 2, 1]}, OTHER, noise=1e-4), evidence({"capefm": [1, 2, 3]}))
     verdict = judge(judging.falls(["d20_eps"], ["capefm"]), found, (OTHER, READING))
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith("holds only if read as plotted: [plotted] capefm d20_eps 3 to 1; [true]")
+    assert verdict.numbers.startswith("holds only for [plotted]: [plotted] capefm d20_eps 3 to 1; [true]")
 
 
 def test_a_reading_that_was_not_computed_leaves_the_claim_open():

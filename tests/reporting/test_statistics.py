@@ -109,6 +109,7 @@ def test_comparisons_are_made_under_the_same_own_settings():
             for algo, step in (("a", 0.0), ("b", 3.0 + lam))
         ]
     )
+    assert settings(summarise(rows)) == settings(rows)
     assert "algo.lam" in settings(rows)
     assert compare(rows, "a").set_index("algo.lam")["difference"].to_dict() == {0.0: 3.0, 1.0: 4.0}
 

@@ -91,11 +91,12 @@ def _equal(curves: Curves, algorithm: str, block: str) -> pd.Series:
     return runs[1]
 
 
+_SIMILAR = "within 0.05 of accuracy, or a factor of two of the gap"
 _WORDS = {
     "K1.1": (
         "WD-DP is better than Jayaraman et al.'s method and similar to the centralised one.",
         "wddp is significantly better than jayaraman at more than half of the eps and significantly worse at none, and "
-        "similar to wang at all",
+        f"similar to wang at all ({_SIMILAR})",
         _each(EPS, ("wddp", "jayaraman", "wang"), _beats),
     ),
     "K1.2": (
@@ -105,12 +106,13 @@ _WORDS = {
     ),
     "K2.1": (
         "With clients of equal size WD-DP and Jayaraman et al.'s method are alike.",
-        "at u = 1 the means of wddp and jayaraman are similar",
+        f"at u = 1 the means of wddp and jayaraman are similar ({_SIMILAR})",
         _each(U, ("wddp", "jayaraman"), _alike),
     ),
     "K2.2": (
         "As sizes get more uneven WD-DP stays steady, while Jayaraman et al.'s method gets worse or fluctuates.",
-        "the means of wddp at all u are similar; jayaraman is significantly worse at some u than at u = 1",
+        f"the means of wddp at all u are similar ({_SIMILAR}); jayaraman is significantly worse at some u than at "
+        "u = 1",
         _each(U, ("wddp", "jayaraman"), _steady),
     ),
 }

@@ -136,7 +136,8 @@ def _claims(prefix: str, figure: str, where: str) -> tuple[Claim, ...]:
             f"{prefix}.1",
             figure,
             f"{where}, local aggregation degrades as the number of parties grows.",
-            "la, at both eps: from M = 5 to 15 the mean test error rises significantly, no step falls significantly",
+            "at both eps the mean test error of la rises significantly from M = 5 to 15, and falls significantly at no "
+            "step",
             degrades("M", "la"),
             ERROR,
         ),
@@ -160,8 +161,8 @@ def _claims(prefix: str, figure: str, where: str) -> tuple[Claim, ...]:
             f"{prefix}.4",
             figure,
             f"{where}, local aggregation degrades as the smallest party gets smaller; psgd and gop are not affected.",
-            "la, at both eps: from equal shares to the most skewed the mean test error rises significantly, no step "
-            "falls significantly; psgd and gop: over the share vectors it stays within 0.05",
+            "at both eps the mean test error of la rises significantly from equal shares to the most skewed, and falls "
+            "significantly at no step; those of psgd and gop stay within 0.05 over the share vectors",
             both(degrades("partition", "la"), unaffected("partition", ("psgd", "gop"))),
             ERROR,
         ),
