@@ -45,7 +45,7 @@ def test_list_names_every_set_and_its_state(dpml):
         assert row[-1] == ("missing" if source.info.files else "ready")
 
 
-@pytest.mark.parametrize("columns", ["80", "100", "120", "160", "200"])
+@pytest.mark.parametrize("columns", ["80", "120", "160"])
 def test_list_through_a_pipe_cuts_nothing(tmp_path, columns):
     """What a pipe gets fits into COLUMNS, with every name and number in full; a wider screen shows more."""
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
@@ -280,4 +280,4 @@ def test_without_its_folder_an_own_data_set_is_unknown(dpml, own):
     assert "unknown data set 'cubes'" in dpml("data", "get", "cubes")[2]
     code, _, err = dpml("data", "list", "--config-dir", str(own / "nowhere"))
     assert (code, err.count("\n")) == (2, 1)
-    assert "nowhere: --config-dir takes one that holds dataset/NAME.yaml" in err
+    assert "nowhere is no folder" in err

@@ -250,11 +250,14 @@ def test_from_the_command_line(run_command, tmp_path, calibration: str) -> None:
         tables.append(pd.read_csv(tmp_path / protocol / "rows.csv"))
     one, two = tables
     assert np.allclose(one["value"], two["value"], rtol=1e-6, atol=1e-8)
-    assert one.drop(columns="value").equals(two.drop(columns="value"))
+    assert set(one["algo.protocol"]) == {"simulate"}
+    assert set(two["algo.protocol"]) == {"secagg"}
+    differing = ["value", "algo.protocol"]
+    assert one.drop(columns=differing).equals(two.drop(columns=differing))
 
 
 def test_an_unknown_protocol_is_a_mistake(run_command) -> None:
     done = run_command("dpml-run", "algo=capefm", "algo.protocol=secag", "eps=1")
     assert done.code != 0
-    assert "algo.protocol must be simulate or secagg" in done.err
+    assert "algo.protocol must be one of simulate, secagg, got 'secag': did you mean 'secagg'?" in done.err
     assert "Traceback" not in done.err

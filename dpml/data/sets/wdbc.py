@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from sklearn.datasets import load_breast_cancer
 
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Info, fold_rows, preprocess, sha256, split_rows, training_rows
@@ -70,6 +69,8 @@ class WDBC:
 
 def _table() -> tuple[Array, Array]:
     """All features (569, 30) and labels (569,)."""
+    from sklearn.datasets import load_breast_cancer  # slow to load
+
     X, target = load_breast_cancer(return_X_y=True)
     return X, np.where(target == 0, 1.0, -1.0)  # scikit-learn codes malignant as 0
 
