@@ -101,7 +101,8 @@ def draw(axes: Axes, chart: Chart, labelled: Sequence[tuple[str, Curve]], looks:
             linewidth=mpl.rcParams["lines.linewidth"] + 2 * over,
             markevery=(every * under, every * (1 + over + under)),
         )
-        pale |= _band(axes, line, look.colour, floor)
+        # many bands on one another still let the curves be seen
+        pale |= _band(axes, line, look.colour, floor, min(0.18, 0.8 / len(lines)))
     if chart.published is not None:
         _draw_published(axes, chart.published, what.y)
     _x_axis(axes, chart.summary[what.x], what, names)
@@ -150,19 +151,19 @@ def _same(one: _Line, other: _Line, height: float, log: bool) -> bool:
     return bool((np.abs(gaps) <= 0.01 * height).all())
 
 
-def _band(axes: Axes, line: _Line, colour: str, floor: float) -> bool:
+def _band(axes: Axes, line: _Line, colour: str, floor: float, alpha: float) -> bool:
     """A curve's band; pale where it goes on below the axis, for there its height says nothing. Whether it did."""
     if not np.isfinite(line.low).any() or (line.high <= line.low).all():
         return False
     inside = ~(line.low < floor)
-    axes.fill_between(line.x, line.low, line.high, where=inside, color=colour, alpha=0.18, linewidth=0)
+    axes.fill_between(line.x, line.low, line.high, where=inside, color=colour, alpha=alpha, linewidth=0)
     if inside.all():
         return False
     below = ~inside
     below[:-1] |= ~inside[1:]  # the pieces on either side of a point belong to it
     below[1:] |= ~inside[:-1]
     low = np.maximum(line.low, floor)
-    axes.fill_between(line.x, low, line.high, where=below, color=colour, alpha=0.07, linewidth=0)
+    axes.fill_between(line.x, low, line.high, where=below, color=colour, alpha=0.4 * alpha, linewidth=0)
     return True
 
 

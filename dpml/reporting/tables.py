@@ -63,14 +63,17 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     others = [key for key in SETTING if key not in ("algo", "variant", "eps", "delta")]
     others += ["budget_delta", *also, *(key for key in given if "." in key)]
     given = given.assign(**{key: given[key].map(text) for key in dict.fromkeys(others) if key in given})
-    names = ["algo", "variant", *_telling(given, dict.fromkeys(others), also), "view"]
+    keys = _telling(given, dict.fromkeys(others), also)
+    for key in keys:
+        given = given.assign(**{key: given[key].where(_matters(given, key, keys), "")})
+    names = ["algo", "variant", *keys, "view"]
     is_proven = given["basis"] == "proven"
     table = given[is_proven].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]
     shown = table.map(short).reset_index()
     claims = set(map(tuple, given.loc[~is_proven, names].to_numpy()))
-    keys = shown[names].itertuples(index=False, name=None)
-    shown.insert(len(names), "claimed", ["ε" if key in claims else "-" for key in keys])
+    lines = shown[names].itertuples(index=False, name=None)
+    shown.insert(len(names), "claimed", ["ε" if line in claims else "-" for line in lines])
     return shown.rename(columns=_HEADS)
 
 
@@ -80,11 +83,23 @@ def _telling(guarantees: pd.DataFrame, candidates: Iterable[str], also: Sequence
     for key in candidates:
         if key not in guarantees or guarantees[key].nunique() <= 1:
             continue
-        same = ["algo", "variant", "view", "basis", "budget_eps", *keys]
-        worst = guarantees.groupby([*same, key], sort=False, dropna=False)["eps"].max()
-        if key in (*also, "calibration") or (worst.groupby(level=same, dropna=False).nunique() > 1).any():
+        if key in (*also, "calibration") or _matters(guarantees, key, keys).any():
             keys.append(key)
     return keys
+
+
+def _matters(guarantees: pd.DataFrame, key: str, keys: Sequence[str]) -> pd.Series:
+    """Whether the guarantees of a line's algorithm depend on `key` while all others of `keys` are equal, line by line.
+
+    What an algorithm has one value of is left standing.
+    """
+    algorithm = ["algo", "variant"]
+    same = [*algorithm, "view", "basis", "budget_eps", *(other for other in keys if other != key)]
+    worst = guarantees.groupby([*same, key], sort=False, dropna=False)["eps"].max()
+    depends = (worst.groupby(level=same, sort=False, dropna=False).nunique() > 1).groupby(level=algorithm).any()
+    alone = guarantees.groupby(algorithm)[key].nunique() == 1
+    index = pd.MultiIndex.from_frame(guarantees[algorithm])
+    return pd.Series((depends if key not in keys else depends | alone).reindex(index).to_numpy(), guarantees.index)
 
 
 def value(mean: float, half: float) -> str:

@@ -122,6 +122,16 @@ def test_guarantees_have_a_line_for_every_setting_that_changes_them():
     assert table[["partition.u", "ε = 1"]].to_numpy().tolist() == [["1", "1.1"], ["9", "9.1"]]  # the worst seed
 
 
+def test_guarantees_that_do_not_depend_on_a_setting_stand_there_once():
+    given = guarantees(
+        *({"algo": a, "partition.u": u, "eps": u if a == "wddp" else 2.0} for a in ("wddp", "wang") for u in (1, 9))
+    )
+    table = proven(given)
+    assert table[["algo", "partition.u", "ε = 1"]].to_numpy().tolist() == [
+        ["wddp", "1", "1"], ["wddp", "9", "9"], ["wang", "", "2"]
+    ]  # fmt: skip
+
+
 def test_an_overview_has_a_line_for_every_setting():
     summary = pd.DataFrame({"algo": "a", "algo.lam": [1, 2], "metric": "loss", "mean": [3.0, 4.0], "seeds": [5, 6]})
     assert overview(summary).to_dict("list") == {"algo.lam": [1, 2], "loss": [3.0, 4.0]}
