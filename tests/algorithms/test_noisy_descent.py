@@ -1,4 +1,4 @@
-"""Kang, Liu & Wang 2019: every view against its definition, the noise as drawn, and the published bounds."""
+"""Noisy descent: every view against its definition, the noise as drawn, and the published bounds."""
 
 import itertools
 import json
