@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import VARIANTS, Variant, check_common
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
 from dpml.algorithms.local_models import LocalClassifiers, check_local, vote_shares
 from dpml.arrays import Array
 from dpml.data.partition import Parties

@@ -20,7 +20,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import VARIANTS, Variant, check_common, check_not_negative, check_positive
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity, tight_scales, worst_neighbours
 from dpml.algorithms.distributed_noise import IndependentNoise, NoiseSharing, TrustedCurator
 from dpml.algorithms.exposure import (
@@ -32,6 +31,7 @@ from dpml.algorithms.exposure import (
     model_exposure,
     one_row_replaced,
 )
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_not_negative, check_positive
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.losses import Loss, Quadratic

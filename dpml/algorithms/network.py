@@ -21,9 +21,9 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.baselines import no_privacy
-from dpml.algorithms.checks import VARIANTS, Variant, check_common, check_positive, check_published_only
 from dpml.algorithms.distributed_noise import CapeNoise, IndependentNoise, NoiseSharing, TrustedCurator, cape_spread
 from dpml.algorithms.exposure import Exposure, Messages, Pair, message_exposure, turned_label
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_positive, check_published_only
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.optim.losses import Loss

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import check_choice, check_common, check_positive
 from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, model_exposure, round_exposure, turned_label
+from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError

@@ -18,7 +18,6 @@ from numpy.random import Generator
 from scipy.special import gammainccinv
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import VARIANTS, Variant, check_common, check_positive, check_published_only
 from dpml.algorithms.exposure import (
     Exposure,
     Pair,
@@ -28,6 +27,14 @@ from dpml.algorithms.exposure import (
     one_replaced,
     one_row_replaced,
     turned_label,
+)
+from dpml.algorithms.hyperparameters import (
+    VARIANTS,
+    RegularisedLogistic,
+    Variant,
+    check_common,
+    check_positive,
+    check_published_only,
 )
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -208,35 +215,6 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
     # where `objective.paid` is eps; a hair more, so that rounding does not lose it
     ridge = 2 / (budget.eps + 2 / sigma**2) * (1 + 1e-12)
     return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
-
-
-@dataclass(frozen=True)
-class RegularisedLogistic:
-    """The hyper-parameters of regularised logistic regression by Rajkumar & Agarwal 2012.
-
-    Args:
-        loss: logistic.
-        calibration: `published` noise, or `tight`: the least that is proven to be enough.
-        variant: `paper` only.
-        lam: coefficient of lam/2 ||w||^2.
-    """
-
-    name: ClassVar[str]
-    auxiliary: ClassVar[float] = 0.0
-
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_common(self, ("logistic",))
-        check_positive(f"algo.lam of {self.name}", self.lam)
-
-    @property
-    def tight(self) -> bool:
-        """Whether the noise is the least proven."""
-        return self.calibration == "tight"
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpml.algorithms.checks import check_published_only
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
 from dpml.algorithms.exposure import Exposure, Pair, Sample, one_row_replaced
 from dpml.algorithms.functional_mechanism import GDP_SOURCE, FunctionalMechanism
+from dpml.algorithms.hyperparameters import check_published_only
 from dpml.arrays import Array
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 

@@ -1,7 +1,8 @@
-"""Checks of hyper-parameters that all algorithms share: one sentence for a mistake."""
+"""Hyper-parameters that several algorithms share, and their checks: one sentence for a mistake."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 from dpml.errors import UserError, nearest
@@ -71,3 +72,32 @@ def check_published_only(algorithm: CommonFields) -> None:
             f"algo={algorithm.name} algo.variant={algorithm.variant} is a reading of the published noise only: "
             f"set calibration=published."
         )
+
+
+@dataclass(frozen=True)
+class RegularisedLogistic:
+    """Regularised logistic regression as in Rajkumar & Agarwal 2012, where one sample is the unit.
+
+    Args:
+        loss: logistic.
+        calibration: `published` noise, or `tight`: the least that is proven to be enough.
+        variant: `paper` only.
+        lam: coefficient of lam/2 ||w||^2.
+    """
+
+    name: ClassVar[str]
+    auxiliary: ClassVar[float] = 0.0
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic",))
+        check_positive(f"algo.lam of {self.name}", self.lam)
+
+    @property
+    def tight(self) -> bool:
+        """Whether the noise is the least proven."""
+        return self.calibration == "tight"
