@@ -31,6 +31,7 @@ from dpml.algorithms.exposure import (
     model_exposure,
     one_row_replaced,
 )
+from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_not_negative, check_positive
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -130,12 +131,8 @@ class FunctionalMechanism:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         mu = joint_sensitivity(self.quadratic, self.scales(budget, problem))
-        guarantees = []
-        for view, factor in self.views(problem).items():
-            if self.calibration == "published":
-                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
-            guarantees.append(Guarantee(view, "sample", gdp.eps_of(mu * factor, delta), delta, "proven", GDP_SOURCE))
-        return guarantees
+        mus = {view: mu * factor for view, factor in self.views(problem).items()}
+        return gaussian_views(mus, budget, delta, GDP_SOURCE, self.claim if self.calibration == "published" else None)
 
     def unit_noise(self, rng: Generator, draws: int, problem: Problem) -> tuple[Array, Array, Array]:
         """Unit noise on (L0, L1, L2): (draws,), (draws, d), (draws, d, d), the last symmetric.

@@ -21,6 +21,7 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, model_exposure, round_exposure, turned_label
+from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -126,12 +127,8 @@ class NoisyDescent(ABC):
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         source = _SOURCE.format(type(self).__name__)
-        guarantees = []
-        for view, mu in self.mus(budget, problem).items():
-            if self.calibration == "published":
-                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
-            guarantees.append(Guarantee(view, "sample", gdp.eps_of(mu, delta), delta, "proven", source))
-        return guarantees
+        claim = self.claim if self.calibration == "published" else None
+        return gaussian_views(self.mus(budget, problem), budget, delta, source, claim)
 
     @abstractmethod
     def seen(self, view: View, budget: Budget, parties: Parties) -> tuple[float, float, DrawRounds]:
