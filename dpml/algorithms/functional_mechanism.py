@@ -29,7 +29,7 @@ from dpml.algorithms.exposure import (
     gaussian_exposure,
     message_exposure,
     model_exposure,
-    one_row_replaced,
+    one_replaced_for_loss,
 )
 from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_not_negative, check_positive
@@ -167,7 +167,7 @@ class FunctionalMechanism:
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """The last site replaces one row by the (s, c) of `worst_neighbours`; all other rows are zero."""
         _, s, c = worst_neighbours(self.quadratic, self.scales(budget, problem))
-        return one_row_replaced(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
+        return one_replaced_for_loss(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model, the noisy objective that it minimises, and what can be seen of the sites' messages."""

@@ -25,7 +25,7 @@ from dpml.algorithms.exposure import (
     minimiser_score,
     model_exposure,
     one_replaced,
-    one_row_replaced,
+    one_replaced_for_loss,
     turned_label,
 )
 from dpml.algorithms.hyperparameters import (
@@ -116,7 +116,7 @@ class ObjectivePerturbation:
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """A row changes its label, and so turns its gradient."""
-        return one_row_replaced(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+        return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
@@ -251,7 +251,7 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
         across = np.sqrt(1 - against**2)
         best = int(np.argmax(across / (1 + np.exp(-against * held))))
         row, other = ([sign * across[best], -against[best]] for sign in (1, -1))
-        return one_replaced("binary", problem, row, other, (1.0, 1.0), others=[0.0, 1.0])
+        return one_replaced("binary", problem, row, other, (1.0, 1.0), rest=[0.0, 1.0])
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
