@@ -197,7 +197,7 @@ class Central(NoisyDescent):
 
     name = "wang"
     claim = "Wang, Ye & Xu 2017, as in Kang et al. 2019, Table 1"
-    views: ClassVar[tuple[View, ...]] = ("release", "aggregate")
+    visible: ClassVar[tuple[View, ...]] = ("release", "aggregate")
 
     def counted(self, problem: Problem) -> int:
         """The n of a sensitivity 2G/n: a row's weight in the mean gradient is at most 1/n."""
@@ -213,7 +213,7 @@ class Central(NoisyDescent):
 
     def mus(self, budget: Budget, problem: Problem) -> Mapping[View, float]:
         mu = math.sqrt(self.rounds) * self.one_round(self.counted(problem), self.noise_scale(budget, problem))
-        return dict.fromkeys(self.views, mu)
+        return dict.fromkeys(self.visible, mu)
 
     def groups(self, parties: Parties) -> tuple[list[Rows], Array]:
         return [Rows.of(self.loss, parties.X, parties.y, self.weights(parties))], np.ones(1)
@@ -244,7 +244,7 @@ class Jayaraman(Central):
 
     name = "jayaraman"
     claim = "Jayaraman et al. 2018, as in Kang et al. 2019, Table 1"
-    views = ("release", "aggregate", "colluders")
+    visible = ("release", "aggregate", "colluders")
 
     def counted(self, problem: Problem) -> int:
         return problem.M * problem.smallest

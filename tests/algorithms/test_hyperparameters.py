@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
@@ -26,6 +27,9 @@ SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
         (lambda: PrivateSGD(LOGISTIC, rounds=0), "algo.rounds of psgd must be at least 1"),
         (lambda: PrivateSGD(LOGISTIC, tolerance=math.nan), "algo.tolerance of psgd must be"),
         (lambda: LocalAggregation(LOGISTIC, variant="authors"), "algo.variant of la must be paper"),
+        (lambda: NonPrivate(LOGISTIC, variant="author"), "must be one of paper, authors, got 'author': did you mean"),
+        (lambda: NonPrivate(LOGISTIC, variant=3), "must be one of paper, authors, got 3: choose"),
+        (lambda: NonPrivate(LOGISTIC, lam=math.nan), "algo.lam of nonpriv must be a number >= 0, got nan"),
         (lambda: LocalAggregation(LOGISTIC, calibration="best"), "calibration must be one of published, tight"),
         (
             lambda: PrivateSGD(LOGISTIC).guarantees(Budget(1.0), Problem(2, 9, 2)),
