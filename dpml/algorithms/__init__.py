@@ -36,18 +36,10 @@ class Mechanism(Protocol):
         ...
 
 
-class Algorithm(Protocol):
-    """Hyper-parameters, as a frozen dataclass: the fields are the options of its YAML file.
-
-    For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
-    let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
-    (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
-    declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
-    """
+class Hyperparameters(Protocol):
+    """What every algorithm has of hyper-parameters."""
 
     name: ClassVar[str]
-    auxiliary: ClassVar[float]
-    """The share of the training rows to set aside as public auxiliary rows when nobody says otherwise, in [0, 1)."""
 
     @property
     def loss(self) -> Loss: ...
@@ -64,6 +56,19 @@ class Algorithm(Protocol):
     def lam(self) -> float:
         """The L2 coefficient of the objective ``mean loss + lam/2 ||w||^2`` whose optimality gap is reported."""
         ...
+
+
+class Algorithm(Hyperparameters, Protocol):
+    """Hyper-parameters, as a frozen dataclass: the fields are the options of its YAML file.
+
+    For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
+    let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
+    (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
+    declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
+    """
+
+    auxiliary: ClassVar[float]
+    """The share of the training rows to set aside as public auxiliary rows when nobody says otherwise, in [0, 1)."""
 
     def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Fit. `rng` is for initial points; it must not draw privacy noise.

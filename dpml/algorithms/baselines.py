@@ -1,15 +1,15 @@
 """What private algorithms are compared with: models without noise."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import VARIANTS, Variant, check_common
+from dpml.algorithms.guarantees import no_privacy
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
 from dpml.algorithms.local_models import LocalClassifiers, check_local, vote_shares
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -20,14 +20,6 @@ from dpml.optim.logistic import fit_all, hard_targets
 from dpml.optim.losses import LOSSES, Loss, mean_loss
 from dpml.optim.quadratic import box_minimiser
 from dpml.privacy import Budget, Calibration, Guarantee, Problem
-
-
-def no_privacy(unit: Literal["sample", "party"], source: str) -> list[Guarantee]:
-    """The guarantees of a release without noise: eps is infinite."""
-    return [
-        Guarantee("release", unit, math.inf, 0.0, "published", "no privacy is claimed"),
-        Guarantee("release", unit, math.inf, 0.0, "proven", source),
-    ]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.checks import SUM_PROTOCOLS, SumProtocol, check_choice
 from dpml.algorithms.distributed_noise import CapeNoise, NoiseSharing, cape_spread
 from dpml.algorithms.functional_mechanism import FunctionalMechanism, PreparedQuadratic
+from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from dpml.algorithms import Mechanism, Release
+from dpml.algorithms import Mechanism
 from dpml.arrays import Array, Index
 from dpml.data import Dataset
 from dpml.data.info import Task
@@ -76,13 +76,6 @@ def synthetic_parties(
     return Parties(data, np.arange(len(y)), offsets, X, y, X[:0] if auxiliary is None else auxiliary)
 
 
-def model_of(release: Release) -> Array:
-    """The models (draws, d) of a release under one budget."""
-    assert release.weights is not None
-    weights: Array = release.weights[0]
-    return weights
-
-
 def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array], Array]:
     """The score where noise of density exp(-||.|| / scale) is added to `first` or `second` (k,)."""
 
@@ -127,11 +120,11 @@ def one_replaced(
     row: ArrayLike,
     other: ArrayLike,
     labels: tuple[float, float] = (1.0, -1.0),
-    others: ArrayLike = (),
+    rest: ArrayLike = (),
 ) -> Pair:
-    """The last party's last row is replaced; all others equal `others`. Rows are given by their first entries."""
+    """The last party's last row is replaced; all others equal `rest`. Rows are given by their first entries."""
     X = np.zeros((2, problem.N, problem.d))
-    for where, entries in ((np.s_[:, :-1], others), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
+    for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
         values = np.asarray(entries, dtype=float)[: problem.d]
         X[where][..., : len(values)] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
     y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
@@ -141,7 +134,7 @@ def one_replaced(
     return first, second
 
 
-def one_row_replaced(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
+def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
     """`one_replaced` where the row's label is 1 and its successor's, for the squared loss, `other_label`; else -1."""
     if loss.name == "squared":
         return one_replaced("regression", problem, row, other, (1.0, other_label))
@@ -157,7 +150,9 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     """The released model of either data set, and nothing more."""
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
-        return model_of(prepared[which].release([budget], rng, draws))
+        weights = prepared[which].release([budget], rng, draws).weights
+        assert weights is not None
+        return weights[0]
 
     return Exposure("release", sample)
 

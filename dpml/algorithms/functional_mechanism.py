@@ -20,7 +20,6 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import VARIANTS, Variant, check_common, check_not_negative, check_positive
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity, tight_scales, worst_neighbours
 from dpml.algorithms.distributed_noise import IndependentNoise, NoiseSharing, TrustedCurator
 from dpml.algorithms.exposure import (
@@ -30,8 +29,10 @@ from dpml.algorithms.exposure import (
     gaussian_exposure,
     message_exposure,
     model_exposure,
-    one_row_replaced,
+    one_replaced_for_loss,
 )
+from dpml.algorithms.guarantees import gaussian_views
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_not_negative, check_positive
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.losses import Loss, Quadratic
@@ -130,12 +131,8 @@ class FunctionalMechanism:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         mu = joint_sensitivity(self.quadratic, self.scales(budget, problem))
-        guarantees = []
-        for view, factor in self.views(problem).items():
-            if self.calibration == "published":
-                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
-            guarantees.append(Guarantee(view, "sample", gdp.eps_of(mu * factor, delta), delta, "proven", GDP_SOURCE))
-        return guarantees
+        mus = {view: mu * factor for view, factor in self.views(problem).items()}
+        return gaussian_views(mus, budget, delta, GDP_SOURCE, self.claim if self.calibration == "published" else None)
 
     def unit_noise(self, rng: Generator, draws: int, problem: Problem) -> tuple[Array, Array, Array]:
         """Unit noise on (L0, L1, L2): (draws,), (draws, d), (draws, d, d), the last symmetric.
@@ -170,7 +167,7 @@ class FunctionalMechanism:
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """The last site replaces one row by the (s, c) of `worst_neighbours`; all other rows are zero."""
         _, s, c = worst_neighbours(self.quadratic, self.scales(budget, problem))
-        return one_row_replaced(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
+        return one_replaced_for_loss(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model, the noisy objective that it minimises, and what can be seen of the sites' messages."""

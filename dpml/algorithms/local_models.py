@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.checks import check_common, check_positive, check_published_only
+from dpml.algorithms.hyperparameters import check_common, check_positive, check_published_only
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError

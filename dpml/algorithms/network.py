@@ -20,10 +20,10 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.baselines import no_privacy
-from dpml.algorithms.checks import VARIANTS, Variant, check_common, check_positive, check_published_only
 from dpml.algorithms.distributed_noise import CapeNoise, IndependentNoise, NoiseSharing, TrustedCurator, cape_spread
 from dpml.algorithms.exposure import Exposure, Messages, Pair, message_exposure, turned_label
+from dpml.algorithms.guarantees import gaussian_views, no_privacy
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_positive, check_published_only
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.optim.losses import Loss
@@ -140,12 +140,8 @@ class PrivateNetwork(NonPrivateNetwork):
         # the last, smaller minibatch of an epoch has no less noise
         scale = self.scale(budget, problem, rows)
         mu = math.sqrt(self.epochs) * self.sensitivity(rows) / scale if scale else math.inf
-        guarantees = []
-        for view, factor in self.sharing.views(problem).items():
-            if self.calibration == "published":
-                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", _CLAIM))
-            guarantees.append(Guarantee(view, "sample", gdp.eps_of(mu * factor, delta), delta, "proven", _PROOF))
-        return guarantees
+        mus = {view: mu * factor for view, factor in self.sharing.views(problem).items()}
+        return gaussian_views(mus, budget, delta, _PROOF, _CLAIM if self.calibration == "published" else None)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """Any neighbours: what the exposures count with are gradients, not rows."""

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import check_choice, check_common, check_positive
 from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, model_exposure, round_exposure, turned_label
+from dpml.algorithms.guarantees import gaussian_views
+from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -126,12 +127,8 @@ class NoisyDescent(ABC):
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         source = _SOURCE.format(type(self).__name__)
-        guarantees = []
-        for view, mu in self.mus(budget, problem).items():
-            if self.calibration == "published":
-                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
-            guarantees.append(Guarantee(view, "sample", gdp.eps_of(mu, delta), delta, "proven", source))
-        return guarantees
+        claim = self.claim if self.calibration == "published" else None
+        return gaussian_views(self.mus(budget, problem), budget, delta, source, claim)
 
     @abstractmethod
     def seen(self, view: View, budget: Budget, parties: Parties) -> tuple[float, float, DrawRounds]:
@@ -200,7 +197,7 @@ class Central(NoisyDescent):
 
     name = "wang"
     claim = "Wang, Ye & Xu 2017, as in Kang et al. 2019, Table 1"
-    views: ClassVar[tuple[View, ...]] = ("release", "aggregate")
+    visible: ClassVar[tuple[View, ...]] = ("release", "aggregate")
 
     def counted(self, problem: Problem) -> int:
         """The n of a sensitivity 2G/n: a row's weight in the mean gradient is at most 1/n."""
@@ -216,7 +213,7 @@ class Central(NoisyDescent):
 
     def mus(self, budget: Budget, problem: Problem) -> Mapping[View, float]:
         mu = math.sqrt(self.rounds) * self.one_round(self.counted(problem), self.noise_scale(budget, problem))
-        return dict.fromkeys(self.views, mu)
+        return dict.fromkeys(self.visible, mu)
 
     def groups(self, parties: Parties) -> tuple[list[Rows], Array]:
         return [Rows.of(self.loss, parties.X, parties.y, self.weights(parties))], np.ones(1)
@@ -247,7 +244,7 @@ class Jayaraman(Central):
 
     name = "jayaraman"
     claim = "Jayaraman et al. 2018, as in Kang et al. 2019, Table 1"
-    views = ("release", "aggregate", "colluders")
+    visible = ("release", "aggregate", "colluders")
 
     def counted(self, problem: Problem) -> int:
         return problem.M * problem.smallest

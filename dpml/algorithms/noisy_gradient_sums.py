@@ -14,13 +14,18 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import SUM_PROTOCOLS, SumProtocol, check_choice, check_not_negative
 from dpml.algorithms.exposure import Exposure, Pair, model_exposure, round_exposure, turned_label
+from dpml.algorithms.hyperparameters import (
+    SUM_PROTOCOLS,
+    RegularisedLogistic,
+    SumProtocol,
+    check_choice,
+    check_not_negative,
+)
 from dpml.algorithms.objective_perturbation import (
     SENSITIVITY,
     SMOOTHNESS,
     Perturbation,
-    RegularisedLogistic,
     perturbed_minimisers,
     published_perturbation,
     tight_perturbation,

@@ -18,7 +18,6 @@ from numpy.random import Generator
 from scipy.special import gammainccinv
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import VARIANTS, Variant, check_common, check_positive, check_published_only
 from dpml.algorithms.exposure import (
     Exposure,
     Pair,
@@ -26,8 +25,16 @@ from dpml.algorithms.exposure import (
     minimiser_score,
     model_exposure,
     one_replaced,
-    one_row_replaced,
+    one_replaced_for_loss,
     turned_label,
+)
+from dpml.algorithms.hyperparameters import (
+    VARIANTS,
+    RegularisedLogistic,
+    Variant,
+    check_common,
+    check_positive,
+    check_published_only,
 )
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -109,7 +116,7 @@ class ObjectivePerturbation:
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """A row changes its label, and so turns its gradient."""
-        return one_row_replaced(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+        return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
@@ -211,35 +218,6 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
 
 
 @dataclass(frozen=True)
-class RegularisedLogistic:
-    """The hyper-parameters of regularised logistic regression by Rajkumar & Agarwal 2012.
-
-    Args:
-        loss: logistic.
-        calibration: `published` noise, or `tight`: the least that is proven to be enough.
-        variant: `paper` only.
-        lam: coefficient of lam/2 ||w||^2.
-    """
-
-    name: ClassVar[str]
-    auxiliary: ClassVar[float] = 0.0
-
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_common(self, ("logistic",))
-        check_positive(f"algo.lam of {self.name}", self.lam)
-
-    @property
-    def tight(self) -> bool:
-        """Whether the noise is the least proven."""
-        return self.calibration == "tight"
-
-
-@dataclass(frozen=True)
 class GaussianObjectivePerturbation(RegularisedLogistic):
     """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
 
@@ -273,7 +251,7 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
         across = np.sqrt(1 - against**2)
         best = int(np.argmax(across / (1 + np.exp(-against * held))))
         row, other = ([sign * across[best], -against[best]] for sign in (1, -1))
-        return one_replaced("binary", problem, row, other, (1.0, 1.0), others=[0.0, 1.0])
+        return one_replaced("binary", problem, row, other, (1.0, 1.0), rest=[0.0, 1.0])
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""

@@ -19,15 +19,14 @@ from numpy.random import Generator
 from scipy.special import lambertw
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.checks import check_common, check_positive
 from dpml.algorithms.exposure import Exposure, Pair, laplace_score, model_exposure, synthetic_parties, turned_label
+from dpml.algorithms.hyperparameters import RegularisedLogistic
 from dpml.algorithms.local_models import LocalClassifiers, mean_model
 from dpml.arrays import Array
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties, remembered
 from dpml.optim.logistic import longest_minimiser
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, noise
+from dpml.privacy import Budget, Guarantee, Problem, noise
 
 
 class OutputPerturbation(Protocol):
@@ -186,37 +185,21 @@ class Average(PartyLevelModel):
 
 
 @dataclass(frozen=True)
-class LocalAggregation:
+class LocalAggregation(RegularisedLogistic):
     """`la` (Pathak et al. 2010): the mean of the parties' own minimisers, as in `avg`; one sample is the unit.
 
     Replacing a row moves the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam), and the
     mean by ``S = 2/(M n lam)`` for the smallest party's n. `tight` knows that no minimiser is longer than
     `longest_minimiser`, so that it cannot move by more than twice that. The parties' sizes are public.
-
-    Args:
-        loss: logistic.
-        calibration: `published` noise, or `tight`: the least that is proven to be enough.
-        variant: `paper` only.
-        lam: coefficient of lam/2 ||w||^2.
     """
 
     name: ClassVar[str] = "la"
-    auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str] = "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)"
-
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_common(self, ("logistic",))
-        check_positive(f"algo.lam of {self.name}", self.lam)
 
     def sensitivity(self, problem: Problem) -> float:
         """S: how far the mean moves at most, in L2 norm, when one row is replaced."""
         moved = 2 / (problem.smallest * self.lam)
-        if self.calibration == "tight":
+        if self.tight:
             moved = min(moved, 2 * longest_minimiser(self.loss, self.lam))
         return moved / problem.M
 

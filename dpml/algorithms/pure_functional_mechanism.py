@@ -6,10 +6,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpml.algorithms.checks import check_published_only
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
-from dpml.algorithms.exposure import Exposure, Pair, Sample, one_row_replaced
+from dpml.algorithms.exposure import Exposure, Pair, Sample, one_replaced_for_loss
 from dpml.algorithms.functional_mechanism import GDP_SOURCE, FunctionalMechanism
+from dpml.algorithms.hyperparameters import check_published_only
 from dpml.arrays import Array
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 
@@ -95,7 +95,7 @@ class PureFunctionalMechanism(FunctionalMechanism):
         if self.variant == "authors":
             return super().worst_case(budget, problem)
         even = np.full(problem.d, 1 / math.sqrt(problem.d))
-        return one_row_replaced(self.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
+        return one_replaced_for_loss(self.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
 
     def objective_exposure(
         self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]

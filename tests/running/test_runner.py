@@ -1,6 +1,5 @@
 """The experiment engine: plans, resumes, engines. Everything here runs on a small synthetic experiment."""
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -9,19 +8,16 @@ import subprocess
 import sys
 import time
 
-import hydra
 import pytest
-from omegaconf import open_dict
+from harness import CELLS, CONV, TINY, digests, plan, run
 
-from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, write_jobs
-from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running import cell as experiment
 from dpml.running import executors as engines
 from dpml.running.executors import Failure, compute
-from dpml.running.plan import Options, make_plan
 from dpml.running.spec import Experiment
-from dpml.running.store import Store, digest
+from dpml.running.store import digest
+
 
 def written(results):
     return sorted(path.parent.name for path in (results / ".cells").glob("*/*/result.json"))
@@ -191,7 +187,7 @@ def test_what_cannot_be_is_skipped_with_its_reason(tmp_path, capsys, monkeypatch
     out = capsys.readouterr().out
     assert "needs the file communities.data" in out
     assert "no dataset=atlantis" in out
-    assert "needs a loss with a quadratic form" in out
+    assert "algo=capefm needs loss=squared or loss=logistic" in out
     assert "M=10 parties cannot share N=5" in (tmp_path / "mine" / "tiny.md").read_text()
     # the reason that took data to find is on record too
     assert run(tmp_path, content, [f"data_dir={tmp_path}"]) == 0
@@ -269,7 +265,7 @@ def test_interrupted_it_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on with: dpml-run experiment=mine/tiny" in said
+    assert "resume with: dpml-run experiment=mine/tiny" in said
 
 
 def test_two_runs_at_once_do_no_harm(tmp_path, finished):

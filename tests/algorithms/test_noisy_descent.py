@@ -1,4 +1,4 @@
-"""Kang, Liu & Wang 2019: every view against its definition, the noise as drawn, and the published bounds."""
+"""Noisy descent: every view against its definition, the noise as drawn, and the published bounds."""
 
 import itertools
 import json
@@ -234,7 +234,7 @@ def test_the_claim_of_wang_holds_and_that_of_wddp_does_not():
 def test_tight_makes_the_view_that_it_is_for_exact(eps):
     budget = Budget(eps, 1e-3)
     for algorithm in (Central(LOGISTIC, calibration="tight"), Jayaraman(SIGMOID, calibration="tight")):
-        assert list(proven(algorithm, budget).values()) == pytest.approx([eps] * len(algorithm.views), rel=1e-9)
+        assert list(proven(algorithm, budget).values()) == pytest.approx([eps] * len(algorithm.visible), rel=1e-9)
     for view in ("aggregate", "colluders", "client"):
         for variant in ("paper", "synchronous"):
             algorithm = WeightedDescent(LOGISTIC, calibration="tight", protects=view, variant=variant)

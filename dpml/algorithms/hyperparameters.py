@@ -1,9 +1,11 @@
-"""Checks of hyper-parameters that all algorithms share: one sentence for a mistake."""
+"""Hyper-parameters that several algorithms share, and their checks: one sentence for a mistake."""
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
+from dpml.algorithms import Hyperparameters
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import Loss
 from dpml.privacy import CALIBRATIONS, Calibration
@@ -15,24 +17,6 @@ VARIANTS: tuple[Variant, ...] = ("paper", "authors")
 SumProtocol = Literal["simulate", "secagg"]
 """How the parties' messages are summed: their noise is simulated, or they go through the real secure aggregation."""
 SUM_PROTOCOLS: tuple[SumProtocol, ...] = ("simulate", "secagg")
-
-
-class CommonFields(Protocol):
-    """What every algorithm has of hyper-parameters (`dpml.algorithms.Algorithm` says what they mean)."""
-
-    name: ClassVar[str]
-
-    @property
-    def loss(self) -> Loss: ...
-
-    @property
-    def calibration(self) -> Calibration: ...
-
-    @property
-    def variant(self) -> str: ...
-
-    @property
-    def lam(self) -> float: ...
 
 
 def check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
@@ -54,7 +38,7 @@ def check_not_negative(key: str, value: float) -> None:
         raise UserError(f"{key} must be a number >= 0, got {value}.")
 
 
-def check_common(algorithm: CommonFields, losses: Sequence[str], variants: Sequence[str] = ("paper",)) -> None:
+def check_common(algorithm: Hyperparameters, losses: Sequence[str], variants: Sequence[str] = ("paper",)) -> None:
     """Raise UserError unless the algorithm knows its `calibration`, `loss` and `variant`, and `lam` is at least 0."""
     check_choice("calibration", algorithm.calibration, CALIBRATIONS)
     check_choice(f"algo.variant of {algorithm.name}", algorithm.variant, variants)
@@ -64,10 +48,39 @@ def check_common(algorithm: CommonFields, losses: Sequence[str], variants: Seque
     check_not_negative(f"algo.lam of {algorithm.name}", algorithm.lam)
 
 
-def check_published_only(algorithm: CommonFields) -> None:
+def check_published_only(algorithm: Hyperparameters) -> None:
     """Raise UserError when another variant than the paper's is to have tight noise, of which nothing is known."""
     if algorithm.variant != "paper" and algorithm.calibration == "tight":
         raise UserError(
             f"algo={algorithm.name} algo.variant={algorithm.variant} is a reading of the published noise only: "
             f"set calibration=published."
         )
+
+
+@dataclass(frozen=True)
+class RegularisedLogistic:
+    """Regularised logistic regression as in Rajkumar & Agarwal 2012, where one sample is the unit.
+
+    Args:
+        loss: logistic.
+        calibration: `published` noise, or `tight`: the least that is proven to be enough.
+        variant: `paper` only.
+        lam: coefficient of lam/2 ||w||^2.
+    """
+
+    name: ClassVar[str]
+    auxiliary: ClassVar[float] = 0.0
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic",))
+        check_positive(f"algo.lam of {self.name}", self.lam)
+
+    @property
+    def tight(self) -> bool:
+        """Whether the noise is the least proven."""
+        return self.calibration == "tight"

@@ -1,40 +1,34 @@
-"""Releases of the functional mechanism family: values, variants, refusals, and the authors' published numbers."""
+"""Releases of the functional mechanism family: values, variants, and the authors' published numbers."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import recipe_parties
 
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.objective_perturbation import ObjectivePerturbation
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
-from dpml.data import Dataset, Files
-from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.data import Files
+from dpml.data.partition import Equal, partition
 from dpml.data.sets.crime import Crime
-from dpml.data.sets.synthetic import Synthetic
-from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget
-from dpml.running.metrics import evaluate
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
+
+
 NO_NOISE = Budget(np.inf)
+
+
 RAW = Path(__file__).parents[3] / "shared" / "data" / "raw"
-
-
-def dealt(recipe: str = "linear", rows: int = 600, d: int = 6, fractions: tuple[float, ...] = ()) -> Parties:
-    scale = 5.0 if recipe == "logistic" else 1.0
-    data = Synthetic(recipe, d=d, rows=rows, scale=scale).load(Files(), None, np.random.default_rng(0))
-    rule = Fractions(fractions=fractions) if fractions else Equal()
-    return partition(data, rule, len(fractions) or 4, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("recipe", ["linear", "logistic"])
 @pytest.mark.parametrize("algorithm", [FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism])
 def test_without_noise_every_mechanism_minimises_the_same_polynomial(algorithm, recipe) -> None:
-    parties = dealt(recipe, fractions=(0.1, 0.2, 0.3, 0.4))
+    parties = recipe_parties(recipe, fractions=(0.1, 0.2, 0.3, 0.4))
     loss = SQUARED if recipe == "linear" else LOGISTIC
     q, lam = loss.quadratic, 0.05
     release = (
@@ -53,7 +47,7 @@ def test_without_noise_every_mechanism_minimises_the_same_polynomial(algorithm, 
 
 def test_noise_in_the_model_falls_from_local_to_conv_to_cape_as_the_theory_says() -> None:
     """Prop. 1: capefm gains exactly M in variance over conv; one site alone is M times worse again."""
-    parties, budget = dealt(rows=40_000), Budget(5.0, 1e-3)  # little noise: the minimiser is linear in it
+    parties, budget = recipe_parties(rows=40_000), Budget(5.0, 1e-3)  # little noise: the minimiser is linear in it
     spread = {}
     for algorithm in (CapeFM, Conventional, Local):
         mechanism = algorithm(SQUARED, ridge=0.0).prepare(parties, np.random.default_rng(0))
@@ -65,7 +59,7 @@ def test_noise_in_the_model_falls_from_local_to_conv_to_cape_as_the_theory_says(
 
 
 def test_tight_beats_published_at_the_same_proven_budget() -> None:
-    parties, delta = dealt("logistic", rows=5000, d=20), 1e-5
+    parties, delta = recipe_parties("logistic", rows=5000, d=20), 1e-5
     published = CapeFM(LOGISTIC)
     for eps in (0.3, 1.0, 3.0):
         proven = max(g.eps for g in published.guarantees(Budget(eps, delta), parties.problem) if g.basis == "proven")
@@ -78,7 +72,7 @@ def test_tight_beats_published_at_the_same_proven_budget() -> None:
 
 
 def test_a_small_ridge_needs_trimming_and_reports_it() -> None:
-    parties = dealt()
+    parties = recipe_parties()
     trimmed = {}
     for ridge in (0.0, 1.25, 3.0):
         prepared = CapeFM(SQUARED, ridge=ridge).prepare(parties, np.random.default_rng(0))
@@ -93,73 +87,11 @@ def test_a_small_ridge_needs_trimming_and_reports_it() -> None:
     "algorithm", [FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism, NonPrivate]
 )
 def test_the_authors_variant_stays_in_the_box(algorithm) -> None:
-    parties = dealt()
+    parties = recipe_parties()
     prepared = algorithm(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0))
     weights = prepared.release([Budget(0.05, 1e-3), Budget(5.0, 1e-3)], np.random.default_rng(0), 7).weights
     assert weights.shape == (2, 7, 6)
     assert np.abs(weights).max() <= 1
-
-
-def test_the_authors_objective_perturbation_ignores_the_number_of_rows() -> None:
-    budget = Budget(0.5)
-    for rows in (50, 5000):
-        parties = dealt(rows=rows)
-        algorithm = ObjectivePerturbation(SQUARED, variant="authors")
-        noisy = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(2), 4000)
-        exact = NonPrivate(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0)).weights
-        lengths = np.linalg.norm(noisy.weights[0] - exact, axis=1)
-        assert lengths.mean() == pytest.approx(6 * 2 / 0.5, rel=0.05)  # Gamma(d, 2/eps)
-        claimed, proven = algorithm.guarantees(budget, parties.problem)
-        assert claimed.eps == 0.5
-        assert proven.eps == pytest.approx(0.5 * np.sqrt(6))
-
-
-def test_objective_perturbation_minimises_what_it_says() -> None:
-    parties, budgets = dealt("logistic", rows=300), [Budget(0.5), Budget(4.0)]
-    algorithm = ObjectivePerturbation(LOGISTIC, lam=0.01)
-    release = algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(1), 3)
-    X, y = parties.X, parties.y
-    for i, budget in enumerate(budgets):
-        _, extra = algorithm.calibrate(budget, parties.problem)
-        for w in release.weights[i]:
-            gradient = LOGISTIC.slope((X @ w)[:, None], y)[:, 0] @ X / len(y) + (0.01 + extra) * w
-            b = -gradient * len(y)  # the noise that makes w stationary: common directions, lengths as calibrated
-            assert np.linalg.norm(b) > 0
-    first, second = (
-        -(LOGISTIC.slope(X @ release.weights[i].T, y).T @ X / len(y) + (0.01 + e) * release.weights[i])
-        for i, e in enumerate(algorithm.calibrate(budget, parties.problem)[1] for budget in budgets)
-    )
-    ratio = algorithm.calibrate(budgets[0], parties.problem)[0] / algorithm.calibrate(budgets[1], parties.problem)[0]
-    assert np.allclose(first, ratio * second, atol=1e-8)
-
-
-def test_rows_outside_the_unit_ball_are_refused_by_name() -> None:
-    X = np.array([[0.1, 0.2], [0.9, 0.9], [0.0, 0.1]])
-    data = Dataset("mine", "regression", X, X[:, 0], X[:0], X[:0, 0])
-    parties = partition(data, Equal(), 1, np.random.default_rng(0))
-    for algorithm in (CapeFM(SQUARED), ObjectivePerturbation(SQUARED)):
-        with pytest.raises(UserError, match=r"training row 1 of dataset=mine has norm 1\.273"):
-            algorithm.prepare(parties, np.random.default_rng(0))
-    X[1] = np.nan
-    parties = partition(data, Equal(), 1, np.random.default_rng(0))
-    with pytest.raises(UserError, match="training row 1 of dataset=mine has norm nan"):
-        CapeFM(SQUARED).prepare(parties, np.random.default_rng(0))
-
-
-def test_metrics_against_their_definitions() -> None:
-    parties = dealt("logistic", rows=300)
-    weights = np.random.default_rng(0).standard_normal((2, 5, 6))
-    found = evaluate(weights, parties, LOGISTIC, lam=0.1)
-    best = NonPrivate(LOGISTIC, lam=0.1).prepare(parties, np.random.default_rng(0))
-    for i, j in np.ndindex(2, 5):
-        w = weights[i, j]
-        loss = np.log1p(np.exp(-parties.y * (parties.X @ w))).mean()
-        assert found["loss"][i, j] == pytest.approx(loss)
-        assert found["optimality_gap"][i, j] == pytest.approx(loss + 0.05 * w @ w - best.metrics["noisy_objective"])
-        correct = np.sign(parties.data.X_test @ w) == parties.data.y_test
-        assert found["accuracy"][i, j] == pytest.approx(correct.mean())
-        assert found["err_w"][i, j] == pytest.approx(np.linalg.norm(w - parties.data.truth) / 6)
-    assert (found["optimality_gap"] > 0).all()
 
 
 @pytest.mark.skipif(not (RAW / "crime/communities.data").is_file(), reason="needs shared/data/raw/crime")
