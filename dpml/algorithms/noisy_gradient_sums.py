@@ -92,8 +92,8 @@ class PrivateSGD(RegularisedLogistic):
     def eps_of_views(self, budget: Budget, problem: Problem) -> dict[View, float]:
         """The proven eps of every view; what is released is computed from the sums.
 
-        With `tight` no view has a single party's messages, as the summation is secure. The paper's noise is also counted
-        for an adversary who sees them.
+        With `tight` no view has a single party's messages, as the summation is secure. The paper's noise is also
+        counted for an adversary who sees them.
         """
         delta = budget.require_delta("algo=psgd")
         M = problem.M

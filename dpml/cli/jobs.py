@@ -18,6 +18,7 @@ from dpml.atomic import write_atomically
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
 from dpml.errors import UserError
+from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
 from dpml.running.plan import Options, Plan, Task, make_plan
@@ -86,21 +87,19 @@ class ExperimentJob:
     """A published figure, or a trial of it: its files have the name `base` and lie under a results folder."""
 
     task: Task
-    experiment: Experiment
+    publication: Publication
     base: Path
-    command: str
-    published: pd.DataFrame
 
     def check(self, plan: Plan) -> None:
         """Raise UserError when every cell is skipped, or every cell that a panel shows."""
-        shown = {panel.block for panel in self.experiment.panels}
+        shown = {panel.block for panel in self.publication.experiment.panels}
         if any(not shown or block.block in shown for block in self.task.computed):
             return
         entries = [entry for point, entry in plan.points[self.task.name] if not shown or point.block in shown]
         if all(entry.status in ("skipped", "failed") for entry in entries):
             reasons = {entry.reason for entry in entries if entry.reason}
             raise UserError(
-                f"nothing of experiment={self.experiment.name} can be computed here: "
+                f"nothing of experiment={self.publication.experiment.name} can be computed here: "
                 f"{min(reasons, default='it has no cells.')}"
             )
 
@@ -110,8 +109,8 @@ class ExperimentJob:
 
         self.check(plan)
         self.base.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.base.with_name(f"{self.base.name}_plan.csv"), plan.listing())
-        return artifacts.write(self.experiment, plan, self.base, self.command, self.published)
+        write_atomically(self.base.with_name(f"{self.base.name}_plan.csv"), plan.listing([self.task]))
+        return artifacts.write(self.publication, plan, self.task, self.base)
 
 
 Job = RunJob | ExperimentJob
@@ -185,10 +184,11 @@ def _experiment_job(
         and _signature(points) == _signature(expansion.without(key).experiment(experiment))
     ]
     changes = [word for word in words if _may_change(word) and word not in same]
-    task = Task(name, points, experiment.computed)
+    task = Task(" ".join([name, *changes]), points, experiment.computed)
     titled = replace(experiment, title=_titled(experiment, points))
     base = _base(Path(config.results_dir), name, changes)
-    return ExperimentJob(task, titled, base, public_command([f"{PACKAGE}={name}", *words]), published), same
+    publication = Publication(titled, public_command([f"{PACKAGE}={name}", *words]), published)
+    return ExperimentJob(task, publication, base), same
 
 
 def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
@@ -257,7 +257,7 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
     console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
     announce(plan, options, console)
     if options.dry:
-        print(plan.listing(), end="")
+        print(plan.listing(plan.tasks), end="")
         return plan, 0
     if len(jobs) == 1:
         jobs[0].check(plan)

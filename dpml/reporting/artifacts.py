@@ -15,40 +15,37 @@ from dpml.reporting.judging import Evidence, claims_of
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.pages import claims_page, figure_page, guarantees_table, heading, undrawn
 from dpml.reporting.panels import Chart
-from dpml.reporting.results import Results, results_of
+from dpml.reporting.results import Publication, Results, results_of
 from dpml.reporting.statistics import compare, settings, summarise
 from dpml.reporting.tables import latex, wide
-from dpml.running.plan import Plan
-from dpml.running.spec import Experiment
+from dpml.running.plan import Plan, Task
 
 
-def write(experiment: Experiment, plan: Plan, base: Path, command: str, published: pd.DataFrame) -> list[Path]:
+def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[Path]:
     """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .md .tex``.
 
     A calibration other than the published one is the figure's twin, and has its name at the end: ``base_tight.csv``.
     Nothing is written where all is there already, made from the same.
 
     Args:
-        experiment: whose panels and claims.
-        plan: the computed cells; its task of the experiment's name.
+        publication: the experiment, whose panels and claims it is about.
+        plan: the computed cells.
+        task: the experiment's own among them.
         base: where the files go, without a suffix.
-        command: what makes the same numbers anywhere.
-        published: the paper's points (`charts.read_published`).
     """
-    task = next(task for task in plan.tasks if task.name == experiment.name)
     manifest = Manifest(base.with_suffix(".json"))
-    made_from = stamp(experiment, plan, task, command, published.to_csv(index=False))
+    made_from = stamp(publication, plan, task)
     if manifest.current(made_from):
         return []
     base.parent.mkdir(parents=True, exist_ok=True)
-    results = results_of(experiment, plan, task, command, published)
+    results = results_of(publication, plan, task)
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
     verdicts = judge(results)
-    for calibration in results.rows["calibration"].unique() if experiment.twins else ["published"]:
+    for calibration in results.rows["calibration"].unique() if publication.experiment.twins else ["published"]:
         twin = calibration != "published"
         target = base.with_name(f"{base.name}_{calibration}") if twin else base
-        part = results.of(calibration) if experiment.twins else results
+        part = results.of(calibration) if publication.experiment.twins else results
         files += _write_figure(part, target, {} if twin else verdicts, twin)
     manifest.write(made_from, files, _facts(results, verdicts, len(plan.of(task))))
     return [*files, manifest.path]
@@ -59,13 +56,13 @@ def _write_figure(results: Results, target: Path, verdicts: Mapping[str, Mapping
     experiment = results.experiment
     summary = summary_of(results)
     charts = [
-        Chart(panel, rows, None if twin else points_of(results.published, panel))
+        Chart(panel, rows, None if twin else points_of(results.publication.points, panel))
         for panel in experiment.panels
         if len(rows := shown(summary, panel))
     ]
     files = []
     if charts:
-        files += plot_experiment(charts, experiment.title, experiment.columns, results.command, target)
+        files += plot_experiment(charts, experiment.title, experiment.columns, results.publication.command, target)
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
     write_atomically(files[-3], summary.to_csv(index=False, float_format="%.6g"))
     write_atomically(files[-2], figure_page(results, target.name, charts, summary, verdicts))
@@ -97,7 +94,7 @@ def judge(results: Results) -> dict[str, dict[str, str]]:
     claims = claims_of(experiment.claims_from or "")
     rows = results.rows[results.rows["calibration"] == "published"]
     axes = {panel.block: panel.x for panel in reversed(experiment.panels)}  # of several panels the first says it
-    evidence = Evidence(rows, results.published, axes)
+    evidence = Evidence(rows, results.publication.points, axes)
     return {
         name: {"id": name, "text": claims[name].text, "criterion": claims[name].criterion}
         | asdict(claims[name].judge(evidence))
@@ -119,7 +116,7 @@ def _facts(results: Results, verdicts: Mapping[str, Mapping[str, str]], cells: i
         "title": experiment.title,
         "source": experiment.source,
         "note": experiment.note,
-        "command": results.command,
+        "command": results.publication.command,
         "panels": [asdict(panel) for panel in experiment.panels],
         "claims": list(verdicts.values()),
         "cells": cells,

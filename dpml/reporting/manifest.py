@@ -9,18 +9,20 @@ from typing import Any
 
 from dpml import __version__, code
 from dpml.atomic import write_atomically
+from dpml.reporting.results import Publication
 from dpml.running.environment import provenance
 from dpml.running.plan import Plan, Task
-from dpml.running.spec import Experiment
 from dpml.running.store import digest
 
 
-def stamp(experiment: Experiment, plan: Plan, task: Task, command: str, published: str) -> str:
+def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     """What the outputs are made from: the cells, the experiment's file, and the code that draws and counts."""
+    experiment = publication.experiment
     modules = ["dpml.reporting.artifacts", *([experiment.claims_from] if experiment.claims_from else [])]
     cells = [[point.block, entry.key, entry.finished, entry.reason] for point, entry in plan.points[task.name]]
     computed = [block.key for block in task.computed]
-    return digest([__version__, code.digest(*modules), command, repr(experiment), cells, computed, published])
+    asked = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
+    return digest([__version__, code.digest(*modules), asked, cells, computed])
 
 
 @dataclass(frozen=True)

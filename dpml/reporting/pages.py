@@ -24,7 +24,7 @@ def figure_page(
 ) -> str:
     """The page of a figure whose picture is ``name.png``."""
     experiment = results.experiment
-    sections = [f"# {experiment.title}\n", f"{experiment.source}. Made by `{results.command}`.\n"]
+    sections = [f"# {experiment.title}\n", f"{experiment.source}. Made by `{results.publication.command}`.\n"]
     if experiment.note:
         sections.append(f"{experiment.note}\n")
     if charts:

@@ -11,19 +11,30 @@ from dpml.running.spec import Experiment
 
 
 @dataclass(frozen=True)
-class Results:
-    """What is known of an experiment when its cells have been computed.
-
-    `rows` and `guarantees` have the block's name in front; `published` are the paper's points; `skipped` counts cells
-    without numbers by their reason.
-    """
+class Publication:
+    """An experiment, the command that makes it anywhere, and the paper's points (`charts.read_published`)."""
 
     experiment: Experiment
     command: str
+    points: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is known of an experiment when its cells have been computed.
+
+    `rows` and `guarantees` have the block's name in front; `skipped` counts cells without numbers by their reason.
+    """
+
+    publication: Publication
     rows: pd.DataFrame
     guarantees: pd.DataFrame
-    published: pd.DataFrame
     skipped: Mapping[str, int]
+
+    @property
+    def experiment(self) -> Experiment:
+        """What it is about."""
+        return self.publication.experiment
 
     def of(self, calibration: str) -> "Results":
         """Those of one calibration; what has no noise, and so no calibration of it, is shown beside either."""
@@ -31,13 +42,13 @@ class Results:
         beside = self.rows[self.rows["block"].isin(own["block"]) & ~self.rows["algo"].isin(own["algo"])]
         rows = pd.concat([beside.assign(calibration=calibration), own]) if len(beside) else own
         guarantees = self.guarantees[self.guarantees["calibration"] == calibration]
-        return Results(self.experiment, self.command, rows, guarantees, self.published, self.skipped)
+        return Results(self.publication, rows, guarantees, self.skipped)
 
 
-def results_of(experiment: Experiment, plan: Plan, task: Task, command: str, published: pd.DataFrame) -> Results:
+def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
     """The results of a plan's task; the metric `error` is 1 - `accuracy`."""
     rows, guarantees = plan.tables(task)
-    wanted = {name.rpartition(".")[2] for name in experiment.shown_metrics}
+    wanted = {name.rpartition(".")[2] for name in publication.experiment.shown_metrics}
     computed = rows["block"].isin([block.block for block in task.computed])
     if "error" in wanted:
         right = rows[(rows["metric"] == "accuracy") & ~computed]
@@ -45,4 +56,4 @@ def results_of(experiment: Experiment, plan: Plan, task: Task, command: str, pub
         computed = rows["block"].isin([block.block for block in task.computed])
     rows = rows[rows["metric"].isin(wanted) | computed].reset_index(drop=True)
     skipped = Counter(entry.reason for entry in plan.of(task) if not entry.finished)
-    return Results(experiment, command, rows, guarantees, published, skipped)
+    return Results(publication, rows, guarantees, skipped)

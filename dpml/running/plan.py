@@ -151,14 +151,14 @@ class Plan:
         nothing = pd.DataFrame(columns=["block", "calibration"])
         return tuple(pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees))  # type: ignore[return-value]
 
-    def listing(self) -> str:
-        """The plan as CSV: one line per cell and block."""
-        pairs = [(task.name, point, entry) for task in self.tasks for point, entry in self.points[task.name]]
+    def listing(self, tasks: Sequence[Task]) -> str:
+        """Some tasks as CSV: one line per cell and block."""
+        pairs = [(task.name, point, entry) for task in tasks for point, entry in self.points[task.name]]
         keys = list(dict.fromkeys(key for _, point, _ in pairs for key in point.settings))
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["task", "block", *keys, "status", "seconds", "reason", "key"])
-        for task in self.tasks:
+        for task in tasks:
             for block in task.computed:
                 writer.writerow([task.name, block.block, *("" for _ in keys), "computed", "", block.target, block.key])
         for name, point, entry in pairs:

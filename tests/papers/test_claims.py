@@ -19,7 +19,7 @@ def test_shipped_experiments_hang_together(name):
     words = [f"experiment={name}"]
     with initialise():
         (job,) = experiment_jobs(hydra.compose("config", words), words, [where.folder("experiments")])
-    experiment = job.experiment
+    experiment = job.publication.experiment
     if experiment.claims:
         claims = claims_of(experiment.claims_from)
         assert {claims[claim].figure for claim in experiment.claims} == {name}
