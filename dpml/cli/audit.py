@@ -11,7 +11,7 @@ from rich.console import Console
 
 from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, Finding, audit
 from dpml.cli.setting import one_setting
-from dpml.cli.table import print_table
+from dpml.cli.table import print_table, set_aside_common
 from dpml.config.build import budget, build_algorithm, instantiate, whole
 from dpml.privacy import Problem
 
@@ -43,10 +43,9 @@ def _show(findings: Sequence[Finding], draws: int) -> None:
     for f in findings:
         numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
         lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.verdict])
-    same = {heads[column]: lines[0][column] for column in (1, 2) if len({line[column] for line in lines}) == 1}
-    kept = [column for column, head in enumerate(heads) if head not in same]
+    heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Console()
-    print_table(console, [heads[k] for k in kept], [[line[k] for k in kept] for line in lines], wrapped=("by",))
-    where = "".join(f"; {head} {value}" for head, value in same.items())
+    print_table(console, heads, lines, wrapped=("by",))
+    context = "".join(f"; {head} {value}" for head, value in common.items())
     bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
-    console.print(f"eps{where}; attacked: {bound}", highlight=False)
+    console.print(f"eps{context}; attacked: {bound}", highlight=False)

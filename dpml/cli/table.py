@@ -47,6 +47,16 @@ def print_table(
     console.print()
 
 
+def set_aside_common(
+    heads: Sequence[str], lines: Sequence[Sequence[str]], candidates: Collection[str]
+) -> tuple[list[str], list[list[str]], dict[str, str]]:
+    """Heads and lines without those candidates whose cells are all the same, and what these are, by head."""
+    columns = dict(zip(heads, zip(*lines, strict=True), strict=True))
+    common = {head: columns[head][0] for head in heads if head in candidates and len(set(columns[head])) == 1}
+    kept = [head for head in heads if head not in common]
+    return kept, [list(line) for line in zip(*(columns[head] for head in kept), strict=True)], common
+
+
 def packed(items: Sequence[str], width: int) -> str:
     """Items, without empty ones, in lines of at most `width` columns; none that fits into a line is broken."""
     lines = [""]

@@ -166,6 +166,8 @@ def piped(tmp_path: Path):
         )
         # the plan, and what was done and written, are commands and paths, which cannot be broken
         lines = [line for line in done.stdout.splitlines() if not re.match("job |done: |Written to ", line)]
+        if "--json" in arguments:
+            return lines
         assert max(map(cell_len, lines)) <= 80
         assert "…" not in done.stdout
         return lines
@@ -195,10 +197,20 @@ def test_an_audit_without_privacy(run_command) -> None:
 
 def test_guarantees(piped) -> None:
     arguments = ["guarantee", "algo=capefm", "eps=0.123456"]
-    lines = [line.split() for line in piped("dpml", *arguments)]
+    text = piped("dpml", *arguments)
+    lines = [line.split() for line in text]
     for entry in json.loads("\n".join(piped("dpml", *arguments, "--json"))):
-        numbers = [f"{entry['eps']:.6g}", f"{entry['delta']:g}"]
-        assert any(line[:5] == [entry["view"], entry["unit"], *numbers, entry["basis"]] for line in lines)
+        assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source"}
+        assert any(line[:3] == [entry["view"], f"{entry['eps']:.6g}", entry["basis"]] for line in lines)
+        assert all(word in "\n".join(text) for word in entry["source"].split())
+    assert text[-1].strip() == "per sample  delta 0.001"
+
+
+def test_guarantees_for_parties_whose_public_rows_nobody_set_aside(piped) -> None:
+    out = "\n".join(piped("dpml", "guarantee", "algo=soft"))
+    for entry in json.loads("\n".join(piped("dpml", "guarantee", "algo=soft", "--json"))):
+        assert entry["unit"] in out
+        assert f"{entry['eps']:.6g}" in out
 
 
 def test_a_sweep_over_four_keys(piped) -> None:
