@@ -18,9 +18,7 @@ from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.logistic import fit_all, hard_targets
 from dpml.optim.losses import LOSSES, Loss, mean_loss
-from dpml.optim.quadratic import (
-    box_minimiser,
-)
+from dpml.optim.quadratic import box_minimiser
 from dpml.privacy import Budget, Calibration, Guarantee, Problem
 
 

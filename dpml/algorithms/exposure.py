@@ -1,7 +1,7 @@
-"""What an attacker sees of two neighbouring data sets: the other side of a guarantee, for the audit.
+"""What an attacker sees of two neighbouring data sets, for the audit.
 
-An algorithm says in its own module, beside its sensitivity, which neighbours are worst for it (`worst_case`) and what
-every view shows of any pair (`exposures`). What is seen is drawn by the code that releases, never by a copy of it.
+An algorithm defines beside its sensitivity which neighbours are worst for it (`worst_case`) and what every view shows
+of any pair (`exposures`). What is seen is drawn by the code that releases, never by a copy of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -78,7 +78,7 @@ def synthetic_parties(
 
 def model_of(release: Release) -> Array:
     """The models (draws, d) of a release under one budget."""
-    assert release.weights is not None  # whoever asks has released some
+    assert release.weights is not None
     weights: Array = release.weights[0]
     return weights
 
@@ -92,7 +92,7 @@ def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array]
     return score
 
 
-def gaussian(view: View, sample: Sample, means: tuple[Array, Array], covariance: Array) -> Exposure:
+def gaussian_exposure(view: View, sample: Sample, means: tuple[Array, Array], covariance: Array) -> Exposure:
     """A Gaussian view with the means (k,) and the covariance (k, k) that the mechanism is meant to have.
 
     The score is the matched filter along ``S^-1 (m' - m)``. Directions without noise are left out of it, unless the
@@ -153,7 +153,7 @@ def turned_label(problem: Problem) -> Pair:
     return one_replaced("binary", problem, [1.0], [1.0])
 
 
-def released_models(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
+def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     """The released model of either data set, and nothing more."""
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
@@ -166,7 +166,7 @@ DrawRounds = Callable[[Generator, int], Iterator[Array]]
 """``draw(rng, draws)``: a round's noise in one direction, (draws,), again and again."""
 
 
-def matched(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Exposure:
+def round_exposure(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Exposure:
     """A view of T rounds that all move by `shift` in one direction, the only one in which anything is to be seen.
 
     `covariance` (T, T) is what the noise that is drawn along it is meant to have.
@@ -176,7 +176,7 @@ def matched(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Ex
     def sample(which: int, rng: Generator, draws: int) -> Array:
         return np.stack(list(islice(draw(rng, draws), T)), axis=1) + which * shift
 
-    return gaussian(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
+    return gaussian_exposure(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
 
 
 def minimiser_score(
@@ -200,7 +200,7 @@ def minimiser_score(
     return score
 
 
-def messages_exposure(view: View, seen: Messages, shift: Array) -> Exposure:
+def message_exposure(view: View, seen: Messages, shift: Array) -> Exposure:
     """The view of messages of which one moves by `shift` (k,); what both data sets have in common is subtracted."""
     m, k = len(seen.covariance), len(shift)
     target = np.eye(m)[seen.target]

@@ -27,28 +27,28 @@ from dpml.algorithms.exposure import (
     Exposure,
     Pair,
     Sample,
-    gaussian,
-    messages_exposure,
+    gaussian_exposure,
+    message_exposure,
+    model_exposure,
     one_row_replaced,
-    released_models,
 )
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.losses import Loss, Quadratic
-from dpml.optim.quadratic import (
-    minimise_quadratic,
-    minimise_quadratic_in_box,
-)
+from dpml.optim.quadratic import minimise_quadratic, minimise_quadratic_in_box
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
 
 # The paper's L2 sensitivities of (L0, L1, L2), times N (Secs. 4.3 and H).
 PUBLISHED_SENSITIVITY = {"squared": (1.0, 4.0, math.sqrt(2)), "logistic": (0.0, 1.0, math.sqrt(2) / 8)}
+
 # The norm of w at which `tight` makes the noise in the gradient least, unless `radius` says otherwise. It depends on no
 # private data. For w of any norm up to 8, the published split of the same mu has at least 1.3 times the energy of that
 # noise (squared), or at least 0.96 times (logistic).
 TYPICAL_NORM = {"squared": 2.0, "logistic": 4.0}
+
 # Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the budgets asked for.
 _BLOCK = 1 << 18
+
 GDP_SOURCE = "Gaussian DP of the joint view (coefficients.joint_sensitivity, views)"
 
 
@@ -184,28 +184,27 @@ class FunctionalMechanism:
         width = scale / first.rows
 
         def objective(which: int, rng: Generator, draws: int) -> Array:
-            constant, linear, square = (
-                released[0] for released in both[which].noisy(both[which].scales([budget]), rng, draws)
-            )
+            noisy = both[which].noisy(both[which].scales([budget]), rng, draws)
+            constant, linear, square = (coefficient[0] for coefficient in noisy)
             return np.concatenate([constant[:, None], linear, square.reshape(draws, -1)], axis=1)[:, kept]
 
         noised = np.isfinite(scale) & ((scale > 0) | (shift != 0))  # what never moves may go without
         kept = (upper > 0) & noised
         means = first.vector()[kept], second.vector()[kept]
-        exposures = [released_models(both, budget)]
+        exposures = [model_exposure(both, budget)]
         for view in self.views(problem):
             messages = self.sharing.messages(view, problem)
             if messages is None:
                 exposures.append(self.objective_exposure(view, objective, means, width[kept], upper[kept] == 2))
             else:
-                exposures.append(messages_exposure(view, messages, shift[noised] / scale[noised]))
+                exposures.append(message_exposure(view, messages, shift[noised] / scale[noised]))
         return exposures
 
     def objective_exposure(
         self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
     ) -> Exposure:
         """The different coefficients (k,) and the scale of the noise on each; some are the mean of two noises."""
-        return gaussian(view, sample, means, np.diag((scale / np.where(averaged, math.sqrt(2), 1.0)) ** 2))
+        return gaussian_exposure(view, sample, means, np.diag((scale / np.where(averaged, math.sqrt(2), 1.0)) ** 2))
 
 
 @dataclass(frozen=True)
@@ -249,8 +248,8 @@ class PreparedQuadratic:
 
     def scales(self, budgets: Sequence[Budget]) -> Array:
         """The noise on (L0, L1, L2): (budgets, 3). Zero on an L0 that is not released."""
-        every = [self.algorithm.scales(budget, self.problem) for budget in budgets]
-        scales = np.array([(s.constant, s.linear, s.square) for s in every]) / self.rows
+        per_budget = [self.algorithm.scales(budget, self.problem) for budget in budgets]
+        scales = np.array([(s.constant, s.linear, s.square) for s in per_budget]) / self.rows
         return np.where(np.isfinite(scales), scales, 0.0)
 
     def noisy(self, scales: Array, rng: Generator, draws: int) -> tuple[Array, Array, Array]:

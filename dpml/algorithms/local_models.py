@@ -8,11 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.checks import (
-    check_common,
-    check_positive,
-    check_published_only,
-)
+from dpml.algorithms.checks import check_common, check_positive, check_published_only
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -21,7 +17,6 @@ from dpml.optim.losses import Loss, scores
 from dpml.privacy import Calibration
 
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
-
 
 Reading = Literal["paper", "binary", "per_coordinate", "radial", "sum"]
 READINGS: tuple[Reading, ...] = ("paper", "binary", "per_coordinate", "radial", "sum")

@@ -23,7 +23,7 @@ from dpml.algorithms import Release, require_domain
 from dpml.algorithms.baselines import no_privacy
 from dpml.algorithms.checks import VARIANTS, Variant, check_common, check_positive, check_published_only
 from dpml.algorithms.distributed_noise import CapeNoise, IndependentNoise, NoiseSharing, TrustedCurator, cape_spread
-from dpml.algorithms.exposure import Exposure, Messages, Pair, messages_exposure, turned_label
+from dpml.algorithms.exposure import Exposure, Messages, Pair, message_exposure, turned_label
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.optim.losses import Loss
@@ -174,7 +174,7 @@ class PrivateNetwork(NonPrivateNetwork):
         seen = {view: self.sharing.messages(view, problem) or total for view in views if view != "release"}
         return [
             Exposure("release", network),
-            *(messages_exposure(view, messages, shift) for view, messages in seen.items()),
+            *(message_exposure(view, messages, shift) for view, messages in seen.items()),
         ]
 
 
@@ -301,4 +301,4 @@ def _add_noise(gradient: Models, z: Models, scales: Array) -> None:
 
 
 _CLAIM = "Imtiaz et al. 2019, Sec. 5.1: for one round"
-_PROOF = "Gaussian DP of all rounds (network.PrivateNetwork)"
+_PROOF = "Gaussian DP of all rounds (network)"

@@ -21,14 +21,7 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.checks import check_choice, check_common, check_positive
-from dpml.algorithms.exposure import (
-    DrawRounds,
-    Exposure,
-    Pair,
-    matched,
-    released_models,
-    turned_label,
-)
+from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, model_exposure, round_exposure, turned_label
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -37,7 +30,7 @@ from dpml.optim.descent import Rows, Single
 from dpml.optim.losses import Loss, mean_loss
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
 
-_SOURCE = "GDP of T adaptive rounds (noisy_descent.{})"
+_SOURCE = "Gaussian DP of T adaptive rounds (noisy_descent.{})"
 
 
 @dataclass(frozen=True)
@@ -153,12 +146,12 @@ class NoisyDescent(ABC):
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model; and who sees rounds sees the gradient move along the row, by half of what the proof allows for."""
         parties = pair[0]
-        exposures = [released_models([self.prepare(p, np.random.default_rng(0)) for p in pair], budget)]
+        exposures = [model_exposure([self.prepare(p, np.random.default_rng(0)) for p in pair], budget)]
         for view in self.mus(budget, parties.problem):
             if view == "release":
                 continue
             weight, scale, draw = self.seen(view, budget, parties)
-            exposures.append(matched(view, draw, weight, scale**2 * np.eye(self.rounds)))
+            exposures.append(round_exposure(view, draw, weight, scale**2 * np.eye(self.rounds)))
         return exposures
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedNoisyDescent":

@@ -15,13 +15,7 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.checks import SUM_PROTOCOLS, SumProtocol, check_choice, check_not_negative
-from dpml.algorithms.exposure import (
-    Exposure,
-    Pair,
-    matched,
-    released_models,
-    turned_label,
-)
+from dpml.algorithms.exposure import Exposure, Pair, model_exposure, round_exposure, turned_label
 from dpml.algorithms.objective_perturbation import (
     SENSITIVITY,
     SMOOTHNESS,
@@ -95,11 +89,11 @@ class PrivateSGD(RegularisedLogistic):
         mu = gdp.mu_of(budget.eps, budget.require_delta("algo=psgd"))
         return SENSITIVITY * math.sqrt(self.rounds) / mu * math.sqrt(problem.M / problem.honest)
 
-    def views(self, budget: Budget, problem: Problem) -> dict[View, float]:
+    def eps_of_views(self, budget: Budget, problem: Problem) -> dict[View, float]:
         """The proven eps of every view; what is released is computed from the sums.
 
-        With `tight` nobody sees a single party's messages, as the summation is secure. The paper's noise is also looked
-        at by somebody who does.
+        With `tight` no view has a single party's messages, as the summation is secure. The paper's noise is also counted
+        for an adversary who sees them.
         """
         delta = budget.require_delta("algo=psgd")
         M = problem.M
@@ -120,7 +114,7 @@ class PrivateSGD(RegularisedLogistic):
         """Claimed (when published; for what the third party sees, and so for what it releases) and proven."""
         delta = budget.require_delta("algo=psgd")
         guarantees = []
-        for view, eps in self.views(budget, problem).items():
+        for view, eps in self.eps_of_views(budget, problem).items():
             if not self.tight and view in ("release", "transcript"):
                 claim = "Rajkumar & Agarwal 2012, Thm 4.2 (the limit point)"
                 guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", claim))
@@ -147,14 +141,14 @@ class PrivateSGD(RegularisedLogistic):
             return draw
 
         prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
-        exposures = [released_models(prepared, budget)]
-        for view in self.views(budget, problem):
+        exposures = [model_exposure(prepared, budget)]
+        for view in self.eps_of_views(budget, problem):
             if view == "release":
                 continue
             h = {"client": 1, "colluders": problem.honest}.get(view, M)
             fresh_variance = fresh**2 * (h / M if self.tight else h * (d + 1))
             covariance = np.eye(self.rounds) * fresh_variance + sigma**2 * h / M
-            exposure = matched(view, sums(h), 1.0, covariance)
+            exposure = round_exposure(view, sums(h), 1.0, covariance)
             # the sum of a few Laplace vectors is not normal: matched to its variances, the score is merely a good one
             exposures.append(exposure if self.tight else replace(exposure, normal=False, distance=math.nan))
         return exposures

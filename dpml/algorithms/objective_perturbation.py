@@ -24,9 +24,9 @@ from dpml.algorithms.exposure import (
     Pair,
     laplace_score,
     minimiser_score,
+    model_exposure,
     one_replaced,
     one_row_replaced,
-    released_models,
     turned_label,
 )
 from dpml.arrays import Array
@@ -34,10 +34,7 @@ from dpml.data.partition import Parties
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss, mean_loss
-from dpml.optim.quadratic import (
-    box_minimiser,
-    minimise_quadratic_in_ball,
-)
+from dpml.optim.quadratic import box_minimiser, minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp, noise
 from dpml.privacy.proofs import objective_perturbation as objective
 
@@ -103,7 +100,7 @@ class ObjectivePerturbation:
         else:
             curvature = math.log1p(self.loss.smoothness / (problem.N * (self.lam + extra)))
             eps = 2 * self.zeta / scale + curvature
-            source = "noise + one Jacobian factor (ObjectivePerturbation)"
+            source = "noise + one Jacobian factor (objective_perturbation)"
         proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
         if self.calibration == "tight":
             return [proven]
@@ -118,7 +115,7 @@ class ObjectivePerturbation:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
         both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
         scale, extra = self.calibrate(budget, pair[0].problem)
-        exposure = released_models(both, budget)
+        exposure = model_exposure(both, budget)
         if self.variant == "authors":
             first, second = (box_minimiser(self.loss, p.X, p.y, self.lam) for p in pair)
             distance = float(np.linalg.norm(second - first)) / scale
@@ -261,10 +258,8 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
         proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.proofs.objective_perturbation")
         if self.tight:
             return [proven]
-        return [
-            Guarantee("release", "sample", budget.eps, delta, "published", "Rajkumar & Agarwal 2012, Thm 4.1"),
-            proven,
-        ]
+        claim = "Rajkumar & Agarwal 2012, Thm 4.1"
+        return [Guarantee("release", "sample", budget.eps, delta, "published", claim), proven]
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """Many equal rows hold w where the gradients of the replaced row and of its successor are both long."""
@@ -289,7 +284,7 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
 
         prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
         score = minimiser_score(self.loss, pair, self.lam + perturbation.extra, log_noise)
-        return [replace(released_models(prepared, budget), score=score)]
+        return [replace(model_exposure(prepared, budget), score=score)]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedGaussianObjective":
         """Nothing to do before the noise is known."""

@@ -5,7 +5,7 @@ votes. Two facts carry every proof; rows have norm at most 1, and R is a mean lo
 
 - The minimisers of two such risks lie at most ``max ||grad (R - R')|| / lam`` apart (lam-strong convexity; Chaudhuri et
   al. 2011, Lemma 7). Changing a target a_i by b_i moves the gradient by b_i (x) x_i whatever w is.
-- A minimiser is never long (`longest_minimiser`).
+- A minimiser is never long (`dpml.optim.logistic.longest_minimiser`).
 """
 
 import math
@@ -20,14 +20,7 @@ from scipy.special import lambertw
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.checks import check_common, check_positive
-from dpml.algorithms.exposure import (
-    Exposure,
-    Pair,
-    laplace_score,
-    released_models,
-    synthetic_parties,
-    turned_label,
-)
+from dpml.algorithms.exposure import Exposure, Pair, laplace_score, model_exposure, synthetic_parties, turned_label
 from dpml.algorithms.local_models import LocalClassifiers, mean_model
 from dpml.arrays import Array
 from dpml.data.info import Task
@@ -76,7 +69,7 @@ def output_exposure(prepared: Sequence[PreparedOutput], budget: Budget) -> Expos
     first, second = (mechanism.weights for mechanism in prepared)
     scale = prepared[0].algorithm.scale(budget, prepared[0].problem)
     distance = float(np.linalg.norm(first - second)) / scale
-    return replace(released_models(prepared, budget), score=laplace_score(scale, first, second), distance=distance)
+    return replace(model_exposure(prepared, budget), score=laplace_score(scale, first, second), distance=distance)
 
 
 @dataclass(frozen=True)

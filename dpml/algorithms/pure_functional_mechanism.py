@@ -6,16 +6,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpml.algorithms.checks import (
-    check_published_only,
-)
+from dpml.algorithms.checks import check_published_only
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
-from dpml.algorithms.exposure import (
-    Exposure,
-    Pair,
-    Sample,
-    one_row_replaced,
-)
+from dpml.algorithms.exposure import Exposure, Pair, Sample, one_row_replaced
 from dpml.algorithms.functional_mechanism import GDP_SOURCE, FunctionalMechanism
 from dpml.arrays import Array
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
@@ -79,9 +72,8 @@ class PureFunctionalMechanism(FunctionalMechanism):
         else:
             moves = zip(self.l1_sensitivity(problem.d), (scales.constant, scales.linear, scales.square), strict=True)
             eps = sum(move / scale for move, scale in moves if move)
-        proven = Guarantee(
-            "release", "sample", eps, 0.0, "proven", "L1 sensitivity (pure_functional_mechanism.l1_sensitivity)"
-        )
+        source = "L1 sensitivity (pure_functional_mechanism)"
+        proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
         if self.calibration == "tight":
             return [proven]
         return [Guarantee("release", "sample", budget.eps, 0.0, "published", self.claim), proven]

@@ -101,7 +101,7 @@ class Vote(PartyLevelModel):
         if self.multiclass or self.variant != "paper" or self.calibration != "published" or self.protect_auxiliary:
             return None
         n, d = problem.auxiliary, problem.d
-        return excess_risk_bound(budget.eps, self.voters(problem.M), n, d, self.lam, length)
+        return voting_risk_bound(budget.eps, self.voters(problem.M), n, d, self.lam, length)
 
 
 class Soft(Vote):
@@ -134,7 +134,7 @@ def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
     return vote_shares(parties, _auxiliary(parties)[0], lam, None, np.random.default_rng(0), sums)
 
 
-def excess_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
+def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
     """Theorem 4's bound on R(w_p) - R(w_0), for binary `soft` with the published noise.
 
     It holds with probability 1 - delta_p (over the noise) - delta_s (over the n auxiliary rows), `TAIL` each:

@@ -30,8 +30,9 @@ def print_table(
         wrapped: heads of the columns whose cells may be broken between words.
     """
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for head in heads:
-        table.add_column(Text(head), no_wrap=head not in wrapped, overflow="fold")
+    for head, *cells in zip(heads, *lines, strict=True):
+        widest = max(map(cell_len, (head, *cells)))
+        table.add_column(Text(head), overflow="fold", min_width=None if head in wrapped else widest)
     for line in lines:
         table.add_row(*map(Text, line))
     if Measurement.get(console, console.options.update(width=_ANY), table).minimum <= console.width:

@@ -28,7 +28,9 @@ _TINY = np.finfo(float).eps
 def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
     """A bound on the norm of every minimiser of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
 
-    For softmax with a label y, ``(a - p)'t = sum_k p_k u_k`` with u_k = t_y - t_k, p_k proportional to exp(-u_k). It is
+    From grad R = 0, ``lam ||w||^2 = mean (a_i - p_i)'t_i`` with targets a_i, scores t_i and probabilities p_i, and
+    ``(a - p)'t`` is at most W((K-1)/e), W Lambert's function and K = 2 for the logistic loss: for softmax with a label
+    y, ``(a - p)'t = sum_k p_k u_k`` with u_k = t_y - t_k, p_k proportional to exp(-u_k). It is
     at most theta exactly when ``sum_(k != y) (u_k - theta) e^-u_k <= theta`` for all u, each term being largest at
     u_k = 1 + theta: theta e^theta = (K-1)/e. And as the gradient is monotone, it is at most its value with p at w = 0,
     where ``||a - p|| <= sqrt(1 - 1/K)`` (binary: 1/2). For lam <= 0.17 the binary bound is reached: one row of norm
@@ -166,11 +168,11 @@ def _primal_system(X: Array, p: Array, r: Array) -> Array:
     height = max(1, 8 * _BLOCK // (B * d))
     for start in range(0, n, height):
         rows = slice(start, start + height)
-        part = X[:, rows]
+        block_rows = X[:, rows]
         for k in range(K):
             for j in range(k + 1):
                 curvature = _curvature(p[:, rows], r[:, rows], k, j)
-                block = (part * curvature[:, :, None]).transpose(0, 2, 1) @ part
+                block = (block_rows * curvature[:, :, None]).transpose(0, 2, 1) @ block_rows
                 system[:, :, k, :, j] += block
                 if j < k:
                     system[:, :, j, :, k] += block

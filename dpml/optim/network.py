@@ -14,6 +14,7 @@ from dpml.optim.losses import Loss
 
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
 _CACHE = 1 << 17  # and in a gradient: 1 MiB, twice as fast as all rows at once
+
 # Adam (Kingma & Ba 2015, Alg. 1) with its usual constants
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 

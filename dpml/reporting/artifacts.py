@@ -16,10 +16,9 @@ from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.pages import claims_page, figure_page, guarantees_table, heading, undrawn
 from dpml.reporting.panels import Chart
 from dpml.reporting.results import Results, results_of
-from dpml.reporting.statistics import compare, summarise
+from dpml.reporting.statistics import compare, settings, summarise
 from dpml.reporting.tables import latex, wide
 from dpml.running.plan import Plan
-from dpml.running.rows import SETTING, own_columns
 from dpml.running.spec import Experiment
 
 
@@ -85,7 +84,7 @@ def summary_of(results: Results) -> pd.DataFrame:
     if experiment.reference not in set(rows["algo"]):
         return summary
     paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
-    keys = ["block", *(key for key in SETTING if key != "loss"), *own_columns(rows), "metric"]
+    keys = [*settings(rows), "metric"]
     columns = ["reference", "difference", "difference_interval", "paired"]
     return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
 
@@ -97,7 +96,8 @@ def judge(results: Results) -> dict[str, dict[str, str]]:
         return {}
     claims = claims_of(experiment.claims_from or "")
     rows = results.rows[results.rows["calibration"] == "published"]
-    evidence = Evidence(rows, results.published, {panel.block: panel.x for panel in experiment.panels})
+    axes = {panel.block: panel.x for panel in reversed(experiment.panels)}  # of several panels the first says it
+    evidence = Evidence(rows, results.published, axes)
     return {
         name: {"id": name, "text": claims[name].text, "criterion": claims[name].criterion}
         | asdict(claims[name].judge(evidence))

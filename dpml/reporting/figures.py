@@ -58,10 +58,9 @@ def plot(
         drawn = _draw_all(panels, charts)
         entries = _legend(drawn, charts)
         figure.legend(entries.values(), entries.keys(), loc="outside right center")
-        heading = textwrap.fill(constant(summary, same_axis(x)), int(60 * len(metrics)))
+        heading = textwrap.fill(_everywhere(charts, drawn), int(14 * figure.get_figwidth()))
         figure.suptitle(heading, fontsize=9, x=0.01, ha="left")
-        footer = "\n".join(textwrap.fill(line, 130) for line in _footer(charts, drawn, command))
-        figure.supxlabel(footer, fontsize=6.5, color="#555555", x=0.01, ha="left")
+        _place_footer(figure, _footer(charts, drawn, command))
         return _save(figure, folder / "figure")
 
 
@@ -87,7 +86,7 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
     lines = -(-len(charts) // columns)
     with mpl.rc_context(STYLE):
         # one panel alone needs room for the title and the legend
-        size, units = ((3.5 * columns + 0.3, 2.75 * lines + 1.1), columns) if columns > 1 else ((6.6, 4.1), 1.75)
+        size = (3.5 * columns + 0.3, 2.75 * lines + 1.1) if columns > 1 else (6.6, 4.1)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         drawn = _draw_all(panels, charts)
@@ -95,9 +94,11 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
             axes.set_title(chart.panel.title, fontsize=9, loc="left")
         for axes in panels[len(charts) :]:
             axes.set_axis_off()
-        _place_title(figure, textwrap.fill(title, int(48 * units)), _legend(drawn, charts), 6 if columns == 1 else 8)
-        footer = "\n".join(textwrap.fill(line, int(50 * units)) for line in _footer(charts, drawn, command))
-        figure.supxlabel(footer, fontsize=7, color="#555555", x=0.01, ha="left")
+        heading = textwrap.fill(title, int(12.5 * figure.get_figwidth()))
+        _place_title(figure, heading, _legend(drawn, charts), 6 if columns == 1 else 8)
+        everywhere = _everywhere(charts, drawn)
+        said = [f"everywhere: {everywhere}"] if everywhere else []
+        _place_footer(figure, [*_footer(charts, drawn, command), *said])
         return _save(figure, base)
 
 
@@ -176,7 +177,7 @@ def _legend_columns(labels: Sequence[str], width: float, most: int) -> int:
 
 
 def _footer(charts: Sequence[Chart], drawn: Sequence[_Drawn], command: str) -> list[str]:
-    """The command; what the bands are, and by how much the worst proven eps misses the claimed one; all else."""
+    """The command, and the calibration, what the bands are, and by how much the worst proven eps misses the claimed."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas
@@ -189,11 +190,21 @@ def _footer(charts: Sequence[Chart], drawn: Sequence[_Drawn], command: str) -> l
         facts.append("pale: the band goes on below the axis")
     if len(private):
         facts.append(_largest_excess(private))
+    return [command, "; ".join(facts)]
+
+
+def _everywhere(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> str:
+    """The settings that are the same in the whole figure, and those that only move along with an axis."""
+    summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     axes = [x for chart in charts for x in same_axis(chart.panel.x)]
-    same = [constant(summary, axes)]
     along = [(chart.panel.x, moving(each.curves, chart.panel.x)) for chart, each in zip(charts, drawn, strict=True)]
-    same += dict.fromkeys(f"{', '.join(keys)} as given by {x}" for x, keys in along if keys)
-    return [command, "; ".join(facts), *(["everywhere: " + "; ".join(filter(None, same))] if any(same) else [])]
+    moves = dict.fromkeys(f"{', '.join(keys)} as given by {x}" for x, keys in along if keys)
+    return "; ".join(filter(None, [constant(summary, axes), *moves]))
+
+
+def _place_footer(figure: Figure, lines: Sequence[str]) -> None:
+    footer = "\n".join(textwrap.fill(line, int(17 * figure.get_figwidth())) for line in lines)
+    figure.supxlabel(footer, fontsize=7, color="#555555", x=0.01, ha="left")
 
 
 def _largest_excess(private: pd.DataFrame) -> str:

@@ -3,29 +3,45 @@
 A verdict is computed, never typed in. Tolerances and tests follow from the claim's wording and were chosen before any
 result was looked at:
 
-- *significant*: a one-sided t-test at 5 %, Holm-corrected over all comparisons of one reading of the claim. Runs of one
-  algorithm under two settings are compared in pairs (they share data and noise directions); two algorithms in pairs
-  over seeds, or by Welch's test over draws when there is one seed.
+- *significant*: a one-sided t-test at 5 %, Holm-corrected over all comparisons of one reading of the claim
+  (`dpml.reporting.statistics`): in pairs over seeds, of the means over their draws. With one seed it is over the
+  draws, of one algorithm in pairs, of two by Welch's test, and the verdict says that it is about these rows and this
+  partition.
 - *agrees*, *weak*: within a factor of two.
 
-A claim that can be read in more than one way is judged under every reading; when they disagree, that is the verdict.
+A claim that can be read in more than one way is judged under every reading; when they disagree, that is the verdict. A
+claim is judged when all that it is about has been computed: every reading, block and algorithm, at the same x. If not,
+it cannot be tested here, and the verdict names what is missing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from dpml.arrays import Array
+from dpml.errors import UserError
+from dpml.reporting.statistics import algorithm_below, below, holm, settings
+from dpml.running.rows import own_columns
 
 Decision = Literal["reproduced", "not reproduced", "cannot be tested here", "depends on an unstated choice"]
 
 FACTOR = 2.0
-LEVEL = 0.05
+NEAR = 0.05  # of accuracy: half of the first digit that a text or an axis shows
+MOST = 0.9  # nine in ten published points
+
+ONE_SEED = "one seed: these rows and this partition only"
+
+
+class NotComputedError(Exception):
+    """A claim is about something that the rows do not have. `missing` names it."""
+
+    def __init__(self, missing: Iterable[str]):
+        self.missing = tuple(dict.fromkeys(missing))
+        super().__init__(", ".join(self.missing))
 
 
 @dataclass(frozen=True)
@@ -46,35 +62,103 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Whether a test holds under one reading, the numbers that say so, and over how many seeds (None: no runs)."""
+
+    holds: bool
+    numbers: str
+    seeds: int | None = None
+
+
+Runs = Mapping[tuple[str, str], pd.DataFrame]
+"""By block and algorithm: a line per run (seed, draw), a column per x, the same x for all algorithms of a block."""
+
+
+@dataclass(frozen=True)
 class Evidence:
-    """Rows of the published calibration, and the published points, that a claim may look at."""
+    """What a claim may look at.
+
+    Args:
+        rows: of the published calibration, with their block.
+        published: the published points.
+        axes: by block, the column that its panel has as x. A block without a panel runs over the one setting that
+            varies in it.
+    """
 
     rows: pd.DataFrame
     published: pd.DataFrame
+    axes: Mapping[str, str] = field(default_factory=dict)
 
-    def runs(self, block: str, algo: str, reading: Reading) -> pd.DataFrame:
+    def axis(self, block: str) -> str:
+        """The column over which a block runs; a panel over 1/eps shows runs over eps.
+
+        Raises:
+            NotComputedError: the block has no panel and not one setting that varies.
+        """
+        if block in self.axes:
+            return "eps" if self.axes[block] == "inverse_eps" else self.axes[block]
+        rows = self.rows[self.rows["block"] == block]
+        candidates = [key for key in ("eps", "delta", "M", "N", *own_columns(rows)) if key in rows]
+        varying = [key for key in candidates if (rows.groupby(["algo", "variant"])[key].nunique() > 1).any()]
+        if len(varying) != 1:
+            raise NotComputedError([f"{block} along one axis"])
+        return varying[0]
+
+    def runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
         """Values, a line per run (seed, draw), a column per x; empty when nothing was computed.
 
-        Where they are compared they are compared in absolute size, as they are drawn.
+        Raises:
+            NotComputedError: the rows have several values of some other setting.
         """
-        return self.signed(block, algo, reading).abs()
-
-    def signed(self, block: str, algo: str, reading: Reading) -> pd.DataFrame:
-        """The same with their signs: the published points are means of these, in absolute size."""
-        rows, x = self.rows, block.split("_")[-1]
+        rows = self.rows[
+            (self.rows["block"] == block)
+            & (self.rows["algo"] == algorithm)
+            & (self.rows["variant"] == reading.variant)
+            & (self.rows["metric"] == reading.metric)
+        ]
+        if rows.empty:
+            return pd.DataFrame()
+        x = self.axis(block)
         if x not in rows:  # a setting's own column, which no cell has filled
             return pd.DataFrame()
-        rows = rows[
-            (rows["block"] == block)
-            & (rows["algo"] == algo)
-            & (rows["variant"] == reading.variant)
-            & (rows["metric"] == reading.metric)
-        ]
-        return rows.pivot_table(index=["seed", "draw"], columns=x, values="value", dropna=False)
+        run = ["seed", "draw", x]
+        rows = rows.drop_duplicates([*run, "value"])  # a run that stands twice counts once
+        clash = rows[rows.duplicated(run, keep=False)]
+        if len(clash):
+            varying = [key for key in settings(rows) if key != x and clash[key].nunique(dropna=False) > 1]
+            raise NotComputedError(
+                [f"{algorithm} in {block} with one value of {', '.join(varying) or 'every setting'}"]
+            )
+        return rows.pivot(index=["seed", "draw"], columns=x, values="value").dropna(axis=1, how="all")
+
+    def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
+        """The runs of some algorithms in every block, two at least, at the same x.
+
+        Raises:
+            NotComputedError: with the names of all that is missing.
+        """
+        found: dict[tuple[str, str], pd.DataFrame] = {}
+        missing: list[str] = []
+        for block, algorithms in blocks.items():
+            own = {algorithm: self.runs(block, algorithm, reading) for algorithm in algorithms}
+            grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
+            absent = [algorithm for algorithm, runs in own.items() if runs.empty]
+            if absent:
+                missing.append(f"{', '.join(absent)} in {block}" if len(absent) < len(own) else block)
+            for algorithm, runs in own.items():
+                lacks = [f"{x:g}" if isinstance(x, float) else str(x) for x in grid if x not in runs.columns]
+                if lacks and not runs.empty:
+                    missing.append(f"{algorithm} in {block} at {self.axis(block)} = {', '.join(lacks)}")
+                if len(runs) == 1:
+                    missing.append(f"a second run of {algorithm} in {block}")
+                found[block, algorithm] = runs
+        if missing:
+            raise NotComputedError(missing)
+        return found
 
 
-Check = tuple[bool, str]
-Test = Callable[[Evidence, Reading], Check | None]
+Test = Callable[[Evidence, Reading], Check]
+"""What decides a claim under one reading; it raises NotComputedError."""
 
 
 @dataclass(frozen=True)
@@ -90,169 +174,221 @@ class Claim:
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Apply the test to every reading."""
-        checks = {reading.name: self.test(evidence, reading) for reading in self.readings}
-        found = {name: check for name, check in checks.items() if check is not None}
-        missing = [name for name in checks if name not in found]
-        numbers = "; ".join(f"[{name}] {check[1]}" for name, check in found.items())
-        if not found:
-            return Verdict("cannot be tested here", "none of the cells that it needs has been computed")
+        checks: dict[str, Check] = {}
+        missing: dict[tuple[str, ...], list[str]] = {}
+        for reading in self.readings:
+            try:
+                checks[reading.name] = self.test(evidence, reading)
+            except NotComputedError as error:
+                missing.setdefault(error.missing, []).append(reading.name)
+        numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
+        if any(check.seeds == 1 for check in checks.values()):
+            numbers += f"; {ONE_SEED}"
         if missing:
-            numbers += f"; [{', '.join(missing)}] not computed"
-        outcomes = {check[0] for check in found.values()}
-        if len(outcomes) == 2:
-            holds = [name for name, check in found.items() if check[0]]
+            lists = "; ".join(f"[{', '.join(names)}] {', '.join(what)}" for what, names in missing.items())
+            found = "".join(f"; [{name}] {'holds' if c.holds else 'does not hold'}" for name, c in checks.items())
+            return Verdict("cannot be tested here", f"not computed: {lists}{found}")
+        holds = [name for name, check in checks.items() if check.holds]
+        if 0 < len(holds) < len(checks):
             return Verdict("depends on an unstated choice", f"holds only if read as {', '.join(holds)}: {numbers}")
-        return Verdict("reproduced" if outcomes == {True} else "not reproduced", numbers)
+        return Verdict("reproduced" if holds else "not reproduced", numbers)
+
+
+def claims_of(module: str) -> dict[str, Claim]:
+    """The claims of an importable module, its tuple ``CLAIMS``, by id.
+
+    Raises:
+        UserError: there is no such module, or it has no claims.
+    """
+    try:
+        claims = importlib.import_module(module).CLAIMS
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise UserError(f"claims_from={module!r} must be an importable module with a tuple CLAIMS: {error}.") from None
+    if not all(isinstance(claim, Claim) for claim in claims):
+        raise UserError(f"CLAIMS of claims_from={module!r} must hold nothing but dpml.reporting.judging.Claim.")
+    return {claim.id: claim for claim in claims}
 
 
 # ---- tests
 
 
+def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Callable[[Runs, Reading], Check]) -> Test:
+    """A test on runs: `needs` gives the algorithms of every block; `decide` sees their values in absolute size.
+
+    That is how losses are drawn that can have either sign.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        runs = evidence.all_runs(needs(reading), reading)
+        check = decide({key: values.abs() for key, values in runs.items()}, reading)
+        return replace(check, seeds=fewest_seeds(runs))
+
+    return test
+
+
+def fewest_seeds(runs: Runs) -> int:
+    """The number of seeds of what has the fewest."""
+    return min(values.index.get_level_values("seed").nunique() for values in runs.values())
+
+
+def several(runs: pd.DataFrame, name: str) -> list[Any]:
+    """The x of some runs, from the first to the last.
+
+    Raises:
+        NotComputedError: there are not two.
+    """
+    if runs.shape[1] < 2:
+        raise NotComputedError([f"a second x of {name}"])
+    return list(runs.columns)
+
+
 def falls(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
     """From the first to the last x the mean falls significantly, and no step on the way rises significantly."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
+    def decide(runs: Runs, _: Reading) -> Check:
         drops: dict[str, float] = {}
         rises: dict[str, float] = {}
-        said = []
-        for block in blocks:
-            for algo in algorithms:
-                runs = evidence.runs(block, algo, reading)
-                if runs.shape[1] < 2:
-                    continue
-                columns = list(runs.columns)
-                where = f"{algo} {block}"
-                drops[where] = below(runs[columns[-1]], runs[columns[0]])
-                for a, b in pairwise(columns):
-                    rises[f"{where} {a:g}-{b:g}"] = below(runs[a], runs[b])
-                said.append(f"{where} {runs[columns[0]].mean():.3g} to {runs[columns[-1]].mean():.3g}")
-        if not drops:
-            return None
+        means = []
+        for (block, algorithm), values in runs.items():
+            columns = several(values, block)
+            curve = f"{algorithm} {block}"
+            drops[curve] = below(values[columns[-1]], values[columns[0]])
+            for a, b in pairwise(columns):
+                rises[f"{curve} {a:g}-{b:g}"] = below(values[a], values[b])
+            means.append(f"{curve} {values[columns[0]].mean():.3g} to {values[columns[-1]].mean():.3g}")
         no_drop = [key for key, significant in holm(drops).items() if not significant]
         risen = [key for key, significant in holm(rises).items() if significant]
-        text = ", ".join(said)
+        text = ", ".join(means)
         text += f"; no significant fall: {', '.join(no_drop)}" if no_drop else ""
         text += f"; significant rises: {', '.join(risen)}" if risen else ""
-        return not no_drop and not risen, text
+        return Check(not no_drop and not risen, text)
 
-    return test
+    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
 
 
 def beats(blocks: Sequence[str], algorithm: str, others: Sequence[str]) -> Test:
     """`algorithm` is significantly below each other at more than half of the x, and significantly above at none."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        below: dict[tuple[str, str, Any], float] = {}
-        above: dict[tuple[str, str, Any], float] = {}
+    def decide(runs: Runs, _: Reading) -> Check:
+        lower: dict[tuple[str, str, Any], float] = {}
+        higher: dict[tuple[str, str, Any], float] = {}
         for block in blocks:
-            ours = evidence.runs(block, algorithm, reading)
+            ours = runs[block, algorithm]
             for other in others:
-                theirs = evidence.runs(block, other, reading)
-                for x in ours.columns.intersection(theirs.columns):
-                    below[block, other, x] = algorithm_below(ours[x], theirs[x])
-                    above[block, other, x] = algorithm_below(theirs[x], ours[x])
-        if not below:
-            return None
-        wins, losses = holm(below), holm(above)
-        good, said = True, []
-        for block, other in dict.fromkeys(key[:2] for key in below):
-            keys = [key for key in below if key[:2] == (block, other)]
+                theirs = runs[block, other]
+                for x in ours:
+                    lower[block, other, x] = algorithm_below(ours[x], theirs[x])
+                    higher[block, other, x] = algorithm_below(theirs[x], ours[x])
+        wins, losses = holm(lower), holm(higher)
+        holds, counts = True, []
+        for block, other in dict.fromkeys(key[:2] for key in lower):
+            keys = [key for key in lower if key[:2] == (block, other)]
             won, lost = sum(wins[key] for key in keys), sum(losses[key] for key in keys)
-            good &= won > len(keys) / 2 and lost == 0
-            said.append(f"{block}: {won} won, {lost} lost of {len(keys)} against {other}")
-        return good, ", ".join(said)
+            holds &= won > len(keys) / 2 and lost == 0
+            counts.append(f"{block}: {won} won, {lost} lost of {len(keys)} against {other}")
+        return Check(holds, ", ".join(counts))
 
-    return test
-
-
-def both(first: Test, second: Test) -> Test:
-    """Both tests hold."""
-
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        checks = [check for check in (first(evidence, reading), second(evidence, reading)) if check is not None]
-        return (all(good for good, _ in checks), "; ".join(text for _, text in checks)) if checks else None
-
-    return test
+    return on_runs(lambda _: dict.fromkeys(blocks, (algorithm, *others)), decide)
 
 
 def weak(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
     """Over the whole grid the mean changes by less than a factor of two."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
+    def decide(runs: Runs, _: Reading) -> Check:
         ratios = {}
-        for block in blocks:
-            for algo in algorithms:
-                means = evidence.runs(block, algo, reading).mean()
-                if len(means) > 1:
-                    ratios[f"{algo} {block}"] = means.max() / means.min()
-        said = ", ".join(f"{key} x{ratio:.3g}" for key, ratio in ratios.items())
-        return (max(ratios.values()) < FACTOR, said) if ratios else None
+        for (block, algorithm), values in runs.items():
+            means = values[several(values, block)].mean()
+            ratios[f"{algorithm} {block}"] = means.max() / means.min()
+        return Check(
+            max(ratios.values()) < FACTOR, ", ".join(f"{curve} x{ratio:.3g}" for curve, ratio in ratios.items())
+        )
+
+    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
+
+
+def ratio(a: float, b: float) -> float:
+    """The larger over the smaller of two sizes."""
+    return max(a, b) / min(a, b) if min(a, b) > 0 else float("inf")
+
+
+def agrees(
+    series: Mapping[str, str],
+    algorithms: Sequence[str],
+    distance: Callable[[float, float], float] = ratio,
+    limit: float = FACTOR,
+) -> Test:
+    """For every algorithm at least nine in ten published points are within `limit` of our mean, in absolute size.
+
+    `series` gives the name of every block's published points. Points that were not computed count neither way: where
+    they could turn the decision, the claim cannot be tested.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        # published points are means of values with their signs
+        runs = evidence.all_runs(dict.fromkeys(series, algorithms), reading)
+        distances: dict[str, list[float]] = {algorithm: [] for algorithm in algorithms}
+        absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
+        for (block, algorithm), values in runs.items():
+            means = values.mean().abs()
+            for x, theirs in _points(evidence.published, series[block], algorithm, reading):
+                at = np.isclose(means.index.to_numpy(dtype=float), x)
+                if at.any():
+                    distances[algorithm].append(distance(float(means[at].iloc[0]), theirs))
+                else:
+                    absent[algorithm].append(f"{block} at {evidence.axis(block)} = {x:g}")
+        unpublished = [algorithm for algorithm in algorithms if not distances[algorithm]]
+        if unpublished:
+            raise NotComputedError([f"published points of {', '.join(unpublished)}"])
+        near = {a: sum(value <= limit for value in distances[a]) for a in algorithms}
+        sizes = {a: len(distances[a]) + len(absent[a]) for a in algorithms}
+        left_out = dict.fromkeys(point for points in absent.values() for point in points)
+        holds = all(near[a] / sizes[a] >= MOST for a in algorithms)
+        if not holds and all((near[a] + len(absent[a])) / sizes[a] >= MOST for a in algorithms):
+            raise NotComputedError(left_out)
+        text = ", ".join(f"{a} {near[a]} of {len(distances[a])}, furthest {max(distances[a]):.2g}" for a in algorithms)
+        text += f"; not computed: {', '.join(left_out)}" if left_out else ""
+        return Check(holds, text, fewest_seeds(runs))
 
     return test
 
 
-def agrees(series: Mapping[str, str], algorithms: Sequence[str]) -> Test:
-    """For every algorithm at least nine in ten published points lie within a factor of two of our mean."""
+def _points(published: pd.DataFrame, series: str, algorithm: str, reading: Reading) -> Iterable[tuple[float, float]]:
+    """The published points of an algorithm: x, and the mean in absolute size."""
+    rows = published[
+        (published["series"] == series) & (published["algo"] == algorithm) & (published["metric"] == reading.metric)
+    ]
+    return zip(rows["x"].astype(float), rows["mean"].astype(float).abs(), strict=True)
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        near: dict[str, list[bool]] = {}
-        for block, name in series.items():
-            points = evidence.published
-            points = points[(points["series"] == name) & (points["metric"] == reading.metric)]
-            for algo in algorithms:
-                means = evidence.signed(block, algo, reading).mean().abs()
-                theirs = points[points["algo"] == algo].set_index("x")["mean"].abs()
-                for x in means.index:
-                    close = np.isclose(theirs.index.to_numpy(dtype=float), x)
-                    if close.any():
-                        ratio = means[x] / theirs[close].iloc[0]
-                        near.setdefault(algo, []).append(bool(1 / FACTOR <= ratio <= FACTOR))
-        said = ", ".join(f"{algo} {sum(found)} of {len(found)}" for algo, found in near.items())
-        return (all(np.mean(found) >= 0.9 for found in near.values()), said) if near else None
+
+def both(first: Test, second: Test) -> Test:
+    """Both tests hold."""
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        checks = checks_of((first, second), evidence, reading)
+        return together(checks, all(check.holds for check in checks))
 
     return test
 
 
-# ---- statistics
+def checks_of(tests: Iterable[Test], evidence: Evidence, reading: Reading) -> list[Check]:
+    """What several tests come to.
 
-K = TypeVar("K")
-
-
-def below(a: pd.Series, b: pd.Series) -> float:
-    """p-value of "the mean of a is below that of b", runs in pairs."""
-    difference = (a - b).dropna().to_numpy(dtype=float)
-    return _one_sided(difference)
-
-
-def algorithm_below(a: pd.Series, b: pd.Series) -> float:
-    """The same for two algorithms: in pairs over seeds; over draws when there is one seed."""
-    ours, theirs = (runs.groupby(level="seed").mean() for runs in (a, b))
-    if len(ours) > 1:
-        return _one_sided((ours - theirs).dropna().to_numpy(dtype=float))
-    return welch(a, b)
-
-
-def welch(a: pd.Series, b: pd.Series) -> float:
-    """p-value of "the mean of a is below that of b" by Welch's test; the sign decides where nothing varies."""
-    if np.ptp(a) == 0 and np.ptp(b) == 0:
-        return 0.0 if a.iloc[0] < b.iloc[0] else 1.0
-    # from moments: of a constant sample, scipy's own would warn
-    one, other = ((runs.mean(), runs.std(), len(runs)) for runs in (a, b))
-    return float(stats.ttest_ind_from_stats(*one, *other, equal_var=False, alternative="less").pvalue)
+    Raises:
+        NotComputedError: with all that is missing for any of them.
+    """
+    checks: list[Check] = []
+    missing: list[str] = []
+    for test in tests:
+        try:
+            checks.append(test(evidence, reading))
+        except NotComputedError as error:
+            missing += error.missing
+    if missing:
+        raise NotComputedError(missing)
+    return checks
 
 
-def _one_sided(difference: Array) -> float:
-    if len(difference) < 2 or np.ptp(difference) == 0:  # no spread: the sign decides
-        return 0.0 if len(difference) and difference[0] < 0 else 1.0
-    return float(stats.ttest_1samp(difference, 0.0, alternative="less").pvalue)
-
-
-def holm(values: Mapping[K, float]) -> dict[K, bool]:
-    """Which of several p-values are significant when all are looked at together."""
-    left, found = len(values), dict.fromkeys(values, False)
-    for key in sorted(values, key=lambda key: values[key]):
-        if values[key] > LEVEL / left:
-            break
-        found[key] = True
-        left -= 1
-    return found
+def together(checks: Sequence[Check], holds: bool) -> Check:
+    """One check of several, with the numbers of all."""
+    seeds = [check.seeds for check in checks if check.seeds is not None]
+    return Check(holds, "; ".join(check.numbers for check in checks), min(seeds, default=None))

@@ -6,7 +6,6 @@ of the curve, or (when it moves along with the axis) named by `moving`; what is 
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -162,8 +161,3 @@ def text(value: Any) -> str:
 
 def _has_lists(column: pd.Series) -> bool:
     return column.dtype == object and any(isinstance(value, list | tuple | dict) for value in column)
-
-
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """A key to sort names by, as one counts: fig2 before fig10."""
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.findall(r"\d+|\D+", name)]

@@ -106,7 +106,8 @@ def draw(axes: Axes, chart: Chart, labelled: Sequence[tuple[str, Curve]], looks:
         _draw_published(axes, chart.published, what.y)
     _x_axis(axes, chart.summary[what.x], what, names)
     axes.set_xlabel(_x_label(chart, log))
-    axes.set_ylabel(METRICS.get(what.y, what.y))
+    name = what.y.rpartition(".")[2]  # a metric of one's own is asked for as module.name
+    axes.set_ylabel(METRICS.get(name, name))
     return pale
 
 

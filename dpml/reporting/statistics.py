@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import pandas as pd
 from scipy import stats
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from dpml.arrays import Array
 from dpml.errors import UserError
@@ -48,7 +48,7 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         UserError: values of one run disagree.
     """
     keys = [*settings(rows), "metric"]
-    rows = _worst_of_seeds(rows.reset_index(drop=True), [*keys, "tuned"])
+    rows = _worst_of_seeds(rows.reset_index(drop=True), [*keys, "unit", "tuned"])
     keys += [*PRIVACY, "tuned"]
     rows = _runs(rows, keys)
     groups = rows.groupby(keys, sort=False, dropna=False)
@@ -153,8 +153,9 @@ def _worst_of_seeds(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     several = rows.groupby([group, "seed"])["proven_eps"].transform("nunique") > 1
     stays = several.groupby(group).transform("any")
     worst = rows["proven_eps"].astype(float).fillna(-np.inf).groupby(group).idxmax()
-    weakest = rows.loc[group.map(worst), PRIVACY].set_axis(rows.index)
-    return rows.assign(**{key: rows[key].where(stays, weakest[key]) for key in PRIVACY})
+    guarantee = ["claimed_eps", "proven_eps", "proven_view"]
+    weakest = rows.loc[group.map(worst), guarantee].set_axis(rows.index)
+    return rows.assign(**{key: rows[key].where(stays, weakest[key]) for key in guarantee})
 
 
 def _runs(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
@@ -236,4 +237,5 @@ def _one_sided(differences: pd.Series) -> float:
         return 1.0
     if np.ptp(values) == 0:
         return 0.0 if values[0] < 0 else 1.0
-    return float(stats.ttest_1samp(values, 0.0, alternative="less").pvalue)
+    t = values.mean() / (values.std(ddof=1) / np.sqrt(len(values)))
+    return float(stdtr(len(values) - 1, t))

@@ -132,13 +132,13 @@ def read_rows(path: Path) -> pd.DataFrame:
     Raises:
         UserError: there is no such file, or it is not a whole table of rows.
     """
-    rows = _read(path, COLUMNS)
+    rows = read_table(path, COLUMNS)
     if not len(rows) or not is_numeric_dtype(rows["value"]):
         raise UserError(f"{path} has no numbers in its column 'value': run it again.")
     return rows
 
 
-def _read(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
+def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
     """A table that dpml wrote, with at least these columns; `options` are those of `pandas.read_csv`.
 
     Raises:
@@ -179,7 +179,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
 
 def _union(paths: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
     # as text: a number that is read and written again must not change in its last digit
-    tables = [_read(path, columns, dtype=str, keep_default_na=False) for path in paths]
+    tables = [read_table(path, columns, dtype=str, keep_default_na=False) for path in paths]
     # a setting that only some of them have is empty in the others
     return pd.concat(tables, ignore_index=True).fillna("").drop_duplicates()
 

@@ -59,8 +59,9 @@ def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
         return True
     cells = [entry.point.cell for entry in waiting.values() if entry.point.cell]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"))
-    with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True) as progress:
-        bar = progress.add_task("cells", total=len(waiting), visible=len(waiting) > 1)
+    alone = len(waiting) == 1  # nothing to show before it is done
+    with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress:
+        bar = progress.add_task("cells", total=len(waiting))
         outcomes = compute(cells, options.engine, options.workers, options.address)
         try:
             for cell, outcome in outcomes:

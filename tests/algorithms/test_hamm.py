@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpml.algorithms.baselines import Batch, Individual
 from dpml.algorithms.local_models import count_votes, vote_shares
 from dpml.algorithms.output_perturbation import Average
-from dpml.algorithms.voting import Soft, Vote, excess_risk_bound
+from dpml.algorithms.voting import Soft, Vote, voting_risk_bound
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, Simplex, partition
 from dpml.errors import UserError
@@ -467,12 +467,12 @@ def test_theorem_4_covers_the_noise_of_soft() -> None:
 
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     rise = risk(prepared.release([Budget(eps)], np.random.default_rng(1), 2000).weights[0]) - risk(prepared.weights)
-    noise_term = excess_risk_bound(eps, 50, len(X), d, lam) - excess_risk_bound(math.inf, 50, len(X), d, lam)
+    noise_term = voting_risk_bound(eps, 50, len(X), d, lam) - voting_risk_bound(math.inf, 50, len(X), d, lam)
     assert np.mean(rise > noise_term / 2) <= 0.05
     assert noise_term == pytest.approx(4 * d**2 * (0.25 + lam) * math.log(d / 0.05) ** 2 / (lam * 50 * eps) ** 2)
-    vote = excess_risk_bound(eps, 1, 100, d, lam) - excess_risk_bound(math.inf, 1, 100, d, lam)
+    vote = voting_risk_bound(eps, 1, 100, d, lam) - voting_risk_bound(math.inf, 1, 100, d, lam)
     assert vote == pytest.approx(2500 * noise_term)
-    assert excess_risk_bound(math.inf, 9, 100, 5, 0.1, length=2.0) == pytest.approx(16 * (32 + math.log(20)) / 10 + 0.2)
+    assert voting_risk_bound(math.inf, 9, 100, 5, 0.1, length=2.0) == pytest.approx(16 * (32 + math.log(20)) / 10 + 0.2)
 
 
 def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
@@ -484,7 +484,7 @@ def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
         found = prepared.release(budgets, np.random.default_rng(1), 3).metrics["bound"]
         length = np.linalg.norm(prepared.weights)
         for budget, line in zip(budgets, found, strict=True):
-            expected = excess_risk_bound(budget.eps, 9 if kind is Soft else 1, len(parties.X_auxiliary), 4, 0.1, length)
+            expected = voting_risk_bound(budget.eps, 9 if kind is Soft else 1, len(parties.X_auxiliary), 4, 0.1, length)
             assert np.allclose(line, np.full(3, expected))
     for other in (Soft(LOGISTIC, "tight"), Soft(LOGISTIC, variant="sum"), Average(LOGISTIC), Batch(LOGISTIC)):
         assert (
@@ -548,7 +548,10 @@ def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> N
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["algo=soft"], "algo=soft labels public auxiliary rows, and there are none: set partition.auxiliary"),
+        (
+            ["algo=soft", "partition.auxiliary=0"],
+            "algo=soft labels public auxiliary rows, and there are none: set partition.auxiliary",
+        ),
         (["algo=vote"], "set partition.auxiliary"),
         (["algo=avg", "algo.lam=0"], "algo.lam of avg must be a positive number"),
         (["algo=avg", "loss=squared"], "needs loss=logistic or loss=softmax"),

@@ -5,10 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpml.algorithms import (
-    coefficients,
-    functional_mechanism,
-)
+from dpml.algorithms import coefficients, functional_mechanism
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.exposure import Exposure, one_replaced
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local

@@ -1,37 +1,24 @@
-"""Hamm 2016: the claims' tests on made-up rows with a known answer."""
+"""Hamm 2016: every test of a claim both ways, on made-up rows whose verdict is known."""
 
 import math
 
-import numpy as np
-import pandas as pd
 import pytest
+from made_up import check_that_nothing_is_judged_without_what_it_needs, joined, made_up
 
-from dpml.papers import CLAIMS
-from dpml.reporting.judging import Evidence
+from dpml.reporting.judging import Evidence, claims_of
 
-EPS = [math.inf, 1000.0, 10.0, 1.0, 0.1]
-NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
+CLAIMS = claims_of("dpml.papers.hamm2016.claims")
+GRIDS = {"eps": [math.inf, 1000.0, 10.0, 1.0, 0.1]}
 FLAT = {"batch": [0.9] * 5, "indiv": [0.5] * 5}
 
 
-def rows(blocks, variant="paper", seeds=5, draws=4):
-    """Rows whose means are given by block and algorithm, one for every eps; indiv and batch do not vary by draw."""
-    rng = np.random.default_rng(0)
-    lines = []
-    for block, means in blocks.items():
-        for algo, line in means.items():
-            still = algo in ("batch", "indiv")
-            for seed in range(seeds):
-                offset = 1e-4 * rng.standard_normal()
-                for draw in range(1 if still else draws):
-                    for eps, mean in zip(EPS, line, strict=True):
-                        value = mean + offset + (0 if still else 1e-4 * rng.standard_normal())
-                        lines.append((block, algo, variant, "accuracy", seed, draw, eps, value))
-    return pd.DataFrame(lines, columns=["block", "algo", "variant", "metric", "seed", "draw", "eps", "value"])
+def rows(blocks, variant="paper", shape=(5, 4)):
+    """Rows whose means are given by block and algorithm, one for every eps."""
+    return made_up(blocks, GRIDS, "accuracy", variant, shape, noise=2e-4)
 
 
 def decide(name, *tables):
-    return CLAIMS[name].judge(Evidence(pd.concat(tables), NO_POINTS)).decision
+    return CLAIMS[name].judge(joined(*tables)).decision
 
 
 @pytest.mark.parametrize(
@@ -79,9 +66,12 @@ def test_more_parties_hold_longer(soft, holds):
 def test_nearly_batch(soft, holds):
     blocks = {"kdd20000_eps": FLAT | {"soft": soft}}
     assert decide("H3.3", rows(blocks)) == ("reproduced" if holds else "not reproduced")
-    # by reading: holds for one, not for the other
-    other = rows({"kdd20000_eps": FLAT | {"soft": [0.9, 0.5, 0.5, 0.5, 0.5]}}, "radial")
-    assert decide("H3.3n", rows(blocks), other) == ("depends on an unstated choice" if holds else "not reproduced")
+    # by reading: holds for one, not for the others
+    low = {"kdd20000_eps": FLAT | {"soft": [0.9, 0.5, 0.5, 0.5, 0.5]}}
+    others = [rows(low, variant) for variant in ("per_coordinate", "radial")]
+    found = decide("H3.3n", rows(blocks), *others)
+    assert found == ("depends on an unstated choice" if holds else "not reproduced")
+    assert decide("H3.3n", rows(blocks), others[0]) == "cannot be tested here"
 
 
 @pytest.mark.parametrize(("low", "holds"), [(0.7, True), (0.8, False), (0.85, False)])
@@ -91,8 +81,52 @@ def test_a_wider_gap_than_on_kdd(low, holds):
     assert decide("H4.1", rows(blocks)) == ("reproduced" if holds else "not reproduced")
 
 
-def test_another_lam_is_enough():
-    low = FLAT | {"soft": [0.8, 0.4, 0.3, 0.3, 0.3], "avg": [0.8, 0.4, 0.3, 0.3, 0.3]}
-    high = FLAT | {"soft": [0.8, 0.8, 0.7, 0.6, 0.3], "avg": [0.8, 0.8, 0.7, 0.6, 0.3]}
-    assert decide("H2.4l", rows({"har_lam1e-3_eps": low, "har_lam1e-2_eps": low})) == "not reproduced"
-    assert decide("H2.4l", rows({"har_lam1e-3_eps": low, "har_lam1e-2_eps": high})) == "reproduced"
+LOW = FLAT | {"soft": [0.8, 0.4, 0.3, 0.3, 0.3], "avg": [0.8, 0.4, 0.3, 0.3, 0.3]}
+HIGH = FLAT | {"soft": [0.8, 0.8, 0.7, 0.6, 0.3], "avg": [0.8, 0.8, 0.7, 0.6, 0.3]}
+LAMS = ("har_lam1e-6_eps", "har_lam1e-3_eps", "har_lam1e-2_eps", "har_lam1e-1_eps", "har_unit_eps")
+
+
+@pytest.mark.parametrize("block", LAMS)
+def test_another_lam_is_enough(block):
+    low = dict.fromkeys(LAMS, LOW)
+    assert decide("H2.4l", rows(low)) == "not reproduced"
+    assert decide("H2.4l", rows(low | {block: HIGH})) == "reproduced"
+
+
+@pytest.mark.parametrize(("means", "holds"), [(GOOD, True), (LOST, False)])
+def test_url_is_as_kdd(means, holds):
+    better = {"soft": [0.8, 0.8, 0.8, 0.6, 0.3], "avg": [0.8, 0.8, 0.75, 0.6, 0.3]}
+    blocks = {"url5000_eps": GOOD, "url10000_eps": means, "url20000_eps": GOOD | better}
+    assert decide("H4.2", rows(blocks)) == ("reproduced" if holds else "not reproduced")
+
+
+@pytest.mark.parametrize(("soft", "holds"), [([0.8, 0.8, 0.7, 0.6, 0.3], True), ([0.8, 0.8, 0.7, 0.5, 0.3], False)])
+def test_readings_of_the_noise(soft, holds):
+    variants = ("paper", "binary", "per_coordinate", "sum", "radial")
+    tables = [rows({"har_eps": HIGH | {"soft": soft}}, variant) for variant in variants]
+    assert decide("H2.4n", *tables) == ("reproduced" if holds else "not reproduced")
+
+
+def test_unit_rows():
+    means = {"vote": [0.79] * 5, "soft": [0.76] * 5, "avg": [0.67] * 5}
+    assert decide("H2.2u", rows({"har_unit_eps": means})) == "reproduced"
+    assert decide("H2.2u", rows({"har_unit_eps": means | {"avg": [0.73] * 5}})) == "not reproduced"
+
+
+def test_the_figures_are_judged_as_a_whole():
+    url = GOOD | {"indiv": [0.4] * 5, "batch": [0.95] * 5}
+    kdd = dict.fromkeys((f"kdd{M}_eps" for M in (5000, 10000, 20000)), GOOD)
+    blocks = kdd | {f"url{M}_eps": url for M in (5000, 10000, 20000)} | {"har_eps": GOOD}
+    claims = {name: CLAIMS[name] for name in ("H2.2", "H2.3", "H2.4", "H3.2", "H3.3", "H4.1", "H4.2")}
+    check_that_nothing_is_judged_without_what_it_needs(claims, rows(blocks))
+
+
+def test_what_a_claim_is_about_must_be_on_the_grid():
+    whole = rows({"har_eps": GOOD})
+    for eps, names in ((math.inf, ("H2.1", "H2.2", "H2.4")), (10.0, ("H2.3",)), (1.0, ("H2.4",))):
+        less = Evidence(whole.rows[whole.rows["eps"] != eps], whole.published, whole.axes)
+        assert {CLAIMS[name].judge(less).decision for name in names} == {"cannot be tested here"}
+    one_seed = rows(
+        dict.fromkeys((f"{d}{M}_eps" for d in ("kdd", "url") for M in (5000, 10000, 20000)), GOOD), shape=(1, 8)
+    )
+    assert CLAIMS["H4.1"].judge(one_seed).decision == "cannot be tested here"

@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.papers import CLAIMS
 from dpml.protocols import FixedPoint
 from dpml.protocols.costs import communication, exponents, float_difference, measure
-from dpml.reporting.judging import Evidence
+from dpml.reporting.judging import Evidence, claims_of
 
 FEW = {"everybody": [4, 8, 16], "ring": [], "d": [10, 1000, 100_000]}
 
@@ -39,7 +38,7 @@ def test_slopes_and_the_stated_form(slopes) -> None:
 
 
 def test_the_claim_follows_from_rows(slopes) -> None:
-    claim = CLAIMS["IT.2"]
+    claim = claims_of("dpml.papers.imtiaz2019.claims")["IT.2"]
     rows = pd.concat([slopes, slopes.assign(algo="ring")])
     none = pd.DataFrame()
     assert claim.judge(Evidence(rows, none)).decision == "reproduced"

@@ -6,7 +6,6 @@ import pytest
 from scipy import stats
 
 from dpml.errors import UserError
-from dpml.reporting.labels import natural
 from dpml.reporting.statistics import compare
 from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, wide
 from dpml.running.rows import COLUMNS
@@ -126,12 +125,6 @@ def test_guarantees_have_a_line_for_every_setting_that_changes_them():
 def test_an_overview_has_a_line_for_every_setting():
     summary = pd.DataFrame({"algo": "a", "algo.lam": [1, 2], "metric": "loss", "mean": [3.0, 4.0], "seeds": [5, 6]})
     assert overview(summary).to_dict("list") == {"algo.lam": [1, 2], "loss": [3.0, 4.0]}
-
-
-def test_names_are_sorted_as_one_counts():
-    names = ["kang2019/fig10", "kang2019/fig2", "kang2019/table1", "hamm2016/fig3", "kang2019/fig2_tight"]
-    expected = ["hamm2016/fig3", "kang2019/fig2", "kang2019/fig2_tight", "kang2019/fig10", "kang2019/table1"]
-    assert sorted(names, key=natural) == expected
 
 
 BROKEN = {

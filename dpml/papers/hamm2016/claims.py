@@ -6,14 +6,27 @@ large 1/eps the largest. Blocks run over eps: 1/eps = 0 is eps = inf.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from dpml.reporting.judging import LEVEL, Check, Claim, Evidence, Reading, Test, algorithm_below, both, holm
+from dpml.reporting.judging import (
+    NEAR,
+    Check,
+    Claim,
+    Evidence,
+    NotComputedError,
+    Reading,
+    Runs,
+    Test,
+    both,
+    checks_of,
+    on_runs,
+    together,
+)
+from dpml.reporting.statistics import LEVEL, algorithm_below, holm, per_seed
 
-ABOUT, ROUGHLY = 0.05, 0.01
+ROUGHLY = 0.01
 
 STATED = (Reading("as stated", "paper", "accuracy"),)
 NOISE = tuple(
@@ -29,188 +42,175 @@ NOISE = tuple(
 
 
 def near(block: str, values: Mapping[str, float]) -> Test:
-    """Without noise the mean accuracy of every algorithm is within ABOUT of the value that the text gives."""
+    """Without noise the mean accuracy of every algorithm is within NEAR of the value that the text gives."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        found = {algo: _at(evidence, block, algo, reading, math.inf) for algo in values}
-        means = {algo: runs.mean() for algo, runs in found.items() if runs is not None}
-        said = ", ".join(f"{algo} {mean:.3f} (published {values[algo]})" for algo, mean in means.items())
-        return (all(abs(mean - values[algo]) <= ABOUT for algo, mean in means.items()), said) if means else None
+    def decide(runs: Runs, _: Reading) -> Check:
+        means = {algorithm: _at(runs, block, algorithm, math.inf).mean() for algorithm in values}
+        holds = all(abs(mean - values[algorithm]) <= NEAR for algorithm, mean in means.items())
+        texts = (f"{algorithm} {mean:.3f} (published {values[algorithm]})" for algorithm, mean in means.items())
+        return Check(holds, ", ".join(texts))
 
-    return test
+    return on_runs(lambda _: {block: tuple(values)}, decide)
 
 
-def useless(block: str, algo: str, eps: float) -> Test:
-    """At this eps `algo` is not significantly above indiv."""
+def useless(block: str, algorithm: str, eps: float) -> Test:
+    """At this eps `algorithm` is not significantly above indiv."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        ours, alone = (_at(evidence, block, name, reading, eps) for name in (algo, "indiv"))
-        if ours is None or alone is None:
-            return None
-        good = algorithm_below(alone, ours) > LEVEL
-        return good, f"at 1/eps = {1 / eps:g} {algo} {ours.mean():.3f}, indiv {alone.mean():.3f}"
+    def decide(runs: Runs, _: Reading) -> Check:
+        ours, alone = (_at(runs, block, name, eps) for name in (algorithm, "indiv"))
+        text = f"at 1/eps = {1 / eps:g} {algorithm} {ours.mean():.3f}, indiv {alone.mean():.3f}"
+        return Check(algorithm_below(alone, ours) > LEVEL, text)
 
-    return test
+    return on_runs(lambda _: {block: (algorithm, "indiv")}, decide)
 
 
 def better(block: str, algorithms: Sequence[str], eps: float) -> Test:
     """From 1/eps = 0 to that of `eps` every algorithm is significantly above indiv, wherever the grid has a point."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        alone = evidence.runs(block, "indiv", reading)
-        above: dict[tuple[str, float], float] = {}
-        means = {}
-        for algo in algorithms:
-            runs = evidence.runs(block, algo, reading)
-            for x in _grid(runs, alone):
-                if x >= eps:
-                    above[algo, x] = algorithm_below(alone[x], runs[x])
-                    means[algo] = runs[x].mean()
-        if not above:
-            return None
-        wins = holm(above)
-        said = []
-        for algo in dict.fromkeys(key[0] for key in above):
-            kept = _held([x for name, x in above if name == algo], partial(_won, wins, algo))
-            said.append(f"{algo} {_until(kept)}")
-        return all(wins.values()), f"better than indiv ({alone[math.inf].mean():.3f}): {', '.join(said)}"
+    def decide(runs: Runs, _: Reading) -> Check:
+        alone = runs[block, "indiv"]
+        grid = _down_to(runs, block, "indiv", eps)
+        wins = holm({(a, x): algorithm_below(alone[x], runs[block, a][x]) for a in algorithms for x in grid})
+        texts = [f"{a} {_until(_kept({x: wins[a, x] for x in grid}))}" for a in algorithms]
+        return Check(all(wins.values()), f"better than indiv ({alone[math.inf].mean():.3f}): {', '.join(texts)}")
 
-    return test
+    return on_runs(lambda _: {block: (*algorithms, "indiv")}, decide)
 
 
 def between(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
     """At small 1/eps roughly between indiv and batch, at the largest significantly below indiv."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
+    def decide(runs: Runs, _: Reading) -> Check:
         below: dict[tuple[str, str], float] = {}
-        outside, said = [], []
+        outside, texts = [], []
         for block in blocks:
-            low, high = (evidence.runs(block, name, reading) for name in ("indiv", "batch"))
-            for algo in algorithms:
-                runs = evidence.runs(block, algo, reading)
-                if runs.empty or low.empty or high.empty:
-                    continue
-                last, *_, smallest, none = _grid(runs, low, high)
+            low, high = runs[block, "indiv"], runs[block, "batch"]
+            last, smallest, none = _three(runs, block)
+            for algorithm in algorithms:
+                values = runs[block, algorithm]
                 for x in (none, smallest):
-                    mean = runs[x].mean()
+                    mean = values[x].mean()
                     if not low[x].mean() - ROUGHLY <= mean <= high[x].mean() + ROUGHLY:
-                        outside.append(f"{algo} {block} at 1/eps = {1 / x:g}")
-                below[algo, block] = algorithm_below(runs[last], low[last])
-                said.append(f"{algo} {block} {runs[none].mean():.3f} to {runs[last].mean():.3f}")
-        if not below:
-            return None
-        falls = holm(below)
-        text = ", ".join(said)
+                        outside.append(f"{algorithm} {block} at 1/eps = {1 / x:g}")
+                below[algorithm, block] = algorithm_below(values[last], low[last])
+                texts.append(f"{algorithm} {block} {values[none].mean():.3f} to {values[last].mean():.3f}")
+        text = ", ".join(texts)
         text += f"; not between: {', '.join(outside)}" if outside else ""
-        never = [f"{algo} {block}" for (algo, block), falling in falls.items() if not falling]
+        never = [f"{algorithm} {block}" for (algorithm, block), falls in holm(below).items() if not falls]
         text += f"; not below indiv in the end: {', '.join(never)}" if never else ""
-        return not outside and not never, text
+        return Check(not outside and not never, text)
 
-    return test
+    return on_runs(lambda _: dict.fromkeys(blocks, ("indiv", "batch", *algorithms)), decide)
 
 
 def holds_longer(many: str, few: str, algorithms: Sequence[str]) -> Test:
     """With more parties every algorithm is significantly above at some 1/eps > 0, significantly below at none."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
+    def decide(runs: Runs, _: Reading) -> Check:
         above: dict[tuple[str, float], float] = {}
         below: dict[tuple[str, float], float] = {}
-        for algo in algorithms:
-            ours, theirs = (evidence.runs(block, algo, reading) for block in (many, few))
-            for x in _grid(ours, theirs):
-                if math.isfinite(x):
-                    above[algo, x] = algorithm_below(theirs[x], ours[x])
-                    below[algo, x] = algorithm_below(ours[x], theirs[x])
-        if not above:
-            return None
+        for algorithm in algorithms:
+            ours, theirs = runs[many, algorithm], runs[few, algorithm]
+            if _grid(ours) != _grid(theirs):
+                raise NotComputedError([f"{algorithm} at the same eps in {many} and {few}"])
+            for x in filter(math.isfinite, _grid(ours)):
+                above[algorithm, x] = algorithm_below(theirs[x], ours[x])
+                below[algorithm, x] = algorithm_below(ours[x], theirs[x])
         wins, losses = holm(above), holm(below)
-        good, said = True, []
-        for algo in dict.fromkeys(key[0] for key in above):
-            keys = [key for key in above if key[0] == algo]
+        holds, texts = True, []
+        for algorithm in algorithms:
+            keys = [key for key in above if key[0] == algorithm]
             won, lost = sum(wins[key] for key in keys), sum(losses[key] for key in keys)
-            good &= won > 0 and lost == 0
-            said.append(f"{algo}: higher at {won}, lower at {lost} of {len(keys)}")
-        return good, ", ".join(said)
+            holds &= won > 0 and lost == 0
+            texts.append(f"{algorithm}: higher at {won}, lower at {lost} of {len(keys)}")
+        return Check(holds, ", ".join(texts))
 
-    return test
+    return on_runs(lambda _: dict.fromkeys((many, few), algorithms), decide)
 
 
-def nearly_batch(block: str, algo: str, eps: float) -> Test:
-    """From 1/eps = 0 to that of `eps` the mean of `algo` is within ABOUT of batch's."""
+def nearly_batch(block: str, algorithm: str, eps: float) -> Test:
+    """From 1/eps = 0 to that of `eps` the mean of `algorithm` is within NEAR of batch's."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        ours, best = (evidence.runs(block, name, reading) for name in (algo, "batch"))
-        if ours.empty or best.empty:
-            return None
-        target = best[math.inf].mean()
-        found = [x for x in _grid(ours) if x >= eps]
-        kept = _held(found, lambda x: ours[x].mean() >= target - ABOUT)
-        last = min(found)
-        said = f"{algo} {_until(kept)} ({ours[last].mean():.3f} at 1/eps = {1 / last:g}, batch {target:.3f})"
-        return kept == last, said
+    def decide(runs: Runs, _: Reading) -> Check:
+        ours, target = runs[block, algorithm].mean(), _at(runs, block, "batch", math.inf).mean()
+        grid = _down_to(runs, block, algorithm, eps)
+        last = min(grid)
+        kept = _kept({x: ours[x] >= target - NEAR for x in grid})
+        text = f"{algorithm} {_until(kept)} ({ours[last]:.3f} at 1/eps = {1 / last:g}, batch {target:.3f})"
+        return Check(kept == last, text)
 
-    return test
+    return on_runs(lambda _: {block: (algorithm, "batch")}, decide)
 
 
 def wider_gap(pairs: Mapping[str, str], algorithms: Sequence[str]) -> Test:
     """Without noise every algorithm lies significantly further below batch in each block than in its counterpart."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
+    def decide(runs: Runs, _: Reading) -> Check:
         wider: dict[tuple[str, str], float] = {}
-        said = []
+        texts = []
         for block, other in pairs.items():
-            for algo in algorithms:
-                gaps = [_gap(evidence, where, algo, reading) for where in (block, other)]
-                if gaps[0] is None or gaps[1] is None:
-                    continue
-                wider[algo, block] = algorithm_below(gaps[1], gaps[0])
-                said.append(f"{algo} {block} {gaps[0].mean():.3f} and {other} {gaps[1].mean():.3f}")
-        return (all(holm(wider).values()), ", ".join(said)) if wider else None
+            for algorithm in algorithms:
+                here, there = (_gap(runs, where, algorithm) for where in (block, other))
+                wider[algorithm, block] = algorithm_below(there, here)
+                texts.append(f"{algorithm} {block} {here.mean():.3f} and {other} {there.mean():.3f}")
+        return Check(all(holm(wider).values()), ", ".join(texts))
 
-    return test
+    return on_runs(lambda _: dict.fromkeys((*pairs, *pairs.values()), ("batch", *algorithms)), decide)
 
 
 def either(tests: Mapping[str, Test]) -> Test:
     """At least one of the named tests holds."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        checks = {name: test(evidence, reading) for name, test in tests.items()}
-        found = {name: check for name, check in checks.items() if check is not None}
-        if not found:
-            return None
-        said = "; ".join(f"{name}: {check[1]}" for name, check in found.items())
-        return any(check[0] for check in found.values()), said
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        checks = dict(zip(tests, checks_of(tests.values(), evidence, reading), strict=True))
+        named = [Check(check.holds, f"{name}: {check.numbers}", check.seeds) for name, check in checks.items()]
+        return together(named, any(check.holds for check in named))
 
     return test
 
 
-def _grid(*tables: pd.DataFrame) -> list[float]:
-    """The eps that all tables have, from the smallest."""
-    return sorted(set.intersection(*({float(x) for x in table.columns} for table in tables)))
+def _grid(values: pd.DataFrame) -> list[float]:
+    """The eps of some runs, from the smallest."""
+    return sorted(map(float, values.columns))
 
 
-def _at(evidence: Evidence, block: str, algo: str, reading: Reading, eps: float) -> pd.Series | None:
-    runs = evidence.runs(block, algo, reading)
-    return runs[eps] if eps in runs.columns else None
+def _at(runs: Runs, block: str, algorithm: str, eps: float) -> pd.Series:
+    values = runs[block, algorithm]
+    if eps not in values.columns:
+        raise NotComputedError([f"{block} at 1/eps = {1 / eps:g}"])
+    return values[eps]
 
 
-def _gap(evidence: Evidence, block: str, algo: str, reading: Reading) -> pd.Series | None:
+def _down_to(runs: Runs, block: str, algorithm: str, eps: float) -> list[float]:
+    """The grid from eps = inf down to this `eps`."""
+    for end in (math.inf, eps):
+        _at(runs, block, algorithm, end)
+    return [x for x in _grid(runs[block, algorithm]) if x >= eps]
+
+
+def _three(runs: Runs, block: str) -> tuple[float, float, float]:
+    """The smallest eps of the grid, the largest that is finite, and inf."""
+    grid = _grid(runs[block, "indiv"])
+    finite = [x for x in grid if math.isfinite(x)]
+    if len(finite) < 2 or math.inf not in grid:
+        raise NotComputedError([f"{block} without noise and at two eps"])
+    return min(finite), max(finite), math.inf
+
+
+def _gap(runs: Runs, block: str, algorithm: str) -> pd.Series:
     """What the algorithm lacks of batch's accuracy without noise, a value for every seed."""
-    best, ours = (_at(evidence, block, name, reading, math.inf) for name in ("batch", algo))
-    if best is None or ours is None:
-        return None
-    return best.groupby(level="seed").mean() - ours.groupby(level="seed").mean()
+    best, ours = (per_seed(_at(runs, block, name, math.inf)) for name in ("batch", algorithm))
+    gaps = (best - ours).dropna()
+    if len(gaps) < 2:
+        raise NotComputedError([f"a second seed of batch and {algorithm} in {block}"])
+    return gaps
 
 
-def _won(wins: Mapping[tuple[str, float], bool], algo: str, x: float) -> bool:
-    return wins[algo, x]
-
-
-def _held(grid: Sequence[float], good: Callable[[float], bool]) -> float | None:
-    """The smallest eps of the grid down to which `good` holds without a break; None when it never does."""
+def _kept(good: Mapping[float, bool]) -> float | None:
+    """The smallest eps of the grid down to which all is `good` without a break; None when it never is."""
     kept = None
-    for x in sorted(grid, reverse=True):
-        if not good(x):
+    for x in sorted(good, reverse=True):
+        if not good[x]:
             break
         kept = x
     return kept

@@ -4,7 +4,7 @@ A curve of delta is given as `digits` = log10(1/delta), because delta itself lea
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ def _variance(values: Array) -> float:
     return float(np.mean(values * values))  # of mean zero
 
 
-def loss_at_proven_eps(
+def loss_at_proven_eps(  # each argument is a key of the experiment's block
     recipe: str,
     d: int,
     N: int,
@@ -145,47 +145,42 @@ def loss_at_proven_eps(
     data = Synthetic(recipe=recipe, d=d, rows=N)
     loss = for_task(RECIPES[recipe].task)
     problem = Problem(M, N, d)
-    parts = []
+    rows = []
     for name, kind in FAMILY.items():
         asked: dict[Calibration, list[float]] = {
             "published": [_asked(kind(loss), target, delta, problem) for target in eps],
             "tight": list(eps),
         }
         gaps = {}
-        for calibration, given in asked.items():
-            algorithm = kind(loss, calibration=calibration)
-            budgets = tuple(Budget(value, delta) for value in given)
-            cell = Cell(data, Equal(), algorithm, M, N, seed, budgets, draws)
+        for calibration, values in asked.items():
+            budgets = tuple(Budget(value, delta) for value in values)
+            cell = Cell(data, Equal(), kind(loss, calibration=calibration), M, N, seed, budgets, draws)
             metrics = measure(cell).metrics
             gaps[calibration] = metrics["optimality_gap"]
-            for metric in ("loss", "optimality_gap"):
-                parts += [
-                    {"algo": name, "noise": calibration, "metric": metric, "draw": draw, "value": value}
-                    | {"proven_eps": target}
-                    for target, values in zip(eps, metrics[metric], strict=True)
-                    for draw, value in enumerate(values)
-                ]
-            parts += [
-                {"algo": name, "noise": calibration, "metric": "asked_eps", "draw": 0, "value": value}
-                | {"proven_eps": target}
-                for target, value in zip(eps, given, strict=True)
-            ]
-        ratios = gaps["published"].mean(axis=1) / gaps["tight"].mean(axis=1)
-        parts += [
-            {"algo": name, "noise": "published / tight", "metric": "gap_ratio", "draw": 0, "value": ratio}
-            | {"proven_eps": target}
-            for target, ratio in zip(eps, ratios, strict=True)
-        ]
-    return pd.DataFrame(parts).assign(
+            shown = {key: metrics[key] for key in ("loss", "optimality_gap")}
+            rows += _lines(name, calibration, eps, shown | {"asked_eps": np.array(values)[:, None]})
+        ratios = gaps["published"].mean(axis=1, keepdims=True) / gaps["tight"].mean(axis=1, keepdims=True)
+        rows += _lines(name, "published / tight", eps, {"gap_ratio": ratios})
+    return pd.DataFrame(rows).assign(
         delta=delta, M=M, N=N, d=d, seed=seed, dataset=data.info.name, loss=loss.name, proven_view="worst"
     )
+
+
+def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """Rows of metrics, each an array (eps, draws)."""
+    return [
+        {"algo": algorithm, "noise": label, "metric": metric, "draw": draw, "value": value, "proven_eps": target}
+        for metric, table in metrics.items()
+        for target, values in zip(eps, table, strict=True)
+        for draw, value in enumerate(values)
+    ]
 
 
 def _asked(algorithm: FunctionalMechanism, target: float, delta: float, problem: Problem) -> float:
     """The eps to ask for so that the worst view is proven to have `target`."""
 
     def excess(log_eps: float) -> float:
-        given = algorithm.guarantees(Budget(math.exp(log_eps), delta), problem)
-        return worst(g for g in given if g.basis == "proven").eps - target
+        guarantees = algorithm.guarantees(Budget(math.exp(log_eps), delta), problem)
+        return worst(g for g in guarantees if g.basis == "proven").eps - target
 
     return math.exp(float(brentq(excess, math.log(target) - 7, math.log(target) + 7, xtol=1e-12)))

@@ -8,23 +8,68 @@ from typing import Any
 import pandas as pd
 
 
-def excess_risk_bound(p: int, variance: float, T: int, lam: float, smoothness: float, start: float) -> float:
+@dataclass(frozen=True)
+class Descent:
+    """What Theorems 2 and 3 assume of gradient descent with step 1/L.
+
+    Args:
+        p: features.
+        T: rounds.
+        lam: the constant of strong convexity (Thm 2), or of the Polyak-Lojasiewicz condition (Thm 3).
+        smoothness: L, of the risk with its regulariser.
+    """
+
+    p: int
+    T: int
+    lam: float
+    smoothness: float
+
+
+def excess_risk_bound(descent: Descent, variance: float, start: float) -> float:
     """Theorems 2 and 3, ineq. (11): E[R(w_T)] - min R after T rounds with step 1/L, from a model with gap `start`.
 
     ``(1 - lam/L)^T start + p variance / (2 lam) (1 - (1 - lam/L)^T)``, where R is L-smooth, and lam-strongly convex
     (Thm 2) or has gradients with ``||grad R||^2 >= 2 lam (R - min R)`` (Thm 3, the Polyak-Lojasiewicz condition).
 
     Args:
-        p: features.
+        descent: the setting.
         variance: of the noise in every entry of the gradient that the model follows. The paper puts a client's sigma^2
             here; the weighted average of M clients' noise has sigma^2 sum (N_k/N)^2.
-        T: rounds.
-        lam: the constant of strong convexity, or of the condition.
-        smoothness: L, of R with its regulariser.
         start: R(w_0) - min R.
     """
-    left = (1 - lam / smoothness) ** T
-    return left * start + p * variance / (2 * lam) * (1 - left)
+    left = (1 - descent.lam / descent.smoothness) ** descent.T
+    return left * start + descent.p * variance / (2 * descent.lam) * (1 - left)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the bounds of Table 1 depend on.
+
+    Args:
+        p: features.
+        G: the loss's Lipschitz constant.
+        N: rows of all parties.
+        M: parties.
+        n_min: rows of the smallest.
+        T: rounds.
+        lam: the regulariser's coefficient.
+        eps: of the budget.
+        delta: of the budget.
+        smoothness: L.
+        diameter: D, of the models that Zhang et al. 2017 allow.
+    """
+
+    p: int
+    G: float
+    N: int
+    M: int
+    n_min: int
+    T: int
+    lam: float
+    eps: float
+    delta: float
+    smoothness: float = 0.25
+    diameter: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -38,49 +83,26 @@ class Row:
     nonconvex: bool
 
 
-def published_bounds(
-    p: int,
-    G: float,
-    N: int,
-    M: int,
-    n_min: int,
-    T: int,
-    lam: float,
-    eps: float,
-    delta: float,
-    smoothness: float = 0.25,
-    diameter: float = 1.0,
-) -> list[Row]:
-    """Table 1's five rows, of which none but the first has constants that the paper derives.
-
-    Args:
-        p: features.
-        G: the loss's Lipschitz constant.
-        N: rows of all parties.
-        M: parties.
-        n_min: rows of the smallest.
-        T: rounds.
-        lam: the regulariser's coefficient.
-        eps: the budget.
-        delta: its other half.
-        smoothness: L.
-        diameter: D, of the models that Zhang et al. 2017 allow.
-    """
-    log = math.log(1 / delta)
-    spread, length = (M - 1) / n_min, p / (n_min * eps) * math.log(p / delta)
+def published_bounds(setting: Setting) -> list[Row]:
+    """Table 1's five rows, of which none but the first has constants that the paper derives."""
+    p, G, N, n_min, lam, eps = setting.p, setting.G, setting.N, setting.n_min, setting.lam, setting.eps
+    log = math.log(1 / setting.delta)
+    spread, length = (setting.M - 1) / n_min, p / (n_min * eps) * math.log(p / setting.delta)
     pathak = (lam + 1) / lam**2 * (spread**2 + length**2 + spread * length)
-    inside, zhang = M * n_min, p * math.log(N / delta) * log
+    inside, zhang = setting.M * n_min, p * math.log(N / setting.delta) * log
     central, in_mpc = (G**2 * log / (n * eps) ** 2 for n in (N, inside))
+    jayaraman = p * setting.smoothness * (math.log(inside) / lam) ** 2 * in_mpc
+    central_risk = G * math.sqrt(zhang) * setting.diameter / (N * eps)
     return [
         Row("Pathak et al. 2010", math.nan, pathak, True, False),
-        Row("Jayaraman et al. 2018", T * in_mpc, p * smoothness * (math.log(inside) / lam) ** 2 * in_mpc, True, False),
-        Row("Zhang et al. 2017", G**2 * (zhang / eps**2 + 1), G * math.sqrt(zhang) * diameter / (N * eps), False, True),
-        Row("Wang et al. 2017", T * central, p * math.log(N) ** 2 * central, False, True),
-        Row("WD-DP", T * central, p * math.log(N) * central, True, True),
+        Row("Jayaraman et al. 2018", setting.T * in_mpc, jayaraman, True, False),
+        Row("Zhang et al. 2017", G**2 * (zhang / eps**2 + 1), central_risk, False, True),
+        Row("Wang et al. 2017", setting.T * central, p * math.log(N) ** 2 * central, False, True),
+        Row("WD-DP", setting.T * central, p * math.log(N) * central, True, True),
     ]
 
 
-def table1(
+def table1(  # each argument is a key of the experiment's block
     settings: Mapping[str, Mapping[str, Any]],
     p: int,
     G: float,
@@ -93,15 +115,15 @@ def table1(
     """Table 1 at named `settings` of M and n_min: a row per setting, method and metric."""
     rows = []
     for name, own in settings.items():
-        for bounds in published_bounds(p, G, N, own["M"], own["n_min"], T, lam, eps, delta):
-            about = {
+        for bounds in published_bounds(Setting(p, G, N, own["M"], own["n_min"], T, lam, eps, delta)):
+            columns = {
                 "setting": name,
                 "method": bounds.method,
                 "distributed": "yes" if bounds.distributed else "no",
                 "non-convex": "yes" if bounds.nonconvex else "no",
             }
-            rows.append(about | {"metric": "noise_variance_order", "value": bounds.noise})
-            rows.append(about | {"metric": "excess_risk_order", "value": bounds.excess_risk})
+            rows.append(columns | {"metric": "noise_variance_order", "value": bounds.noise})
+            rows.append(columns | {"metric": "excess_risk_order", "value": bounds.excess_risk})
     return pd.DataFrame(rows)
 
 
@@ -116,15 +138,17 @@ def theorem2(
     Args:
         settings: p, N and M of every named setting.
         lam: the regulariser's coefficient.
-        eps: the budget.
-        delta: its other half.
+        eps: of the budget.
+        delta: of the budget.
         T: rounds.
         c: the published noise's constant.
     """
     rows = []
+    start = math.log(2)
     for name, own in settings.items():
+        descent = Descent(own["p"], T, lam, 0.25 + lam)
         sigma2 = c * T * math.log(1 / delta) / (own["N"] * eps) ** 2
         for metric, variance in (("gap_as_printed", sigma2), ("gap_of_average", sigma2 / own["M"])):
-            bound = excess_risk_bound(own["p"], variance, T, lam, 0.25 + lam, math.log(2))
+            bound = excess_risk_bound(descent, variance, start)
             rows.append({"setting": name, "M": own["M"], "eps": eps, "metric": metric, "value": bound})
     return pd.DataFrame(rows)

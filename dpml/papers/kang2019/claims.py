@@ -5,16 +5,19 @@ first digit that a figure's axis shows, or within a factor of two of the gap. A 
 for each of its data sets.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import pandas as pd
 
-from dpml.reporting.judging import FACTOR, LEVEL, Check, Claim, Evidence, Reading, Test, algorithm_below, below, holm
+from dpml.reporting.judging import FACTOR, NEAR, Check, Claim, NotComputedError, Reading, Runs, Test, on_runs, several
+from dpml.reporting.statistics import LEVEL, algorithm_below, below, holm
 
-ABOUT = 0.05
 SETS = ("kdd", "adult", "bank", "breast", "credit")
 EPS, U = tuple(f"{name}_eps" for name in SETS), tuple(f"{name}_u" for name in SETS)
+
+Curves = Mapping[str, pd.DataFrame]
+"""The runs of one data set by algorithm."""
 
 
 def _p_better(a: pd.Series, b: pd.Series, reading: Reading, p_below: Callable[..., float]) -> float:
@@ -24,69 +27,68 @@ def _p_better(a: pd.Series, b: pd.Series, reading: Reading, p_below: Callable[..
 
 def _similar(a: float, b: float, reading: Reading) -> bool:
     if reading.metric == "accuracy":
-        return abs(a - b) <= ABOUT
+        return abs(a - b) <= NEAR
     return max(a, b) <= FACTOR * min(a, b)
 
 
-def _each(blocks: Sequence[str], judge: Callable[[Evidence, Reading, str], Check | None]) -> Test:
-    """A test that holds when `judge` does for each block that was computed."""
+def _each(
+    blocks: Sequence[str], algorithms: Sequence[str], judge: Callable[[Curves, Reading, str], tuple[bool, str]]
+) -> Test:
+    """A test that holds when `judge` does for each block."""
 
-    def test(evidence: Evidence, reading: Reading) -> Check | None:
-        found = {block: judge(evidence, reading, block) for block in blocks}
-        checks = {block: check for block, check in found.items() if check is not None}
-        said = [f"{block.split('_')[0]} ({'yes' if good else 'no'}): {text}" for block, (good, text) in checks.items()]
-        return (all(good for good, _ in checks.values()), "; ".join(said)) if checks else None
+    def decide(runs: Runs, reading: Reading) -> Check:
+        results = {block: judge({a: runs[block, a] for a in algorithms}, reading, block) for block in blocks}
+        texts = [
+            f"{block.split('_')[0]} ({'yes' if good else 'no'}): {text}" for block, (good, text) in results.items()
+        ]
+        return Check(all(good for good, _ in results.values()), "; ".join(texts))
 
-    return test
+    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
 
 
-def _beats(evidence: Evidence, reading: Reading, block: str) -> Check | None:
-    ours, theirs, centre = (evidence.runs(block, algo, reading) for algo in ("wddp", "jayaraman", "wang"))
-    grid = ours.columns.intersection(theirs.columns).intersection(centre.columns)
-    if not len(grid):
-        return None
+def _beats(curves: Curves, reading: Reading, _: str) -> tuple[bool, str]:
+    ours, theirs, centre = (curves[algorithm] for algorithm in ("wddp", "jayaraman", "wang"))
+    grid = list(ours.columns)
     wins = holm({x: _p_better(ours[x], theirs[x], reading, algorithm_below) for x in grid})
     losses = holm({x: _p_better(theirs[x], ours[x], reading, algorithm_below) for x in grid})
     near = [_similar(ours[x].mean(), centre[x].mean(), reading) for x in grid]
     won, lost = sum(wins.values()), sum(losses.values())
-    good = won > len(grid) / 2 and not lost and all(near)
+    holds = won > len(grid) / 2 and not lost and all(near)
     last = grid[-1]
-    means = ", ".join(
-        f"{name} {runs[last].mean():.3g}" for name, runs in (("wddp", ours), ("jayaraman", theirs), ("wang", centre))
-    )
-    return good, f"{won} won, {lost} lost of {len(grid)}, close to wang at {sum(near)}; at {last:g}: {means}"
+    means = ", ".join(f"{algorithm} {runs[last].mean():.3g}" for algorithm, runs in curves.items())
+    return holds, f"{won} won, {lost} lost of {len(grid)}, close to wang at {sum(near)}; at {last:g}: {means}"
 
 
-def _improves(evidence: Evidence, reading: Reading, block: str) -> Check | None:
-    runs = evidence.runs(block, "wddp", reading)
-    if runs.shape[1] < 2:
-        return None
-    columns = list(runs.columns)
-    gain = _p_better(runs[columns[-1]], runs[columns[0]], reading, below)
-    worse = holm({f"{a:g}-{b:g}": _p_better(runs[a], runs[b], reading, below) for a, b in pairwise(columns)})
+def _improves(curves: Curves, reading: Reading, block: str) -> tuple[bool, str]:
+    runs = curves["wddp"]
+    grid = several(runs, block)
+    gain = _p_better(runs[grid[-1]], runs[grid[0]], reading, below)
+    worse = holm({f"{a:g}-{b:g}": _p_better(runs[a], runs[b], reading, below) for a, b in pairwise(grid)})
     steps = [step for step, significant in worse.items() if significant]
-    text = f"{runs[columns[0]].mean():.3g} to {runs[columns[-1]].mean():.3g}"
+    text = f"{runs[grid[0]].mean():.3g} to {runs[grid[-1]].mean():.3g}"
     return gain <= LEVEL and not steps, text + (f", worse at {', '.join(steps)}" if steps else "")
 
 
-def _alike(evidence: Evidence, reading: Reading, block: str) -> Check | None:
-    ours, theirs = (evidence.runs(block, algo, reading) for algo in ("wddp", "jayaraman"))
-    if 1 not in ours or 1 not in theirs:
-        return None
-    a, b = ours[1].mean(), theirs[1].mean()
-    return _similar(a, b, reading), f"wddp {a:.3g}, jayaraman {b:.3g}"
+def _alike(curves: Curves, reading: Reading, block: str) -> tuple[bool, str]:
+    ours, theirs = (_equal(curves, algorithm, block).mean() for algorithm in ("wddp", "jayaraman"))
+    return _similar(ours, theirs, reading), f"wddp {ours:.3g}, jayaraman {theirs:.3g}"
 
 
-def _steady(evidence: Evidence, reading: Reading, block: str) -> Check | None:
-    ours, theirs = (evidence.runs(block, algo, reading) for algo in ("wddp", "jayaraman"))
-    if ours.shape[1] < 2 or theirs.shape[1] < 2 or 1 not in theirs:
-        return None
-    means = ours.mean()
-    steady = _similar(means.max(), means.min(), reading)
-    worse = holm({u: _p_better(theirs[1], theirs[u], reading, below) for u in theirs.columns[theirs.columns != 1]})
-    text = f"wddp {means.min():.3g} to {means.max():.3g}; jayaraman significantly worse at {sum(worse.values())} of "
-    text += f"{len(worse)} u, {theirs[1].mean():.3g} to {theirs.iloc[:, -1].mean():.3g}"
-    return steady and any(worse.values()), text
+def _steady(curves: Curves, reading: Reading, block: str) -> tuple[bool, str]:
+    ours, theirs, equal = curves["wddp"].mean(), curves["jayaraman"], _equal(curves, "jayaraman", block)
+    uneven = [u for u in several(theirs, block) if u != 1]
+    worse = holm({u: _p_better(equal, theirs[u], reading, below) for u in uneven})
+    text = f"wddp {ours.min():.3g} to {ours.max():.3g}; jayaraman significantly worse at {sum(worse.values())} of "
+    text += f"{len(worse)} u, {equal.mean():.3g} to {theirs[uneven[-1]].mean():.3g}"
+    return _similar(ours.max(), ours.min(), reading) and any(worse.values()), text
+
+
+def _equal(curves: Curves, algorithm: str, block: str) -> pd.Series:
+    """The runs with clients of equal size."""
+    runs = curves[algorithm]
+    if 1 not in runs.columns:
+        raise NotComputedError([f"{algorithm} in {block} at u = 1"])
+    return runs[1]
 
 
 _WORDS = {
@@ -94,22 +96,22 @@ _WORDS = {
         "WD-DP is better than Jayaraman et al.'s method and similar to the centralised one.",
         "wddp is significantly better than jayaraman at more than half of the eps and significantly worse at none, and "
         "similar to wang at all",
-        _each(EPS, _beats),
+        _each(EPS, ("wddp", "jayaraman", "wang"), _beats),
     ),
     "K1.2": (
         "It gets better as eps grows.",
         "wddp is significantly better at the largest eps than at the smallest, and gets significantly worse at no step",
-        _each(EPS, _improves),
+        _each(EPS, ("wddp",), _improves),
     ),
     "K2.1": (
         "With clients of equal size WD-DP and Jayaraman et al.'s method are alike.",
         "at u = 1 the means of wddp and jayaraman are similar",
-        _each(U, _alike),
+        _each(U, ("wddp", "jayaraman"), _alike),
     ),
     "K2.2": (
         "As sizes get more uneven WD-DP stays steady, while Jayaraman et al.'s method gets worse or fluctuates.",
         "the means of wddp at all u are similar; jayaraman is significantly worse at some u than at u = 1",
-        _each(U, _steady),
+        _each(U, ("wddp", "jayaraman"), _steady),
     ),
 }
 _ACCURACY, _GAP = Reading("accuracy", "paper", "accuracy"), Reading("gap", "paper", "optimality_gap")

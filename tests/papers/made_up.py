@@ -1,0 +1,80 @@
+"""Made-up rows whose verdicts are known."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from dpml.reporting.judging import Claim, Evidence
+
+NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
+
+
+def made_up(
+    blocks: Mapping[str, Mapping[str, Sequence[float]]],
+    grids: Mapping[str, Sequence[object]],
+    metric: str = "loss",
+    variant: str = "paper",
+    shape: tuple[int, int] = (5, 4),
+    noise: float = 1e-4,
+    hard: float = 0.0,
+) -> Evidence:
+    """Evidence whose means are given by block and algorithm, one for every x of the block.
+
+    Args:
+        blocks: the means.
+        grids: the x of every block by the end of its name, which is the axis.
+        metric: of the rows.
+        variant: of the algorithms.
+        shape: seeds and draws.
+        noise: of a run, relative to its mean.
+        hard: of a seed, the same for all that have it, relative to the mean.
+    """
+    rng = np.random.default_rng(1)
+    seeds = 1 + hard * rng.standard_normal(shape[0])
+    lines, axes = [], {}
+    for block, curves in blocks.items():
+        x = axes[block] = block.rpartition("_")[2]
+        for algo, means in curves.items():
+            for at, mean in zip(grids[x], means, strict=True):
+                values = mean * (seeds[:, None] + noise * rng.standard_normal(shape))
+                lines += [
+                    {"block": block, "algo": algo, "variant": variant, "metric": metric, x: at}
+                    | {"seed": seed, "draw": draw, "value": value}
+                    for (seed, draw), value in np.ndenumerate(values)
+                ]
+    return Evidence(pd.DataFrame(lines), NO_POINTS, axes)
+
+
+def joined(*evidence: Evidence) -> Evidence:
+    """All rows, and the published points of the first."""
+    axes = {block: x for one in evidence for block, x in one.axes.items()}
+    return Evidence(pd.concat([one.rows for one in evidence], ignore_index=True), evidence[0].published, axes)
+
+
+def decide(claim: Claim, evidence: Evidence) -> str:
+    return claim.judge(evidence).decision
+
+
+def without(evidence: Evidence, **values: object) -> Evidence:
+    """The evidence less all rows that have these values."""
+    gone = np.logical_and.reduce([evidence.rows[key] == value for key, value in values.items()])
+    return Evidence(evidence.rows[~gone], evidence.published, evidence.axes)
+
+
+def check_that_nothing_is_judged_without_what_it_needs(claims: Mapping[str, Claim], evidence: Evidence) -> None:
+    """Every claim is decided; less a block, or an algorithm in one, it is decided alike, or it cannot be tested."""
+    complete = {name: claim.judge(evidence).decision for name, claim in claims.items()}
+    assert "cannot be tested here" not in complete.values(), complete
+    needed = dict.fromkeys(claims, 0)
+    blocks = [{"block": block} for block in evidence.rows["block"].unique()]
+    pairs = evidence.rows[["block", "algo"]].drop_duplicates("algo").to_dict("records")
+    for gone in (*blocks, *pairs):
+        less = without(evidence, **gone)
+        for name, claim in claims.items():
+            verdict = claim.judge(less)
+            assert verdict.decision in (complete[name], "cannot be tested here"), (name, gone)
+            if verdict.decision == "cannot be tested here":
+                needed[name] += 1
+                assert gone["block"] in verdict.numbers
+    assert min(needed.values()) > 0, needed

@@ -1,0 +1,290 @@
+"""The tests that claims of several papers share, what is missing, and readings: made-up rows with known verdicts."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpml.errors import UserError
+from dpml.reporting import judging
+from dpml.reporting.judging import Check, Claim, Evidence, NotComputedError, Reading, claims_of
+
+READING = Reading("true", "paper", "loss")
+OTHER = Reading("plotted", "authors", "noisy_objective")
+EPS = [0.1, 1.0, 10.0]
+NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
+
+
+def evidence(curves, reading=READING, shape=(5, 4), block="d20_eps", points=NO_POINTS, seeds_apart=0.0, noise=0.01):
+    """Rows whose means are `curves` (algorithm -> one per eps), up to `noise`; seeds differ by `seeds_apart`."""
+    rng = np.random.default_rng(1)
+    hard = seeds_apart * rng.standard_normal(shape[0])
+    lines = [
+        {"block": block, "algo": algo, "variant": reading.variant, "metric": reading.metric, "eps": eps, "seed": seed,
+         "draw": draw, "value": mean * (1 + hard[seed] + noise * rng.standard_normal())}
+        for algo, means in curves.items() for eps, mean in zip(EPS, means, strict=True)
+        for seed in range(shape[0]) for draw in range(shape[1])
+    ]  # fmt: skip
+    return Evidence(pd.DataFrame(lines), points, {block: "eps"})
+
+
+def judge(test, found, readings=(READING,)):
+    return Claim("X", "x/x", "text", "criterion", test, readings).judge(found)
+
+
+def decide(test, found, readings=(READING,)):
+    return judge(test, found, readings).decision
+
+
+def joined(*several):
+    return Evidence(
+        pd.concat([one.rows for one in several]), NO_POINTS, {k: x for e in several for k, x in e.axes.items()}
+    )
+
+
+# ---- each test both ways
+
+
+@pytest.mark.parametrize(
+    ("means", "decision"),
+    [
+        ([3, 2, 1], "reproduced"),
+        ([1, 2, 3], "not reproduced"),
+        ([3, 1, 2], "not reproduced"),
+        ([2, 2, 2], "not reproduced"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(1, 8), (5, 4)])
+def test_falls(means, decision, shape):
+    found = evidence(dict.fromkeys(("capefm", "conv"), means), shape=shape)
+    assert decide(judging.falls(["d20_eps"], ("capefm", "conv")), found) == decision
+
+
+@pytest.mark.parametrize(
+    ("other", "decision"),
+    [
+        ([3, 3, 3], "reproduced"),
+        ([2, 3, 3], "reproduced"),
+        ([2, 2, 3], "not reproduced"),
+        ([1, 3, 3], "not reproduced"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(1, 8), (5, 4)])
+def test_beats(other, decision, shape):
+    found = evidence({"capefm": [2, 2, 2], "conv": other}, shape=shape)
+    assert decide(judging.beats(["d20_eps"], "capefm", ["conv"]), found) == decision
+
+
+def test_a_difference_is_seen_through_what_all_runs_of_a_seed_have_in_common():
+    found = evidence({"capefm": [2, 2, 2], "conv": [2.1, 2.1, 2.1]}, seeds_apart=0.5)
+    assert decide(judging.beats(["d20_eps"], "capefm", ["conv"]), found) == "reproduced"
+    falling = evidence({"capefm": [2.1, 2.05, 2]}, seeds_apart=0.5)
+    assert decide(judging.falls(["d20_eps"], ["capefm"]), falling) == "reproduced"
+
+
+@pytest.mark.parametrize(("largest", "decision"), [(1.9, "reproduced"), (2.2, "not reproduced")])
+def test_weak_is_within_a_factor_of_two(largest, decision):
+    found = evidence({"capefm": [1, 1.5, largest]}, noise=1e-4)
+    assert decide(judging.weak(["d20_eps"], ["capefm"]), found) == decision
+
+
+def published(factors, algo="capefm", x=None):
+    """Points that lie by `factors` off a mean of -2, on a grid of their own."""
+    x = np.geomspace(0.1, 100, len(factors)) if x is None else x
+    about = {"series": "s", "algo": algo, "metric": "noisy_objective", "std": 0, "n": 1}
+    return pd.DataFrame([about | {"x": at, "mean": 2 * factor} for at, factor in zip(x, factors, strict=True)])
+
+
+def flat(points, **columns):
+    """A mean of -2 at every x of some points."""
+    lines = [
+        {"block": "d20_eps", "algo": "capefm", "variant": "authors", "metric": "noisy_objective", "eps": x,
+         "seed": seed, "draw": 0, "value": -2.0} | columns
+        for x in points["x"].unique() for seed in range(2)
+    ]  # fmt: skip
+    return Evidence(pd.DataFrame(lines), points, {"d20_eps": "eps"})
+
+
+@pytest.mark.parametrize(
+    ("factors", "decision"),
+    [
+        ([1.9] * 5 + [1 / 1.9] * 4 + [9], "reproduced"),  # nine in ten, either way
+        ([1] * 8 + [9, 9], "not reproduced"),
+        ([1] * 8 + [2.2, 2.2], "not reproduced"),
+        ([1] * 8 + [1 / 2.2, 1 / 2.2], "not reproduced"),
+    ],
+)
+def test_agrees(factors, decision):
+    points = published(factors)
+    assert decide(judging.agrees({"d20_eps": "s"}, ["capefm"]), flat(points), (OTHER,)) == decision
+
+
+def test_agreement_compares_means_with_their_signs():
+    """Runs of either sign: the published points are means of these, drawn in size."""
+    points = published([0.05] * 3, x=EPS)
+    found = flat(points)
+    cancelling = found.rows.assign(value=np.where(found.rows["seed"] == 0, 2.1, -1.9))
+    test = judging.agrees({"d20_eps": "s"}, ["capefm"])
+    assert decide(test, Evidence(cancelling, points, found.axes), (OTHER,)) == "reproduced"
+
+
+def test_published_points_that_were_not_computed_count_neither_way():
+    test = judging.agrees({"d20_eps": "s"}, ["capefm"])
+    points = published([1] * 10)
+    cut = flat(points.iloc[:9])
+    verdict = judge(test, Evidence(cut.rows, points, cut.axes), (OTHER,))
+    assert verdict.decision == "reproduced"
+    assert verdict.numbers.endswith("capefm 9 of 9, furthest 1; not computed: d20_eps at eps = 100")
+    few = flat(points.iloc[:8])
+    assert decide(test, Evidence(few.rows, points, few.axes), (OTHER,)) == "cannot be tested here"
+    far = published([1] * 7 + [9] * 3)
+    assert decide(test, Evidence(few.rows, far, few.axes), (OTHER,)) == "cannot be tested here"  # 7 or 9 of 10
+    further = published([1] * 6 + [9] * 4)
+    assert decide(test, Evidence(few.rows, further, few.axes), (OTHER,)) == "not reproduced"  # 8 at the most
+    assert decide(test, Evidence(cut.rows, NO_POINTS, cut.axes), (OTHER,)) == "cannot be tested here"
+
+
+def test_both():
+    yes, no = lambda *_: Check(True, "", 5), lambda *_: Check(False, "")
+    found = evidence({"capefm": [1, 1, 1]})
+    assert decide(judging.both(yes, yes), found) == "reproduced"
+    assert decide(judging.both(yes, no), found) == "not reproduced"
+    assert decide(judging.both(no, yes), found) == "not reproduced"
+
+
+# ---- what is missing
+
+
+def missing(*names):
+    def test(*_):
+        raise NotComputedError(names)
+
+    return test
+
+
+def test_half_a_test_is_none_and_everything_missing_is_named():
+    yes = lambda *_: Check(True, "fine")  # noqa: E731
+    found = evidence({"capefm": [1, 1, 1]})
+    for test in (judging.both(yes, missing("a", "b")), judging.both(missing("a"), missing("b", "a"))):
+        verdict = judge(test, found)
+        assert verdict.decision == "cannot be tested here"
+        assert verdict.numbers == "not computed: [true] a, b"
+
+
+def test_a_rival_that_was_not_run_is_named():
+    found = evidence({"capefm": [1, 1, 1], "conv": [2, 2, 2]})
+    verdict = judge(judging.beats(["d20_eps", "d50_eps"], "capefm", ["conv", "dpfm", "local"]), found)
+    assert verdict.decision == "cannot be tested here"
+    assert verdict.numbers == "not computed: [true] dpfm, local in d20_eps, d50_eps"
+
+
+def test_every_algorithm_is_needed_at_every_x():
+    found = evidence({"capefm": [1, 1, 1], "conv": [2, 2, 2]})
+    gap = found.rows[(found.rows["algo"] != "conv") | (found.rows["eps"] < 10)]
+    verdict = judge(judging.beats(["d20_eps"], "capefm", ["conv"]), Evidence(gap, NO_POINTS, found.axes))
+    assert verdict.decision == "cannot be tested here"
+    assert verdict.numbers == "not computed: [true] conv in d20_eps at eps = 10"
+
+
+def test_one_run_is_not_enough():
+    verdict = judge(judging.falls(["d20_eps"], ["capefm"]), evidence({"capefm": [3, 2, 1]}, shape=(1, 1)))
+    assert verdict.numbers == "not computed: [true] a second run of capefm in d20_eps"
+
+
+def test_one_x_is_not_enough():
+    found = evidence({"capefm": [3, 2, 1]})
+    for test in (judging.falls(["d20_eps"], ["capefm"]), judging.weak(["d20_eps"], ["capefm"])):
+        one = Evidence(found.rows[found.rows["eps"] == 1], NO_POINTS, found.axes)
+        assert judge(test, one).numbers == "not computed: [true] a second x of d20_eps"
+
+
+def test_settings_are_never_averaged():
+    found = evidence({"capefm": [3, 2, 1]})
+    rows = pd.concat([found.rows.assign(**{"algo.lam": lam}, value=found.rows["value"] + lam) for lam in (0, 1)])
+    verdict = judge(judging.falls(["d20_eps"], ["capefm"]), Evidence(rows, NO_POINTS, found.axes))
+    assert verdict.numbers == "not computed: [true] capefm in d20_eps with one value of algo.lam"
+    twice = Evidence(pd.concat([found.rows, found.rows]), NO_POINTS, found.axes)
+    test = judging.falls(["d20_eps"], ["capefm"])
+    assert judge(test, twice) == judge(test, found)
+
+
+# ---- axes
+
+
+def test_a_block_runs_over_the_x_of_its_panel():
+    rows = evidence({"capefm": [3, 2, 1]}).rows.rename(columns={"eps": "partition.u"}).assign(eps=1.0)
+    found = Evidence(rows, NO_POINTS, {"d20_eps": "partition.u"})
+    assert found.runs("d20_eps", "capefm", READING).columns.name == "partition.u"
+    assert decide(judging.falls(["d20_eps"], ["capefm"]), found) == "reproduced"
+
+
+def test_a_panel_over_1_over_eps_shows_runs_over_eps():
+    found = evidence({"capefm": [3, 2, 1]})
+    other = Evidence(found.rows, NO_POINTS, {"d20_eps": "inverse_eps"})
+    assert other.runs("d20_eps", "capefm", READING).equals(found.runs("d20_eps", "capefm", READING))
+
+
+def test_a_block_without_a_panel_runs_over_what_varies_in_it():
+    rows = evidence({"capefm": [3, 2, 1]}).rows.assign(N=10, M=2)
+    assert Evidence(rows, NO_POINTS).axis("d20_eps") == "eps"
+    both = rows.assign(N=rows["eps"] * 10)
+    for table in (both, rows.assign(eps=1.0)):
+        with pytest.raises(NotComputedError, match="d20_eps along one axis"):
+            Evidence(table, NO_POINTS).axis("d20_eps")
+
+
+# ---- readings and verdicts
+
+
+def test_readings_that_disagree_are_the_verdict():
+    found = joined(evidence({"capefm": [3, 2, 1]}, OTHER, noise=1e-4), evidence({"capefm": [1, 2, 3]}))
+    verdict = judge(judging.falls(["d20_eps"], ["capefm"]), found, (OTHER, READING))
+    assert verdict.decision == "depends on an unstated choice"
+    assert verdict.numbers.startswith("holds only if read as plotted: [plotted] capefm d20_eps 3 to 1; [true]")
+
+
+def test_a_reading_that_was_not_computed_leaves_the_claim_open():
+    verdict = judge(judging.falls(["d20_eps"], ["capefm"]), evidence({"capefm": [3, 2, 1]}), (OTHER, READING))
+    assert verdict.decision == "cannot be tested here"
+    assert verdict.numbers == "not computed: [plotted] d20_eps; [true] holds"
+
+
+def test_a_verdict_from_one_seed_says_so():
+    test = judging.falls(["d20_eps"], ["capefm"])
+    one, many = (judge(test, evidence({"capefm": [3, 2, 1]}, shape=shape)).numbers for shape in ((1, 8), (5, 4)))
+    assert one.endswith("; one seed: these rows and this partition only")
+    assert "seed" not in many
+
+
+def test_runs_are_compared_in_size():
+    found = evidence({"capefm": [-3, 2, -1]})
+    assert decide(judging.falls(["d20_eps"], ["capefm"]), found) == "reproduced"
+
+
+# ---- claims from a module
+
+
+def test_claims_of_any_importable_module(tmp_path: Path, monkeypatch):
+    (tmp_path / "my_paper.py").write_text(
+        "from dpml.reporting.judging import Check, Claim, Reading\n"
+        "CLAIMS = (Claim('Z1', 'mine/fig1', 't', 'c', lambda e, r: Check(True, 'fine'), (Reading('r', 'v', 'm'),)),)\n"
+    )
+    (tmp_path / "no_claims.py").write_text("")
+    (tmp_path / "other_claims.py").write_text("CLAIMS = ('Z1',)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    claims = claims_of("my_paper")
+    assert list(claims) == ["Z1"]
+    assert claims["Z1"].judge(evidence({"a": [1, 1, 1]})).numbers == "[r] fine"
+    for name in ("no_claims", "other_claims", "there.is.none", ""):
+        with pytest.raises(UserError, match=rf"claims_from='{name}'|of claims_from='{name}'"):
+            claims_of(name)
+    for name in ("my_paper", "no_claims", "other_claims"):
+        sys.modules.pop(name, None)
+
+
+def test_points_at_no_noise_have_a_place():
+    rows = evidence({"capefm": [3, 2, 1]}).rows.replace({"eps": {10.0: math.inf}})
+    assert list(Evidence(rows, NO_POINTS, {"d20_eps": "eps"}).runs("d20_eps", "capefm", READING)) == [0.1, 1, math.inf]
