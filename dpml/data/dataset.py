@@ -66,7 +66,7 @@ class Source(Protocol):
         ...
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). The same rng gives the same rows, and fewer are among more."""
+        """The arrays, with N training rows (None: all). The same rng gives the same rows, fewer a subset of more."""
         ...
 
 
@@ -103,15 +103,15 @@ def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fracti
 def fold_rows(info: Info, rows: int, N: int | None, rng: Generator, folds: int) -> tuple[Index, Index]:
     """(training rows, test rows) of one round of cross-validation, which the seed of `rng` chooses.
 
-    Seeds 0 to folds - 1 share a random split into `folds` parts of equal size, or one row more, and each of them tests
-    on another part; so do the next `folds` seeds with another split. With N, the first N training rows are used.
+    Seeds 0 to folds - 1 share a random split into `folds` blocks of equal size, or one row more, and each of them tests
+    on another block; so do the next `folds` seeds with another split. With N, the first N training rows are used.
     """
     sequence = rng.bit_generator.seed_seq
     turn, fold = divmod(int(sequence.entropy), folds)  # type: ignore[attr-defined]
-    parts = np.array_split(np.random.default_rng([turn, folds]).permutation(rows), folds)
-    train = np.concatenate([part for k, part in enumerate(parts) if k != fold])
+    blocks = np.array_split(np.random.default_rng([turn, folds]).permutation(rows), folds)
+    train = np.concatenate([block for k, block in enumerate(blocks) if k != fold])
     check_rows(info, N, len(train))
-    return train[:N], parts[fold]
+    return train[:N], blocks[fold]
 
 
 def training_rows(rows: int, test_fraction: float) -> int:

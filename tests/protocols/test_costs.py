@@ -22,7 +22,7 @@ def slopes() -> pd.DataFrame:
 def test_bytes_are_those_of_a_formula(slopes) -> None:
     table = communication(**FEW).set_index(["M", "d", "metric"])["value"]
     for M in FEW["everybody"]:
-        for d in FEW["d"]:  # the formulas of test_secagg's count, added up
+        for d in FEW["d"]:  # the formulas of the count in test_transports, added up
             site = 7 * 29 + 100 + 44 * M + 252 * (M - 1) + 8 * d
             assert table[M, d, "site_bytes"] == site
             assert table[M, d, "aggregator_bytes"] == M * site

@@ -41,7 +41,7 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
     Raises:
         UserError: one cannot be had, or `folder` cannot be written. What was right is kept, nothing else is.
     """
-    made = [path for path in (folder, folder.parent) if not path.exists()]
+    created = [path for path in (folder, folder.parent) if not path.exists()]
     try:
         with turn(folder / ".lock"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
             f"set DPML_DATA or data_dir=DIR to a folder that can be written."
         ) from error
     finally:
-        for path in made:  # those that are still empty
+        for path in created:  # those that are still empty
             with suppress(OSError):
                 path.rmdir()
 
@@ -184,8 +184,8 @@ class _Transfer:
         mend = f"set mirror=URL to another place, or put it there yourself as {self.folder / left[0].name}"
         if all(problem == _UNREACHABLE for problem in problems.values()):
             return UserError(f"{which}: no network connection to {' or '.join(problems)}; go online, {mend}.")
-        told = "; ".join(f"{where}: {problem}" for where, problem in problems.items())
-        return UserError(f"{which}: {told}. Nothing of it was kept; try again later, {mend}.")
+        reasons = "; ".join(f"{where}: {problem}" for where, problem in problems.items())
+        return UserError(f"{which}: {reasons}. Nothing of it was kept; try again later, {mend}.")
 
 
 _UNREACHABLE = "no connection"
