@@ -131,7 +131,7 @@ def run_job(config: DictConfig, words: Sequence[str], folder: Path, name: str = 
         if point.cell is not None and point.cell.first == 0:
             point.cell.check()
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    return RunJob(Task(name, points), folder, plain, words)
+    return RunJob(Task(name, points, whole=True), folder, plain, words)
 
 
 def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[Path]) -> list[ExperimentJob]:
@@ -255,12 +255,12 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
     """
     plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
     console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
+    if len(jobs) == 1 and not options.dry:
+        jobs[0].check(plan)
     announce(plan, options, console)
     if options.dry:
         print(plan.listing(plan.tasks), end="")
         return plan, 0
-    if len(jobs) == 1:
-        jobs[0].check(plan)
     try:
         finished = carry_out(plan, options, errors)
     except KeyboardInterrupt:

@@ -41,6 +41,7 @@ from dpml.cli.jobs import (
 )
 from dpml.cli.mistakes import exit_on_mistakes
 from dpml.cli.screen import axes, show
+from dpml.config.build import check_keys
 from dpml.config.compose import register_experiments
 from dpml.errors import UserError
 from dpml.running.plan import Options, Plan
@@ -108,6 +109,7 @@ def _main(config: DictConfig) -> float | None:
     if not multirun:
         _command.words = words
     try:
+        check_keys(config)
         _command.options, _command.results = options_of(config), Path(config.results_dir)
         if "experiment" in config:
             sources = experiment_folders(context.runtime.config_sources)

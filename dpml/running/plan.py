@@ -53,6 +53,7 @@ class Task:
     name: str
     points: Sequence[Point]
     computed: Sequence[Computed] = ()
+    whole: bool = False  # it is computed whole or not at all
 
     @property
     def settings(self) -> list[str]:
@@ -99,6 +100,11 @@ class Plan:
     def of(self, task: Task) -> list[Entry]:
         """The entries of one task, each once."""
         return list({entry.key or id(entry): entry for _, entry in self.points[task.name]}.values())
+
+    def passed_over(self) -> list[Entry]:
+        """The cells that cannot be computed and that their tasks can do without."""
+        entries = {id(entry): entry for task in self.tasks if not task.whole for entry in self.of(task)}
+        return [entry for entry in entries.values() if entry.status == "skipped"]
 
     def estimate(self) -> float | None:
         """Seconds that the waiting cells would take one after the other, by those that are done; None if none is."""

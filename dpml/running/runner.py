@@ -27,7 +27,7 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
     if counts["to run"]:
         seconds = plan.estimate()
         workers = 1 if options.engine == "serial" else options.workers
-        line += " (no estimate: nothing like it was run before)" if seconds is None else (
+        line += " (no estimate yet)" if seconds is None else (
             f" (about {_duration(seconds / workers)})"
         )  # fmt: skip
     console.print(line, style="bold", markup=False, soft_wrap=True)
@@ -35,7 +35,7 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
     damaged = sum(entry.damaged for entry in plan.entries.values())
     if damaged:
         console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
-    for reason, number in Counter(e.reason for e in plan.entries.values() if e.status == "skipped").items():
+    for reason, number in Counter(entry.reason for entry in plan.passed_over()).items():
         console.print(f"skipped {number}: {reason}", style="yellow", markup=False, soft_wrap=True)
 
 
@@ -89,6 +89,8 @@ def _keep(plan: Plan, entry: Entry, outcome: Outcome, console: Console) -> None:
     _log.info("%.3f s: %s", outcome.seconds, describe(entry.point.settings))
     if outcome.skipped is not None:
         entry.status, entry.reason = "skipped", outcome.skipped
+        if entry not in plan.passed_over():
+            return
         line = f"skipped: {describe(entry.point.settings)}: {outcome.skipped}"
         console.print(line, style="yellow", markup=False, soft_wrap=True)
 

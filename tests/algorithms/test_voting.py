@@ -201,7 +201,10 @@ def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> N
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["algo=soft"], "algo=soft labels public auxiliary rows, and there are none: set partition.auxiliary"),
+        (
+            ["algo=soft", "partition.auxiliary=0"],
+            "algo=soft labels public auxiliary rows, and there are none: set partition.auxiliary",
+        ),
         (["algo=vote"], "set partition.auxiliary"),
         (["algo=avg", "algo.lam=0"], "algo.lam of avg must be a positive number"),
         (["algo=avg", "loss=squared"], "needs loss=logistic or loss=softmax"),
