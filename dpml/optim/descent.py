@@ -85,7 +85,7 @@ class Rows:
         np.add(total.T, self.constant, out=out)
 
 
-def descend(  # one argument for each symbol of the recursion
+def descend(  # many parameters: one for each symbol of the recursion
     groups: Sequence[Rows],
     start: Array,
     steps: Array,

@@ -82,32 +82,41 @@ def _processes(cells: list[Cell], workers: int) -> Iterator[tuple[Cell, Outcome]
         # spawned, not forked: a fork copies locks that BLAS threads may hold
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(workers, len(waiting)), context, initializer=_end_with_parent) as pool:
-            queue = iter(list(waiting))
             running: dict[Future[Outcome], int] = {}
             try:
-                while True:
-                    # only a few at a time are handed over, so that few are suspect when a worker dies
-                    while len(running) < workers + 1 and (number := next(queue, None)) is not None:
-                        running[pool.submit(attempt, cells[number])] = number
-                    if not running:
-                        break
-                    for done in wait(running, return_when=FIRST_COMPLETED).done:
-                        number = running[done]
-                        outcome = done.result()
-                        del running[done], waiting[number]
-                        yield cells[number], outcome
+                for number, outcome in _as_completed(pool, cells, list(waiting), running, workers):
+                    del waiting[number]
+                    yield cells[number], outcome
             except BrokenProcessPool:
                 for number in running.values():
                     waiting[number] += 1
-                    if waiting[number] >= ATTEMPTS:
-                        del waiting[number]
-                        line = f"{ATTEMPTS} worker processes died while computing it (out of memory?)"
-                        yield cells[number], Failure(line, line + "\n")
+                for number in [number for number, deaths in waiting.items() if deaths >= ATTEMPTS]:
+                    del waiting[number]
+                    line = f"{ATTEMPTS} worker processes died while computing it (out of memory?)"
+                    yield cells[number], Failure(line, line + "\n")
             except BaseException:
                 for process in list(pool._processes.values()):  # Ctrl-C: do not wait for cells in flight
                     process.terminate()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+
+def _as_completed(
+    pool: ProcessPoolExecutor, cells: list[Cell], numbers: list[int], running: dict[Future[Outcome], int], workers: int
+) -> Iterator[tuple[int, Outcome]]:
+    """The outcomes of some cells as they come; `running` has those in flight.
+
+    Only a few at a time are handed over, so that few are suspect when a worker dies.
+    """
+    queue = iter(numbers)
+    while True:
+        while len(running) <= workers and (number := next(queue, None)) is not None:
+            running[pool.submit(attempt, cells[number])] = number
+        if not running:
+            return
+        for done in wait(running, return_when=FIRST_COMPLETED).done:
+            outcome = done.result()
+            yield running.pop(done), outcome
 
 
 def _end_with_parent() -> None:
@@ -127,7 +136,7 @@ def _dask(cells: list[Cell], workers: int, address: str | None) -> Iterator[tupl
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
-        raise UserError('run.engine=dask needs Dask: pip install "dpml[cluster]".') from None
+        raise UserError("run.engine=dask needs Dask: pip install '.[cluster]' in a clone of dpml.") from None
     cluster: Any = address
     try:
         if address is None:
