@@ -5,7 +5,7 @@ import hashlib
 import hydra
 from omegaconf import open_dict
 
-from dpml import where
+from dpml import code, where
 from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, write_jobs
 from dpml.config.compose import initialise
 from dpml.running.plan import Options, make_plan
@@ -67,3 +67,9 @@ def digests(results):
     """The outputs of mine/..., apart from what says how the cells were come by."""
     files = [path for path in (results / "mine").iterdir() if not path.name.endswith(("_plan.csv", ".json"))]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def forget_code():
+    """Let modules be read again that have changed while this process runs."""
+    for function in (code.digest, code._folder, code._path, code._read):
+        function.cache_clear()

@@ -3,6 +3,7 @@
 import textwrap
 
 import pytest
+from harness import forget_code
 
 from dpml import code
 
@@ -34,8 +35,7 @@ def package(tmp_path, monkeypatch):
         return digests()
 
     def digests():
-        for function in (code.digest, code._folder, code._path, code._read):
-            function.cache_clear()
+        forget_code()
         return {name: code.digest(name) for name in ("paper.losses", "paper.model", "paper.lazy", "beside")}
 
     return digests, changed

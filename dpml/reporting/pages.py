@@ -90,7 +90,7 @@ def _tuning(summary: pd.DataFrame) -> str:
 def heading(panel: Panel) -> str:
     """The heading of a panel's table."""
     reading = {"authors": ", as the authors ran it", "paper": ", as in the text"}
-    return f"{METRICS.get(panel.y, panel.y)}, {panel.title}{reading.get(str(panel.where.get('variant')), '')}"
+    return f"{METRICS.get(panel.y, panel.y)}, {panel.title}{reading.get(str(panel.where.get('algo.variant')), '')}"
 
 
 def undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -67,7 +67,9 @@ def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
     words = ["M=12", "draws=3", "dataset.steps=[[pca:4,max_norm]]", "partition.auxiliary=0.2"]
     done = run_command("dpml-run", "experiment=hamm2016/fig4", *words, f"data_dir={tmp_path / 'data'}")
     assert done.code == 0, done.err
-    table = pd.read_csv(tmp_path / "results" / "hamm2016" / "fig4.csv")
+    (table_path,) = (tmp_path / "results" / "trials" / "hamm2016" / "fig4").glob("*/fig4.csv")
+    folder = table_path.parent
+    table = pd.read_csv(table_path)
     assert set(table["block"]) == {"url5000_eps", "url10000_eps", "url20000_eps"}
     assert set(table["algo"]) == {"batch", "indiv", "soft", "avg", "vote"}
     counts = table.groupby("algo")["count"].unique().map(list)
@@ -75,12 +77,12 @@ def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
     assert counts["soft"] == [15]
     best = table[(table["algo"] == "batch") & (table["metric"] == "accuracy")]["mean"]
     assert best.min() > 0.65  # there is something to learn
-    assert (tmp_path / "results" / "hamm2016" / "fig4_tight.png").exists()
-    twin = pd.read_csv(tmp_path / "results" / "hamm2016" / "fig4_tight.csv")
+    assert (folder / "fig4_tight.png").exists()
+    twin = pd.read_csv(folder / "fig4_tight.csv")
     assert set(twin["algo"]) == set(table["algo"])  # the references, which no calibration changes, are in both
     tight = twin[twin["algo"].isin(["soft", "avg", "vote"]) & np.isfinite(twin["eps"])]
     np.testing.assert_allclose(tight["proven_eps"], tight["eps"])
-    page = (tmp_path / "results" / "hamm2016" / "fig4.md").read_text()
+    page = (folder / "fig4.md").read_text()
     assert page.startswith("# URL Reputation, days 0 to 19: test accuracy against 1/ε")
     assert "per party" in page
     assert "nan" not in page
@@ -99,7 +101,7 @@ def test_without_the_files_fig4_says_so_and_computes_nothing(tmp_path, run_comma
 def test_rows_of_proven_eps_stand_beside_what_is_claimed():
     experiment, _ = experiment_of("readings")
     about = {"block": "har_eps", "partition": "p", "dataset": "d", "loss": "softmax", "calibration": "published"}
-    about |= {"delta": None, "M": 1, "N": 2, "d": 3, "variant": "radial"}
+    about |= {"delta": None, "M": 1, "N": 2, "d": 3, "variant": "radial", "algo.variant": "radial"}
     summary = pd.DataFrame(
         [
             about
@@ -113,7 +115,7 @@ def test_rows_of_proven_eps_stand_beside_what_is_claimed():
             )
         ]
     )
-    panel = next(p for p in experiment.panels if p.y == "proven_eps" and p.where == {"variant": "radial"})
+    panel = next(p for p in experiment.panels if p.y == "proven_eps" and p.where == {"algo.variant": "radial"})
     found = shown(summary, panel)[["algo", "eps", "inverse_eps", "mean"]].to_numpy().tolist()
     assert found == [
         ["soft", 4.0, 0.25, 2.0], ["avg", 4.0, 0.25, 2.0], ["soft", 2.0, 0.5, 1.0],

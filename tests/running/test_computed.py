@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from harness import TINY, digests, run
+from harness import TINY, digests, forget_code, run
 
 from dpml.errors import UserError
 from dpml.reporting.html import write_report
@@ -50,6 +50,7 @@ def module(tmp_path, monkeypatch):
     (folder / "analytic.py").write_text(SOURCE)
     (folder / "constants.py").write_text("FACTOR = 1.0\n")
     monkeypatch.syspath_prepend(folder.parent)
+    forget_code()
     yield folder
     for name in ("curves", "curves.analytic", "curves.constants"):
         sys.modules.pop(name, None)
@@ -102,6 +103,7 @@ def test_a_change_of_argument_or_source_computes_again(module):
     first = key(M=2)
     assert first == key(M=2) != key(M=3)
     (module / "constants.py").write_text("FACTOR = 2.0\n")  # imported by it
+    forget_code()
     assert key(M=2) != first
 
 

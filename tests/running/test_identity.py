@@ -10,6 +10,7 @@ from pathlib import Path
 import hydra
 import pandas as pd
 import pytest
+from harness import forget_code
 
 import dpml
 from dpml.config.compose import initialise
@@ -89,8 +90,7 @@ def test_a_metric_of_ones_own_is_in_the_key(tmp_path, monkeypatch):
         (tmp_path / "identity_metric.py").write_text(
             f"def size(w, parties, loss, lam):\n    return (w**{exponent}).sum(1)\n"
         )
-        for function in (cell_module.code.digest, cell_module.code._path, cell_module.code._read):
-            function.cache_clear()
+        forget_code()
         with initialise():
             config = hydra.compose("config", ["algo=capefm", "metrics=[identity_metric.size]"])
             (point,) = Expansion.from_config(config, []).run()
