@@ -19,8 +19,9 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from dpml.algorithms.hamm import PreparedOutput, Soft
-from dpml.algorithms.imtiaz import CapeFM
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.output_perturbation import PreparedOutput
+from dpml.algorithms.voting import Soft
 from dpml.data import Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic

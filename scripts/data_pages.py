@@ -10,8 +10,15 @@ from pathlib import Path
 from dpml.config import catalogue
 from dpml.data import Info, Raw, Source
 from dpml.data.preprocess import STEPS
-from dpml.data.sets.table import Tabular
+from dpml.data.table import Tabular
 
+_FITTED = [
+    "",
+    "A step that is fitted is fitted to the training rows in use, which spends privacy that no budget counts:",
+    "every row of results names it under `private_preprocessing`, and the run's manifest has the details.",
+    "`dataset.steps=[...]` chooses others.",
+    "",
+]
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
 
 
@@ -40,9 +47,14 @@ def index(sources: dict[str, Source]) -> str:
             "| --- | --- | ---: | ---: | --- |",
             *rows,
             "",
-            "To add one: a frozen dataclass in `dpml/data/<name>.py` that derives from `OfficialSplit` or",
-            "`RandomSplit`, with `info` (where its files come from, and what must be in them) and `parse` (files to a",
-            "`Table`), and `conf/dataset/<name>.yaml` with `_target_` and options. Then every command knows it.",
+            "To add one: a frozen dataclass that derives from `OfficialSplit` or `RandomSplit` of `dpml.data.table`,",
+            "with `info` (where its files come from, and what must be in them) and `parse` (files to a `Table`), in",
+            "`dpml/data/sets/<name>.py`, and `conf/dataset/<name>.yaml` with `_target_` and options. Then every",
+            "command knows it. Outside the package: the class in a module on PYTHONPATH, its YAML file",
+            "`DIR/dataset/<name>.yaml`, and `--config-dir DIR` for `dpml-run` and `dpml data`.",
+            "",
+            "Parsed and preprocessed arrays are kept, and made again when a file's content, an option, or the code",
+            "that made them has changed.",
             "",
             "Written by `python scripts/data_pages.py`.",
             "",
@@ -78,30 +90,9 @@ def page(name: str, source: Source) -> str:
     lines += [f"- `{step}`: {_first_line(step)}" for step in steps] or ["None that can be chosen."]
     if info.task == "regression" and isinstance(source, Tabular):
         lines += ["- The target is divided by its largest absolute value over the training rows."]
-    lines += [
-        "",
-        "A step that is fitted is fitted to the training rows in use, which spends privacy that no budget counts:",
-        "every row of results names it under `private_preprocessing`, and the run's manifest has the details.",
-        "`dataset.steps=[...]` chooses others.",
-        "",
-        "## In the papers",
-        "",
-        info.papers,
-        "",
-        "## What we do differently",
-        "",
-        info.differences,
-        "",
-        "## Files",
-        "",
-        *_files(info),
-        "",
-        f"Licence: {info.licence}. Citation: {info.citation}.",
-        "",
-        "Written by `python scripts/data_pages.py`.",
-        "",
-    ]
-    return "\n".join(lines)
+    lines += [*_FITTED, "## In the papers", "", info.papers, "", "## What we do differently", "", info.differences, ""]
+    lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
+    return "\n".join([*lines, "Written by `python scripts/data_pages.py`.", ""])
 
 
 def _files(info: Info) -> list[str]:

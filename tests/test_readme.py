@@ -9,6 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from dpml import where
+
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
@@ -20,6 +22,35 @@ def blocks(section: str) -> list[tuple[str, str, str]]:
         ((re.findall(r"`([^`\s]+\.(?:py|yaml))`", before) or [""])[-1], language, body)
         for before, language, body in found
     ]
+
+
+def test_two_commands_lead_from_a_clone_to_a_result_and_to_the_tests() -> None:
+    """.ci/run runs them as they are printed."""
+    first, second = README.split("```bash\n")[1].split("```")[0].strip().splitlines()
+    assert first.startswith("python3 -m venv ")
+    assert " && pip install -e . && dpml-run " in first
+    assert second == "pip install -e '.[test]' && pytest -q"
+
+
+@pytest.mark.parametrize("group", ["algo", "dataset", "partition"])
+def test_every_option_is_named(group: str) -> None:
+    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    named = {word for text in re.findall(r"`([^`]+)`", prose) for word in text.split()}
+    assert {path.stem for path in where.folder("conf").joinpath(group).glob("*.yaml")} <= named
+
+
+def test_every_experiment_is_in_the_table() -> None:
+    named = set()
+    for row in re.findall(r"^\| (`\w+/.*?) \|", README, flags=re.MULTILINE):
+        names = re.findall(r"`([\w/]+)`( to)?", row)
+        paper = names[0][0].split("/")[0]
+        for (name, to), (after, _) in zip(names, [*names[1:], ("", "")], strict=True):
+            named.add(f"{paper}/{name.split('/')[-1]}")
+            if to:
+                first, last = (int(re.sub(r"\D", "", text.split("/")[-1])) for text in (name, after))
+                named |= {f"{paper}/fig{number}" for number in range(first, last)}
+    files = where.folder("experiments").glob("*/[!_]*.yaml")
+    assert named == {f"{path.parent.name}/{path.stem}" for path in files}
 
 
 @pytest.mark.parametrize(

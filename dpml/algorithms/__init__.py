@@ -16,13 +16,12 @@ from dpml.privacy import Budget, Calibration, Guarantee, Problem
 
 @dataclass(frozen=True)
 class Release:
-    """Released models, `weights` (budgets, draws, d), and what only the mechanism can say about each of them.
+    """Released models, `weights` (budgets, draws, d), and metrics of each that only the mechanism can compute.
 
-    An algorithm that releases nothing, or models that are not linear, has weights = None, and says how good it is
-    through its metrics alone. `metrics` maps a name to values (budgets, draws), for example the value of a noisy
-    objective at its minimiser. The draws of different budgets share their noise directions: a figure's curves are
-    smoother and comparisons paired, but a sweep published as a whole would reveal the noise. Publish one release, not a
-    sweep.
+    An algorithm that releases nothing, or models that are not linear, has weights = None and reports metrics only.
+    `metrics` maps a name to values (budgets, draws), for example the value of a noisy objective at its minimiser. The
+    draws of different budgets share their noise directions: a figure's curves are smoother and comparisons paired, but
+    a sweep published as a whole would reveal the noise. Publish one release, not a sweep.
     """
 
     weights: Array | None
@@ -37,18 +36,10 @@ class Mechanism(Protocol):
         ...
 
 
-class Algorithm(Protocol):
-    """Hyper-parameters, as a frozen dataclass: the fields are the options of its YAML file.
-
-    For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
-    let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
-    (`require_domain` does it for unit-ball rows and the loss's labels). One that chooses hyper-parameters on private
-    rows says how in a field `tuned`, which becomes a column of the results; without it they count as fixed.
-    """
+class Hyperparameters(Protocol):
+    """What every algorithm has of hyper-parameters."""
 
     name: ClassVar[str]
-    version: ClassVar[int]
-    """Raise it when the same settings give other numbers than before: stored results of older versions are not used."""
 
     @property
     def loss(self) -> Loss: ...
@@ -65,6 +56,19 @@ class Algorithm(Protocol):
     def lam(self) -> float:
         """The L2 coefficient of the objective ``mean loss + lam/2 ||w||^2`` whose optimality gap is reported."""
         ...
+
+
+class Algorithm(Hyperparameters, Protocol):
+    """Hyper-parameters, as a frozen dataclass: the fields are the options of its YAML file.
+
+    For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
+    let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
+    (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
+    declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
+    """
+
+    auxiliary: ClassVar[float]
+    """The share of the training rows to set aside as public auxiliary rows when nobody says otherwise, in [0, 1)."""
 
     def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Fit. `rng` is for initial points; it must not draw privacy noise.

@@ -1,7 +1,7 @@
-"""What an attacker sees of two neighbouring data sets: the other side of a guarantee, for the audit.
+"""What an attacker sees of two neighbouring data sets, for the audit.
 
-An algorithm says in its own module, beside its sensitivity, which neighbours are worst for it (`worst_case`) and what
-every view shows of any pair (`exposures`). What is seen is drawn by the code that releases, never by a copy of it.
+An algorithm defines beside its sensitivity which neighbours are worst for it (`worst_case`) and what every view shows
+of any pair (`exposures`). What is seen is drawn by the code that releases, never by a copy of it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from dpml.algorithms import Mechanism, Release
+from dpml.algorithms import Mechanism
 from dpml.arrays import Array, Index
 from dpml.data import Dataset
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
+from dpml.optim.convex import mean_hessian
 from dpml.optim.losses import Loss, mean_gradient
-from dpml.optim.solvers import mean_hessian
 from dpml.privacy import Budget, Problem, View, gdp
 
 _ROWS = 1 << 12  # models whose density is computed at once
@@ -64,21 +64,16 @@ class Auditable(Protocol):
         ...
 
 
-def made_up(task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2) -> Parties:
+def synthetic_parties(
+    task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
+) -> Parties:
     """Parties with given rows X (N, d), labels y (N,), rows per party (M,) and public rows (n, d).
 
     One test row has the highest class as its label, so that the number of classes does not depend on private labels.
     """
-    data = Dataset("made up", task, X, y, np.zeros((1, X.shape[1])), np.array([classes - 1.0]))
+    data = Dataset("neighbours", task, X, y, np.zeros((1, X.shape[1])), np.array([classes - 1.0]))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return Parties(data, np.arange(len(y)), offsets, X, y, X[:0] if auxiliary is None else auxiliary)
-
-
-def model_of(release: Release) -> Array:
-    """The models (draws, d) of a release under one budget."""
-    assert release.weights is not None  # whoever asks has released some
-    weights: Array = release.weights[0]
-    return weights
 
 
 def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array], Array]:
@@ -90,7 +85,7 @@ def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array]
     return score
 
 
-def gaussian(view: View, sample: Sample, means: tuple[Array, Array], covariance: Array) -> Exposure:
+def gaussian_exposure(view: View, sample: Sample, means: tuple[Array, Array], covariance: Array) -> Exposure:
     """A Gaussian view with the means (k,) and the covariance (k, k) that the mechanism is meant to have.
 
     The score is the matched filter along ``S^-1 (m' - m)``. Directions without noise are left out of it, unless the
@@ -125,18 +120,25 @@ def one_replaced(
     row: ArrayLike,
     other: ArrayLike,
     labels: tuple[float, float] = (1.0, -1.0),
-    crowd: ArrayLike = (),
+    rest: ArrayLike = (),
 ) -> Pair:
-    """The last party's last row is replaced; all others are the `crowd`. Rows are given by their first entries."""
+    """The last party's last row is replaced; all others equal `rest`. Rows are given by their first entries."""
     X = np.zeros((2, problem.N, problem.d))
-    for where, entries in ((np.s_[:, :-1], crowd), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
+    for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
         values = np.asarray(entries, dtype=float)[: problem.d]
         X[where][..., : len(values)] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
     y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
     y[:, -1] = labels
     sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
-    first, second = (made_up(task, X[which], y[which], sizes) for which in (0, 1))
+    first, second = (synthetic_parties(task, X[which], y[which], sizes) for which in (0, 1))
     return first, second
+
+
+def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
+    """`one_replaced` where the row's label is 1 and its successor's, for the squared loss, `other_label`; else -1."""
+    if loss.name == "squared":
+        return one_replaced("regression", problem, row, other, (1.0, other_label))
+    return one_replaced("binary", problem, row, other)
 
 
 def turned_label(problem: Problem) -> Pair:
@@ -144,11 +146,13 @@ def turned_label(problem: Problem) -> Pair:
     return one_replaced("binary", problem, [1.0], [1.0])
 
 
-def released_models(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
+def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     """The released model of either data set, and nothing more."""
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
-        return model_of(prepared[which].release([budget], rng, draws))
+        weights = prepared[which].release([budget], rng, draws).weights
+        assert weights is not None
+        return weights[0]
 
     return Exposure("release", sample)
 
@@ -157,7 +161,7 @@ DrawRounds = Callable[[Generator, int], Iterator[Array]]
 """``draw(rng, draws)``: a round's noise in one direction, (draws,), again and again."""
 
 
-def matched(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Exposure:
+def round_exposure(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Exposure:
     """A view of T rounds that all move by `shift` in one direction, the only one in which anything is to be seen.
 
     `covariance` (T, T) is what the noise that is drawn along it is meant to have.
@@ -167,7 +171,7 @@ def matched(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Ex
     def sample(which: int, rng: Generator, draws: int) -> Array:
         return np.stack(list(islice(draw(rng, draws), T)), axis=1) + which * shift
 
-    return gaussian(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
+    return gaussian_exposure(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
 
 
 def minimiser_score(
@@ -181,8 +185,8 @@ def minimiser_score(
     def log_density(parties: Parties, w: Array) -> Array:
         b = -len(parties.y) * (mean_gradient(loss, parties.X, parties.y, w) + ridge * w)
         jacobian = mean_hessian(loss, parties.X, parties.y, w) + ridge * np.eye(w.shape[1])
-        found: Array = np.linalg.slogdet(jacobian)[1] + log_noise(b)
-        return found
+        density: Array = np.linalg.slogdet(jacobian)[1] + log_noise(b)
+        return density
 
     def score(seen: Array) -> Array:
         blocks = [seen[start : start + _ROWS] for start in range(0, len(seen), _ROWS)]
@@ -191,21 +195,21 @@ def minimiser_score(
     return score
 
 
-def gaussian_messages(view: View, seen: Messages, shift: Array) -> Exposure:
+def message_exposure(view: View, seen: Messages, shift: Array) -> Exposure:
     """The view of messages of which one moves by `shift` (k,); what both data sets have in common is subtracted."""
     m, k = len(seen.covariance), len(shift)
     target = np.eye(m)[seen.target]
     along = np.linalg.solve(seen.covariance, target)
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
-        found = seen.draw(rng, draws, k)
-        found[:, seen.target] += which * shift
-        return found.reshape(draws, m * k)
+        drawn = seen.draw(rng, draws, k)
+        drawn[:, seen.target] += which * shift
+        return drawn.reshape(draws, m * k)
 
     def score(view: Array) -> Array:
         projected = along @ view.reshape(len(view), m, k) - along[seen.target] * shift / 2
-        found: Array = projected @ shift
-        return found
+        likelihood: Array = projected @ shift
+        return likelihood
 
-    far = float(np.linalg.norm(shift)) * gdp.correlated(seen.covariance, target)
-    return Exposure(view, sample, score, normal=True, distance=far)
+    mu = float(np.linalg.norm(shift)) * gdp.correlated(seen.covariance, target)
+    return Exposure(view, sample, score, normal=True, distance=mu)

@@ -1,4 +1,4 @@
-"""Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1: a small neural network whose gradients are released by CAPE.
+"""A small neural network trained on noisy sums of clipped gradients (Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1).
 
 One hidden layer of ReLU units and one sigmoid output, so that the score of a row x is ``t = v'relu(U x + a) + c`` and
 the loss of label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum of their
@@ -20,118 +20,18 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Messages, Pair, gaussian_messages, turned_label
-from dpml.algorithms.imtiaz import MASK, Variant, cape_seen, cape_views, conventional_seen, conventional_views
+from dpml.algorithms.distributed_noise import CapeNoise, IndependentNoise, NoiseSharing, TrustedCurator, cape_spread
+from dpml.algorithms.exposure import Exposure, Messages, Pair, message_exposure, turned_label
+from dpml.algorithms.guarantees import gaussian_views, no_privacy
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_positive, check_published_only
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
-from dpml.errors import UserError
 from dpml.optim.losses import Loss
-from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp, noise
+from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp
 
-_BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
-_CACHE = 1 << 17  # and in a gradient: 1 MiB, twice as fast as all rows at once
 _TOGETHER = 1 << 9  # networks that an attacked release trains side by side: their gradients stay in cache
 _CHECKS = 10  # how often the training loss is looked at on the way
-
-# Adam (Kingma & Ba 2015, Alg. 1) with its usual constants
-_FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
-
-
-@dataclass
-class Models:
-    """B networks side by side: `inner` (H, B, d+1), each unit's bias last, and `outer` (H+1, B), its bias last."""
-
-    inner: Array
-    outer: Array
-
-    @classmethod
-    def zeros(cls, hidden: int, models: int, d: int) -> "Models":
-        """All parameters zero."""
-        return cls(np.zeros((hidden, models, d + 1)), np.zeros((hidden + 1, models)))
-
-    @classmethod
-    def of(cls, flat: Array, hidden: int) -> "Models":
-        """From parameter vectors (B, size)."""
-        d1 = (flat.shape[1] - hidden - 1) // hidden
-        inner = flat[:, : hidden * d1].reshape(len(flat), hidden, d1).transpose(1, 0, 2)
-        return cls(np.ascontiguousarray(inner), np.ascontiguousarray(flat[:, hidden * d1 :].T))
-
-    def flat(self) -> Array:
-        """The parameter vectors: (B, size)."""
-        inner = self.inner.transpose(1, 0, 2)
-        return np.concatenate([inner.reshape(len(inner), -1), self.outer.T], axis=1)
-
-    def scores(self, X: Array) -> tuple[Array, Array]:
-        """Hidden units (n, H, B) and scores (n, B) of rows X (n, d+1), which end with a one."""
-        hidden, models, width = self.inner.shape
-        units = (X @ self.inner.reshape(-1, width).T).reshape(len(X), hidden, models)
-        np.maximum(units, 0.0, out=units)
-        return units, np.einsum("nhb,hb->nb", units, self.outer[:-1]) + self.outer[-1]
-
-
-def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> Models:
-    """``sum_i g_i min(1, clip/||g_i||)`` with the gradient g_i of row i's loss, for every model; inf: no clipping.
-
-    In closed form, without ever building a g_i: with the slope s of the loss, hidden units z and the signal back
-    ``q = v * [z > 0]``, the gradient is ``s (z, 1)`` outside and ``s q (x, 1)'`` inside, so that its squared norm is
-    ``s^2 (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its slope.
-    """
-    total = Models(np.zeros_like(models.inner), np.zeros_like(models.outer))
-    height = max(64, _CACHE // models.outer.size)
-    for first in range(0, len(y), height):
-        rows = X[first : first + height]
-        units, slope, back = _pass(models, rows, y[first : first + height], loss)
-        if math.isfinite(clip):
-            square = np.einsum("nhb,nhb->nb", units, units) + 1
-            square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", rows, rows)[:, None]
-            slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
-        part = _sum(rows, units, slope, slope, back, slope, slope)
-        total.inner += part.inner
-        total.outer += part.outer
-    return total
-
-
-def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
-    """What the authors' scripts add up: every row's term over n^2, each of its four blocks clipped at norm 1.
-
-    They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
-    """
-    units, slope, back = _pass(models, X, y, loss)
-    slope /= len(X) ** 2
-    size = np.abs(slope)
-    inside = size * np.sqrt(np.einsum("nhb,nhb->nb", back, back))
-    outside = size * np.sqrt(np.einsum("nhb,nhb->nb", units, units))
-    rows = np.sqrt(np.einsum("nd,nd->n", X[:, :-1], X[:, :-1]))[:, None]
-    if max(inside.max(), outside.max(), float((inside * rows).max())) <= 1:
-        return _sum(X, units, slope, slope, back, slope, slope)
-    return _sum(
-        X,
-        units,
-        slope / np.maximum(1.0, outside),
-        slope,
-        back,
-        slope / np.maximum(1.0, inside * rows),
-        slope / np.maximum(1.0, inside),
-    )
-
-
-def _pass(models: Models, X: Array, y: Array, loss: Loss) -> tuple[Array, Array, Array]:
-    """Forward and back: hidden units (n, H, B), the loss's slope (n, B), and what comes back to them (n, H, B)."""
-    units, scores = models.scores(X)
-    return units, loss.slope(scores, y), (units > 0) * models.outer[:-1]
-
-
-def _sum(
-    X: Array, units: Array, outer: Array, outer_bias: Array, back: Array, inner: Array, inner_bias: Array
-) -> Models:
-    """The sum over the rows, each block of the gradient with a slope (n, B) of its own."""
-    hidden, models = units.shape[1:]
-    signal = (back * inner[:, None]).reshape(len(X), -1)
-    gradient = (signal.T @ X).reshape(hidden, models, X.shape[1])
-    if inner_bias is not inner:
-        gradient[..., -1] = np.einsum("nhb,nb->hb", back, inner_bias)
-    outside = np.einsum("nhb,nb->hb", units, outer)
-    return Models(gradient, np.concatenate([outside, outer_bias.sum(axis=0, keepdims=True)]))
 
 
 @dataclass(frozen=True)
@@ -154,7 +54,7 @@ class NonPrivateNetwork:
     """
 
     name: ClassVar[str] = "nn_nonpriv"
-    version: ClassVar[int] = 1
+    auxiliary: ClassVar[float] = 0.0
     private: ClassVar[bool] = False
 
     loss: Loss
@@ -167,20 +67,12 @@ class NonPrivateNetwork:
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.calibration not in CALIBRATIONS:
-            raise UserError(f"calibration must be one of {', '.join(CALIBRATIONS)}, got {self.calibration!r}.")
-        if self.variant not in ("paper", "authors"):
-            raise UserError(f"algo.variant of {self.name} must be paper or authors, got {self.variant!r}.")
-        if self.variant == "authors" and self.calibration == "tight":
-            raise UserError(
-                f"algo={self.name} algo.variant=authors is a published curve only: set calibration=published."
-            )
-        if self.loss.name != "logistic":
-            raise UserError(f"algo={self.name} needs loss=logistic, not loss={self.loss.name}.")
+        check_common(self, ("logistic",), VARIANTS)
+        check_published_only(self)
         for key in ("hidden", "epochs", "batch", "rate", "clip"):
             value = getattr(self, key)
-            if value is not None and not 0 < value < math.inf:
-                raise UserError(f"algo.{key} of {self.name} must be a positive number, got {value}.")
+            if value is not None:
+                check_positive(f"algo.{key} of {self.name}", value)
 
     @property
     def lam(self) -> float:
@@ -193,28 +85,18 @@ class NonPrivateNetwork:
             return max(1, min(self.batch or 64, N // 10))
         return min(self.batch or N, N)
 
-    def views(self, problem: Problem) -> dict[View, float]:
-        """mu of every view of a round, as a multiple of the released sum's own."""
-        return {"release": 1.0, "aggregate": 1.0}
-
-    def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """One round's noise, the sum over all sites, of variance 1: (draws, size)."""
-        return noise.gaussian(rng, (draws, size))
+    @property
+    def sharing(self) -> NoiseSharing:
+        """Who draws the noise of a round's sum."""
+        return TrustedCurator(("release", "aggregate"))
 
     def scale(self, budget: Budget, problem: Problem, rows: int) -> float:
-        """Standard deviation of the noise on what a round of `rows` rows releases: the one place that says it."""
+        """Single source of the standard deviation of the noise on what a round of `rows` rows releases."""
         return 0.0
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """None: eps is infinite."""
-        return [
-            Guarantee("release", "sample", math.inf, 0.0, "published", "no privacy is claimed"),
-            Guarantee("release", "sample", math.inf, 0.0, "proven", "no noise"),
-        ]
-
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        """What a view sees of a round's messages, in units of the noise of their sum; None where only the sum."""
-        return None
+        return no_privacy("sample", "no noise")
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedNetwork":
         """Draw the initial weights (He et al. 2015: variance 2 over the width below) and the order of the rows."""
@@ -226,13 +108,13 @@ class NonPrivateNetwork:
         return PreparedNetwork(self, parties, start, int(rng.integers(2**63)))
 
 
-class _Private(NonPrivateNetwork):
-    """What both ways to release a gradient share."""
+class PrivateNetwork(NonPrivateNetwork):
+    """What both ways to release a gradient have in common."""
 
     private = True
 
-    def excess(self, M: int) -> float:
-        """How much wider the published summed noise is than a trusted curator's."""
+    def published_factor(self, M: int) -> float:
+        """How much wider the published noise of the sum is than a trusted curator's."""
         return 1.0
 
     def sensitivity(self, rows: int) -> float:
@@ -246,10 +128,10 @@ class _Private(NonPrivateNetwork):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
         if self.calibration == "tight":
-            worst = max(self.views(problem).values()) * math.sqrt(self.epochs)
+            worst = max(self.sharing.views(problem).values()) * math.sqrt(self.epochs)
             return self.sensitivity(rows) * worst / gdp.mu_of(budget.eps, delta)
         believed = 1 / rows if self.variant == "authors" else self.sensitivity(rows)
-        return believed * self.excess(problem.M) / gdp.classical_mu(budget.eps, delta)
+        return believed * self.published_factor(problem.M) / gdp.classical_mu(budget.eps, delta)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed: eps of one round (when published). Proven: of all rounds of all epochs together, in every view."""
@@ -258,12 +140,8 @@ class _Private(NonPrivateNetwork):
         # the last, smaller minibatch of an epoch has no less noise
         scale = self.scale(budget, problem, rows)
         mu = math.sqrt(self.epochs) * self.sensitivity(rows) / scale if scale else math.inf
-        found = []
-        for view, factor in self.views(problem).items():
-            if self.calibration == "published":
-                found.append(Guarantee(view, "sample", budget.eps, delta, "published", _CLAIM))
-            found.append(Guarantee(view, "sample", gdp.eps_of(mu * factor, delta), delta, "proven", _PROOF))
-        return found
+        mus = {view: mu * factor for view, factor in self.sharing.views(problem).items()}
+        return gaussian_views(mus, budget, delta, _PROOF, _CLAIM if self.calibration == "published" else None)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """Any neighbours: what the exposures count with are gradients, not rows."""
@@ -285,18 +163,19 @@ class _Private(NonPrivateNetwork):
             return np.concatenate([both[which].train([budget], rng, block)[0].flat() for block in blocks])
 
         def summed(rng: Generator, draws: int, size: int) -> Array:
-            return self.summed_noise(rng, draws, problem.M, size)[:, None]
+            return self.sharing.total(rng, draws, problem.M, size)[:, None]
 
         total = Messages(summed, np.eye(1), target=0)
-        seen = {view: self.messages(view, problem) or total for view in self.views(problem) if view != "release"}
+        views = self.sharing.views(problem)
+        seen = {view: self.sharing.messages(view, problem) or total for view in views if view != "release"}
         return [
             Exposure("release", network),
-            *(gaussian_messages(view, messages, shift) for view, messages in seen.items()),
+            *(message_exposure(view, messages, shift) for view, messages in seen.items()),
         ]
 
 
-class CapeNetwork(_Private):
-    """`nn_cape`: every round's gradient by CAPE. The views are those of `imtiaz.CapeFM`, for every round.
+class CapeNetwork(PrivateNetwork):
+    """`nn_cape`: every round's gradient by CAPE. The views are those of `capefm`, for every round.
 
     `authors` simulates no sites: it adds one noise to the gradient of pooled minibatches.
     """
@@ -306,39 +185,25 @@ class CapeNetwork(_Private):
     @property
     def spread(self) -> float:
         """Standard deviation of the zero-sum noise before centring, when the sum's is 1."""
-        return MASK if self.calibration == "tight" else 1.0
+        return cape_spread(self.calibration)
 
-    def views(self, problem: Problem) -> dict[View, float]:
-        return super().views(problem) if self.variant == "authors" else cape_views(problem, self.spread)
-
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        return None if self.variant == "authors" else cape_seen(view, problem, self.spread)
-
-    def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        if self.variant == "authors":
-            return super().summed_noise(rng, draws, M, size)
-        return noise.cape_total(rng, draws, M, size, shared=self.spread, own=1 / math.sqrt(M))
+    @property
+    def sharing(self) -> NoiseSharing:
+        return super().sharing if self.variant == "authors" else CapeNoise(self.spread)
 
 
-class ConventionalNetwork(_Private):
+class ConventionalNetwork(PrivateNetwork):
     """`nn_conv`: every site protects its own share of a round's gradient, the aggregator adds them up."""
 
     name = "nn_conv"
 
-    def excess(self, M: int) -> float:
+    def published_factor(self, M: int) -> float:
         # the authors multiply by M what only averaging M messages should make sqrt(M) as wide
         return float(M) if self.variant == "authors" else math.sqrt(M)
 
-    def views(self, problem: Problem) -> dict[View, float]:
-        return super().views(problem) if self.variant == "authors" else conventional_views(problem)
-
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        return None if self.variant == "authors" else conventional_seen(view, problem)
-
-    def summed_noise(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        if self.variant == "authors":
-            return super().summed_noise(rng, draws, M, size)
-        return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
+    @property
+    def sharing(self) -> NoiseSharing:
+        return super().sharing if self.variant == "authors" else IndependentNoise()
 
 
 @dataclass(frozen=True)
@@ -362,15 +227,15 @@ class PreparedNetwork:
         else:
             budgets_here, draws_here = list(budgets), draws
         trained, path = self.train(budgets_here, rng, draws_here)
-        loss, train_accuracy = _score(trained, self.inputs, self.parties.y, algorithm.loss)
-        found = {"loss": loss, "train_accuracy": train_accuracy, "path_loss": path}
+        loss, train_accuracy = score(trained, self.inputs, self.parties.y, algorithm.loss)
+        metrics = {"loss": loss, "train_accuracy": train_accuracy, "path_loss": path}
         data = self.parties.data
         if len(data.y_test):
             X_test = np.column_stack([data.X_test, np.ones(len(data.y_test))])
-            found["accuracy"] = _score(trained, X_test, data.y_test, algorithm.loss)[1]
+            metrics["accuracy"] = score(trained, X_test, data.y_test, algorithm.loss)[1]
         shape = (len(budgets_here), draws_here)
         wanted = (len(budgets), draws)
-        return Release(None, {key: np.broadcast_to(v.reshape(shape), wanted).copy() for key, v in found.items()})
+        return Release(None, {key: np.broadcast_to(v.reshape(shape), wanted).copy() for key, v in metrics.items()})
 
     @property
     def inputs(self) -> Array:
@@ -383,7 +248,7 @@ class PreparedNetwork:
         X, y = self.inputs, self.parties.y
         repeats = len(budgets) * draws
         models = Models(np.repeat(self.start.inner, repeats, axis=1), np.repeat(self.start.outer, repeats, axis=1))
-        adam = _Adam(models, algorithm.rate, corrected=algorithm.variant == "paper")
+        adam = Adam(models, algorithm.rate, corrected=algorithm.variant == "paper")
         size = models.inner.shape[0] * models.inner.shape[2] + len(models.outer)
         scales: dict[int, Array] = {}
         rounds = -(-problem.N // algorithm.rows_per_round(problem.N)) * algorithm.epochs
@@ -400,11 +265,11 @@ class PreparedNetwork:
             if n not in scales:
                 scales[n] = np.array([algorithm.scale(budget, problem, n) for budget in budgets])
             if scales[n].any():
-                z = Models.of(algorithm.summed_noise(rng, draws, problem.M, size), algorithm.hidden)
+                z = Models.of(algorithm.sharing.total(rng, draws, problem.M, size), algorithm.hidden)
                 _add_noise(gradient, z, scales[n])
             adam.step(gradient, divisor)
             if step in checks:
-                path.append(_score(models, X, y, algorithm.loss)[0])
+                path.append(score(models, X, y, algorithm.loss)[0])
         return models, np.mean(path, axis=0)
 
     def _minibatches(self) -> Iterator[Index | None]:
@@ -431,48 +296,5 @@ def _add_noise(gradient: Models, z: Models, scales: Array) -> None:
     outer += scales[:, None] * z.outer[:, None]
 
 
-class _Adam:
-    """Adam's state for some models, changed in place. `corrected` is false in the authors' scripts: they leave the
-    second moment as small as it starts, so that their first steps are up to 30 times as long.
-    """
-
-    def __init__(self, models: Models, rate: float, corrected: bool) -> None:
-        self.parameters = (models.inner, models.outer)
-        self.moments = [(np.zeros_like(p), np.zeros_like(p)) for p in self.parameters]
-        self.rate, self.corrected, self.steps = rate, corrected, 0
-
-    def step(self, gradient: Models, divisor: float) -> None:
-        """Move by the gradient over `divisor`."""
-        self.steps += 1
-        forgotten = 1 - _SECOND**self.steps if self.corrected else 1.0
-        length = self.rate / (1 - _FIRST**self.steps)
-        for p, (first, second), g in zip(self.parameters, self.moments, (gradient.inner, gradient.outer), strict=True):
-            if divisor != 1:
-                g /= divisor
-            first *= _FIRST
-            first += (1 - _FIRST) * g
-            g *= g
-            second *= _SECOND
-            second += (1 - _SECOND) * g
-            np.multiply(second, 1 / forgotten, out=g)
-            g += _TINY
-            np.sqrt(g, out=g)
-            np.divide(first, g, out=g)
-            g *= length
-            p -= g
-
-
-def _score(models: Models, X: Array, y: Array, loss: Loss) -> tuple[Array, Array]:
-    """The mean loss and the share of rows labelled right, of every model: (B,) each."""
-    height = max(1, _BLOCK // models.outer.size)
-    total, right = np.zeros((2, models.outer.shape[1]))
-    for first in range(0, len(y), height):
-        labels = y[first : first + height]
-        _, scores = models.scores(X[first : first + height])
-        total += loss.value(scores, labels).sum(axis=0)
-        right += ((scores >= 0) == (labels > 0)[:, None]).sum(axis=0)
-    return total / len(y), right / len(y)
-
-
 _CLAIM = "Imtiaz et al. 2019, Sec. 5.1: for one round"
-_PROOF = "Gaussian DP of all rounds (network.NonPrivateNetwork.guarantees)"
+_PROOF = "Gaussian DP of all rounds (network)"

@@ -2,30 +2,42 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Screen
 
 from dpml.config import catalogue
-from dpml.data import Files, Source
-from dpml.data.sets.table import Tabular, checksum
+from dpml.data import Files, Raw, Source
 from dpml.data.sources import cache
-from dpml.data.sources.files import difference, first_seen, read_content, remember, remembered
+from dpml.data.sources.files import difference, first_seen, known_content, read_content, record_content
+from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
 
-_WIDE = 200  # columns, where the output is not a terminal
+_COLOURS = {"ready": "green", "raw only": "yellow", "incomplete": "red", "missing": "red"}  # of states
+_PARTIES, _SOURCES = 110, 160  # columns of the screen from which on these are shown in `dpml data list`
 
 
 def add_command(commands: Any) -> None:
     """Add `data` and its actions to the subparsers of `dpml`."""
-    about = "data sets: what there is, what is here; fetch and verify"
-    data = commands.add_parser("data", help=about, description=f"{about.capitalize()}.")
+    description = "data sets: what there is, what is here; fetch and verify"
+    data = commands.add_parser("data", help=description, description=f"{description.capitalize()}.")
     actions = data.add_subparsers(dest="data_command", required=True, metavar="ACTION")
 
-    def action(name: str, about: str, act: Any) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = actions.add_parser(name, help=about, description=f"{about.capitalize()}.")
+    def action(name: str, description: str, act: Any) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = actions.add_parser(
+            name, help=description, description=f"{description.capitalize()}."
+        )
+        parser.add_argument(
+            "--config-dir",
+            "-cd",
+            metavar="DIR",
+            type=Path,
+            help="a folder with data sets of one's own, as dataset/NAME.yaml",
+        )
         parser.add_argument(
             "--data-dir", metavar="DIR", help="where data files lie (default: $DPML_DATA, else a cache)"
         )
@@ -50,64 +62,67 @@ def _files(arguments: argparse.Namespace) -> Files:
     return Files(arguments.data_dir, arguments.mirror, arguments.offline)
 
 
-def _named(names: Iterable[str]) -> dict[str, Source]:
-    """The data sets called `names`; all of them for `all` or for no name."""
-    names = list(names)
-    if not names or names == ["all"]:
-        return catalogue.sources()
-    return {name: catalogue.source(name) for name in names}
+def _named(arguments: argparse.Namespace) -> dict[str, Source]:
+    """The data sets that are named; all of them for `all` or for no name."""
+    if arguments.names in ([], ["all"]):
+        return catalogue.sources(arguments.config_dir)
+    return {name: catalogue.source(name, arguments.config_dir) for name in arguments.names}
 
 
 def state(source: Source, files: Files) -> str:
     """`ready` (nothing to fetch or parse), `raw only` (not parsed yet), `incomplete`, or `missing`."""
     if not source.info.files:
         return "ready"
-    paths = {raw.name: files.local(source.info, raw.name) for raw in source.info.files}
-    here = [path for path in paths.values() if path is not None]
-    if len(here) < len(paths):
-        return "incomplete" if here else "missing"
+    local = {raw.name: files.local(source.info, raw.name) for raw in source.info.files}
+    paths = {name: path for name, path in local.items() if path is not None}
+    if len(paths) < len(local):
+        return "incomplete" if paths else "missing"
     if not isinstance(source, Tabular):
         return "ready"
-    known = {name: content.sha256 for name, path in paths.items() if path and (content := remembered(path))}
-    if len(known) == len(paths) and cache.folder(source.info.name, source.key(checksum(known))).is_dir():
+    digests = {name: content.sha256 for name, path in paths.items() if (content := known_content(path))}
+    if len(digests) == len(paths) and cache.folder(source.info.name, source.key(joint_checksum(digests))).is_dir():
         return "ready"
     return "raw only"
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    files = _files(arguments)
-    screen = Screen(show_lines=True)
+    files, console = _files(arguments), Console()
+    wide = console.width >= _SOURCES
+    screen = Screen(box=SIMPLE_HEAD, show_lines=wide)
     for column in ("name", "task"):
         screen.add_column(column, no_wrap=True)
     for column in ("rows", "d"):
         screen.add_column(column, justify="right", no_wrap=True)
     screen.add_column("state", no_wrap=True)
-    for column in ("parties in the papers", "source, licence, citation"):
+    more = [("parties in the papers", _PARTIES), ("source, licence, citation", _SOURCES)]
+    shown = [column for column, width in more if console.width >= width]
+    for column in shown:
         screen.add_column(column, overflow="fold")
-    colours = {"ready": "green", "raw only": "yellow", "incomplete": "red", "missing": "red"}
-    for name, source in catalogue.sources().items():
-        info, now = source.info, state(source, files)
-        _, d = source.size(None)
-        screen.add_row(
-            name,
+    for name, source in catalogue.sources(arguments.config_dir).items():
+        info, now, (_, d) = source.info, state(source, files), source.size(None)
+        cells = [
+            escape(name),
             info.task,
             f"{source.drawn() if isinstance(source, Tabular) else info.rows:,}",
             f"{d}" if d == info.features else f"{info.features:,} -> {d}",
-            f"[{colours[now]}]{now}[/]",
-            info.parties,
-            f"{info.homepage or info.how_to_get}\n{info.licence}\n{info.citation}",
-        )
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_WIDE)
+            f"[{_COLOURS[now]}]{now}[/]",
+            escape(info.parties),
+            escape(f"{info.homepage or info.how_to_get}\n{info.licence}\n{info.citation}"),
+        ]
+        screen.add_row(*cells[: 5 + len(shown)])
+    if not shown:  # nothing can be wrapped: a line that is too long is better than half a number
+        needed = console.measure(screen, options=console.options.update(width=1000)).maximum
+        console.width = max(console.width, needed)
     console.print(screen)
-    print(f"Data files: {files.root}   parsed arrays: {cache.root()}")
+    if not wide:
+        print(f"With {_SOURCES} columns (COLUMNS={_SOURCES}): source, licence and citation, too.")
+    _print_folders(files)
 
 
 def _get(arguments: argparse.Namespace) -> None:
     """Fetch what can be fetched; one that cannot does not keep the others from it."""
     files, failed = _files(arguments), []
-    for name, source in _named(arguments.names).items():
+    for name, source in _named(arguments).items():
         try:
             print(f"{name}: {_prepare(source, files)}", flush=True)
         except UserError as error:
@@ -132,42 +147,53 @@ def _prepare(source: Source, files: Files) -> str:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    files, bad, seen = _files(arguments), 0, {}
-    for name, source in _named(arguments.names).items():
+    files = _files(arguments)
+    problems: dict[Path, str] = {}  # of files that several sets share, too
+    wrong = 0
+    for name, source in _named(arguments).items():
         missing: list[str] = []
         for raw in source.info.files:
             path = files.local(source.info, raw.name)
             if path is None:
                 missing.append(raw.name)
                 continue
-            if path not in seen:
-                before = first_seen(path)
-                content = read_content(path, raw.separator)
-                problem = difference(raw, content)
-                if not problem and not raw.sha256 and before and before != content.sha256:
-                    problem = f"it has changed since its sha256 {before[:16]}... was recorded"
-                if not problem:
-                    remember(path, content)
-                seen[path] = problem
-            ok = "ok" if raw.sha256 else "ok (no published sha256: size, and the sha256 recorded here)"
-            print(f"{name}: {raw.name}: {f'WRONG, {seen[path]}: {path}' if seen[path] else ok}")
-            bad += bool(seen[path])
+            if path not in problems:
+                problems[path] = _problem(raw, path)
+            right = "ok" if raw.sha256 else "ok (no published sha256: size, and the sha256 recorded here)"
+            print(f"{name}: {raw.name}: {f'WRONG, {problems[path]}: {path}' if problems[path] else right}")
+            wrong += bool(problems[path])
         if missing:
             more = f" and {len(missing) - 2} more" if len(missing) > 2 else ""
             print(f"{name}: {', '.join(missing[:2])}{more}: missing")
         if not source.info.files:
             print(f"{name}: no files. {source.info.how_to_get}")
-    if bad:
+    if wrong:
         raise UserError(
-            f"{bad} of the files are not what they should be: move them away, then get them again with dpml data get."
+            f"{wrong} of the files are not what they should be: move them away, then get them again with dpml data get."
         )
+
+
+def _problem(raw: Raw, path: Path) -> str:
+    """What is wrong with a file, which is read through for it; empty when nothing is."""
+    before = first_seen(path)
+    content = read_content(path, raw.separator)
+    problem = difference(raw, content)
+    if not problem and not raw.sha256 and before and before != content.sha256:
+        problem = f"it has changed since its sha256 {before[:16]}... was recorded"
+    if not problem:
+        record_content(path, content)
+    return problem
 
 
 def _path(arguments: argparse.Namespace) -> None:
     files = _files(arguments)
     if not arguments.names:
-        print(f"data files     {files.root}\nparsed arrays  {cache.root()}")
+        _print_folders(files)
         return
-    for source in _named(arguments.names).values():
+    for source in _named(arguments).values():
         for raw in source.info.files:
             print(files.local(source.info, raw.name) or f"missing: {files.root / source.info.name / raw.name}")
+
+
+def _print_folders(files: Files) -> None:
+    print(f"data files     {files.root}\nparsed arrays  {cache.root()}")

@@ -1,45 +1,27 @@
 """From a configuration to a run: every key checked, every value of the right kind, one sentence for a mistake."""
 
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib import import_module
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-import hydra
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
 from dpml.data import Files, Source
+from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task
-from dpml.running.run import Run
+from dpml.privacy import Budget
 
 T = TypeVar("T")
 
-KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
-KEYS += ["data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
-
-
-def build(config: DictConfig) -> Run:
-    """The run that a composed configuration describes.
-
-    Raises:
-        UserError: a key is unknown or its value is of the wrong kind.
-    """
-    check_keys(config)
-    dataset: Source = instantiate(config.dataset, "dataset")
-    return Run(
-        dataset=dataset,
-        partition=instantiate(config.partition, "partition"),
-        algorithm=build_algorithm(config, dataset),
-        eps=grid(config.eps, "eps", number),
-        delta=grid(config.delta, "delta", optional(number)),
-        M=grid(config.M, "M", whole),
-        N=grid(config.N, "N", optional(whole)),
-        seed=whole(config.seed, "seed"),
-        draws=whole(config.draws, "draws"),
-        files=Files(config.data_dir, config.mirror, config.offline),
-    )
+KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics"]
+KEYS += ["objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
 
 
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
@@ -49,59 +31,160 @@ def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
     return algorithm
 
 
+def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
+    """The partition `rule`; where nobody says how many rows are auxiliary, as many as the algorithm asks for."""
+    if rule.auxiliary is not None:
+        return rule
+    return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
+
+
 def check_keys(config: DictConfig) -> None:
-    """Raise UserError for a key at the top that means nothing."""
+    """Raise UserError for a key at the top that is unknown or missing, or whose value is of the wrong kind."""
     for key in config:
         if key not in KEYS:
             raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
+    for key in ("dataset", "partition", "algo", *_LISTS, *_VALUES):
+        if key not in config:
+            raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
+    for key, convert in _LISTS.items():
+        grid(config[key], key, convert)
+    for key, check in _VALUES.items():
+        check(config[key], key)
+
+
+def budget(eps: Any, delta: Any) -> Budget:
+    """The (eps, delta) of a configuration.
+
+    Raises:
+        UserError: one is no number, or outside what it may be.
+    """
+    return Budget(epsilon(eps, "eps"), optional(number)(delta, "delta"))
+
+
+def files(config: Mapping[str, Any] | DictConfig) -> Files:
+    """Where a configuration's data lie and come from."""
+    data_dir, mirror = (optional(text)(config[key], key) for key in ("data_dir", "mirror"))
+    return Files(data_dir, mirror, boolean(config["offline"], "offline"))
 
 
 def instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
-    """Build the object that ``_target_`` names from the node's other keys, which must be parameters of it."""
+    """Build the object that ``_target_`` names from the node's other keys, which must be parameters of it.
+
+    Raises:
+        UserError: there is no such class, or an option of it is unknown, missing or of the wrong kind.
+    """
     if not isinstance(node, DictConfig) or "_target_" not in node:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
     options: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
+    path = options.pop("_target_")
+    target = _class(path, key)
+    values = convert_options(options, target, key, tuple(extra))
     try:
-        target = hydra.utils.get_class(options.pop("_target_"))
-    except Exception as error:
-        raise UserError(f"{key}: {error}") from error
-    parameters = inspect.signature(target).parameters
+        inspect.signature(target).bind(**values, **extra)
+    except TypeError as error:
+        raise UserError(f"{key}._target_={path}: {error}.") from None
+    return target(**values, **extra)
+
+
+def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
+    """Options as `target`'s annotations have them; those in `extra` are not the user's to set.
+
+    Raises:
+        UserError: an option is no parameter of `target`, or its value is of the wrong kind.
+    """
+    parameters = set(inspect.signature(target).parameters) - set(extra)
     hints = get_type_hints(target)
-    for name, value in options.items():
-        if name not in parameters or name in extra:
-            raise UserError(f"unknown key {f'{key}.{name}'!r}: {nearest(name, set(parameters) - set(extra))}")
-        options[name] = _convert(value, hints.get(name), f"{key}.{name}")
-    return target(**options, **extra)
+    for name in options:
+        if name not in parameters:
+            raise UserError(f"unknown key {f'{key}.{name}'!r}: {nearest(name, parameters)}")
+    return {name: _convert(value, hints.get(name), f"{key}.{name}") for name, value in options.items()}
+
+
+def _class(path: Any, key: str) -> Any:
+    """The class that `path`, MODULE.CLASS, names."""
+    where = f"{key}._target_={path}"
+    module, _, name = str(path).rpartition(".")
+    if not module:
+        raise UserError(f"{where} must be MODULE.CLASS.")
+    try:
+        content = import_module(module)
+    except ModuleNotFoundError as error:
+        if f"{module}.".startswith(f"{error.name}."):
+            file = f"{module.replace('.', '/')}.py"
+            raise UserError(
+                f"{where}: no module {error.name!r} is found: put {file} into a folder of PYTHONPATH."
+            ) from None
+        raise UserError(f"{where} needs the module {error.name!r}, which is not installed.") from None
+    except SyntaxError as error:
+        raise UserError(f"{where}: {error.filename}, line {error.lineno}: {error.msg}.") from None
+    if not callable(getattr(content, name, None)):
+        classes = [
+            word for word, value in vars(content).items() if inspect.isclass(value) and value.__module__ == module
+        ]
+        raise UserError(f"{where}: {content.__file__} has no class {name!r}: {nearest(name, classes)}")
+    return getattr(content, name)
 
 
 def _convert(value: Any, hint: Any, key: str) -> Any:
-    """The value as the field's annotation has it; kinds that a command line cannot confuse are left alone."""
+    """The value as an annotation has it; kinds that a command line cannot confuse are left alone."""
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
-            raise UserError(f"{key} must be a list, got {key}={value}: write {key}=[{value}].")
-        return tuple(value)
+            example = "" if value is None else f": write {key}=[{value}]"
+            raise UserError(f"{key} must be a list, got {key}={_shown(value)}{example}.")
+        return tuple(_convert(item, get_args(hint)[0], key) for item in value)
     kinds = get_args(hint) or (hint,)
     if value is None and NoneType in kinds:
         return None
-    if float in kinds:
-        return number(value, key)
-    if int in kinds:
-        return whole(value, key)
-    return value
+    for kind, convert in ((float, number), (int, whole), (bool, boolean)):
+        if kind in kinds:
+            return convert(value, key)
+    return text(value, key) if {*kinds} <= {str, NoneType} else value
+
+
+def _shown(value: Any) -> str:
+    """A value as the command line has it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def number(value: Any, key: str) -> float:
     """`value` as a float, or a UserError that names the key."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f"{key} must be a number, got {key}={value}.")
-    return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            return float(value)
+    raise UserError(f"{key} must be a number, got {key}={_shown(value)}.")
+
+
+def epsilon(value: Any, key: str) -> float:
+    """A privacy parameter eps: a number from 1e-30 to 1e30, beyond which noise scales overflow, or inf."""
+    eps = number(value, key)
+    if 0 < eps < _SMALLEST or _LARGEST < eps < math.inf:
+        raise UserError(
+            f"{key} must lie between {_SMALLEST:g} and {_LARGEST:g}, or be inf for no noise, got {key}={eps:g}."
+        )
+    return eps
 
 
 def whole(value: Any, key: str) -> int:
     """`value` as an int, or a UserError that names the key."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        raise UserError(f"{key} must be a whole number, got {key}={value}.")
+    is_whole = value.is_integer() if isinstance(value, float) else isinstance(value, int)
+    if isinstance(value, bool) or not is_whole:
+        raise UserError(f"{key} must be a whole number, got {key}={_shown(value)}.")
     return int(value)
+
+
+def boolean(value: Any, key: str) -> bool:
+    """`value` if it is true or false, or a UserError that names the key."""
+    if not isinstance(value, bool):
+        raise UserError(f"{key} must be true or false, got {key}={_shown(value)}.")
+    return value
+
+
+def text(value: Any, key: str) -> str:
+    """`value` if it is text, or a UserError that names the key."""
+    if not isinstance(value, str):
+        example = f""": write {key}='"{_shown(value)}"'""" if isinstance(value, int | float) else ""
+        raise UserError(f"{key} must be text, got {key}={_shown(value)}{example}.")
+    return value
 
 
 def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
@@ -115,3 +198,25 @@ def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
     return tuple(convert(item, key) for item in values)
+
+
+_SMALLEST, _LARGEST = 1e-30, 1e30  # of eps
+
+# what the keys at the top may be: one value or several, and one value
+_LISTS: dict[str, Callable[[Any, str], Any]] = {
+    "eps": epsilon,
+    "delta": optional(number),
+    "M": whole,
+    "N": optional(whole),
+    "seed": whole,
+    "draws": whole,
+}
+_VALUES: dict[str, Callable[[Any, str], Any]] = {
+    "calibration": text,
+    "loss": optional(text),
+    "objective": optional(text),
+    "data_dir": optional(text),
+    "mirror": optional(text),
+    "offline": boolean,
+    "results_dir": text,
+}

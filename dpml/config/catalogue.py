@@ -1,35 +1,36 @@
-"""The data sets that `dataset=NAME` can name: one YAML file each, in conf/dataset."""
+"""The data sets that `dataset=NAME` can name: one YAML file each, in conf/dataset or in a folder of the user's own."""
 
-from typing import Any
+from pathlib import Path
 
-import hydra
-from omegaconf import OmegaConf
+from hydra.errors import MissingConfigException
 
-from dpml import where
+from dpml.config.build import instantiate
+from dpml.config.compose import compose, options
 from dpml.data import Source
 from dpml.errors import UserError, nearest
 
 
-def sources() -> dict[str, Source]:
-    """Every data set, by name, with the options of its YAML file."""
-    found = {}
-    for path in sorted(where.folder("conf").joinpath("dataset").iterdir(), key=lambda path: path.name):
-        name, _, kind = path.name.rpartition(".")
-        if kind == "yaml":
-            options: Any = OmegaConf.to_container(OmegaConf.create(path.read_text(encoding="utf-8")))
-            target = hydra.utils.get_class(options.pop("_target_"))
-            values = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-            found[name] = target(**values)
-    return found
+def sources(config_dir: Path | None = None) -> dict[str, Source]:
+    """Every data set, by name, with the options of its YAML file; those in ``config_dir/dataset`` among them.
+
+    Raises:
+        UserError: there is no such folder, or a file in it describes no data set.
+    """
+    return {name: source(name, config_dir) for name in options("dataset", config_dir)}
 
 
-def source(name: str) -> Source:
+def source(name: str, config_dir: Path | None = None) -> Source:
     """The data set called `name`.
 
     Raises:
-        UserError: there is none.
+        UserError: there is none, or no such folder, or its file describes no data set.
     """
-    known = sources()
-    if name not in known:
-        raise UserError(f"unknown data set {name!r}: {nearest(name, known)}")
-    return known[name]
+    try:
+        config = compose([f"dataset={name}"], config_dir)
+    except MissingConfigException:
+        raise UserError(f"unknown data set {name!r}: {nearest(name, options('dataset', config_dir))}") from None
+    try:
+        dataset: Source = instantiate(config.dataset, "dataset")
+    except UserError as error:
+        raise UserError(f"data set {name!r}: {error}") from error
+    return dataset

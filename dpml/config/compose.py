@@ -1,5 +1,6 @@
 """Hydra's view of ``conf`` and ``experiments``."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,15 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from dpml import where
+from dpml.errors import UserError
 
 PACKAGE = "experiment"
 """The key under which an experiment's content is found."""
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key that sorts fig2 before fig10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 class _LazyNode(ConfigNode):
@@ -32,13 +39,29 @@ class _LazyNode(ConfigNode):
         return self  # Hydra copies the whole store more than once
 
 
+class _Group(dict[str, ConfigNode]):
+    """The experiments of a paper. Templates, whose names start with ``_``, are found by name but not listed."""
+
+    def keys(self) -> Any:
+        return [name for name in self if not name.startswith("_")]
+
+
 def register_experiments() -> None:
-    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``."""
+    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``, or a template of such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
-    root = where.folder("experiments")
-    for path in sorted(root.glob("*/*.yaml")):
-        group = groups.setdefault(path.parent.name, {})
-        group[path.name] = _LazyNode(path)
+    names: dict[str, list[str]] = {"all": []}
+    for path in sorted(where.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
+        groups.setdefault(path.parent.name, _Group())[path.name] = _LazyNode(path)
+        if not path.name.startswith("_"):  # a template
+            for several in (path.parent.name, "all"):
+                names.setdefault(several, []).append(f"{path.parent.name}/{path.stem}")
+    for several, members in names.items():
+        ConfigStore.instance().store(several, {"experiments": members}, PACKAGE, PACKAGE, "experiments")
+
+
+def experiments_of(config: DictConfig) -> list[str]:
+    """The experiments that ``experiment=PAPER`` or ``experiment=all`` stand for; none for a single one."""
+    return list(config[PACKAGE].get("experiments", ()))
 
 
 def initialise() -> Any:
@@ -48,7 +71,32 @@ def initialise() -> Any:
     return hydra.initialize_config_dir(str(where.folder("conf")), version_base="1.3")
 
 
-def compose(overrides: Iterable[str]) -> DictConfig:
-    """The configuration that `dpml-run` would compose from `overrides`."""
+def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:
+    """The configuration that `dpml-run` would compose from `overrides`, with options of the user's own in `config_dir`.
+
+    `hydra_too` keeps Hydra's own settings, under ``hydra``.
+
+    Raises:
+        UserError: `config_dir` is no folder.
+    """
+    own = []
+    if config_dir is not None:
+        if not config_dir.is_dir():
+            raise UserError(f"--config-dir={config_dir} is no folder.")
+        path = str(config_dir.resolve()).replace("\\", "\\\\").replace("'", "\\'")
+        own = [f"hydra.searchpath=['file://{path}']"]
     with initialise():
-        return hydra.compose("config", overrides=list(overrides))
+        return hydra.compose("config", overrides=[*own, *overrides], return_hydra_config=hydra_too)
+
+
+def options(group: str, config_dir: Path | None = None) -> list[str]:
+    """The options of a configuration group: those that come with dpml, and those of the user's own in `config_dir`."""
+    folders = [where.folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
+    names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
+    if group == PACKAGE:
+        register_experiments()
+        papers = {key: group for key, group in ConfigStore.instance().repo[PACKAGE].items() if isinstance(group, dict)}
+        figures = [(paper, Path(file).stem) for paper, group in papers.items() for file in group]
+        names |= {"all", *papers, *(f"{paper}/{name}" for paper, name in figures if not name.startswith("_"))}
+    return sorted(names, key=natural)

@@ -1,6 +1,6 @@
 """Data sets: what they are (`Info`), where their files lie (`Files`), and the arrays an experiment gets (`Dataset`)."""
 
-from dpml.data.dataset import Dataset, Source, check_rows, fold_rows, sha256, split_rows, training_rows
+from dpml.data.dataset import Dataset, Source, check_rows, checksum, fold_rows, sha256, split_rows, training_rows
 from dpml.data.info import Info, Raw, Task
 from dpml.data.sources.files import Files
 
@@ -12,6 +12,7 @@ __all__ = [
     "Source",
     "Task",
     "check_rows",
+    "checksum",
     "fold_rows",
     "sha256",
     "split_rows",

@@ -1,7 +1,7 @@
 """Data sets: what they are (`Info`), where their files lie (`Files`), and the arrays an experiment gets (`Dataset`)."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from dpml.arrays import Array, Index
 from dpml.data.info import Info, Raw, Task
 from dpml.data.sources.files import Files
 from dpml.errors import UserError
+from dpml.seeds import generator
 
 __all__ = [
     "Dataset",
@@ -20,6 +21,7 @@ __all__ = [
     "Raw",
     "Source",
     "check_rows",
+    "checksum",
     "fold_rows",
     "sha256",
     "split_rows",
@@ -48,7 +50,11 @@ class Dataset:
 
 
 class Source(Protocol):
-    """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file."""
+    """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file.
+
+    It may have one more method, ``checksum(files: Files) -> str | None``: the `sha256` that `load` puts into the
+    provenance, without the work of `load`. A data set without it is loaded when its checksum is asked for.
+    """
 
     @property
     def info(self) -> Info:
@@ -60,8 +66,22 @@ class Source(Protocol):
         ...
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). The same rng gives the same rows, and fewer are among more."""
+        """The arrays, with N training rows (None: all). The same rng gives the same rows, fewer a subset of more."""
         ...
+
+
+def checksum(source: Source, files: Files) -> str | None:
+    """The checksum of what a data set is made of, as in its provenance; None for one that has none, as made-up data.
+
+    Files are read again only when their size or date has changed.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
+    own: Callable[[Files], str | None] | None = getattr(source, "checksum", None)
+    if own is not None:
+        return own(files)
+    return source.load(files, None, generator(0, "data")).provenance.get("sha256")
 
 
 def sha256(*contents: bytes) -> str:
@@ -83,15 +103,15 @@ def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fracti
 def fold_rows(info: Info, rows: int, N: int | None, rng: Generator, folds: int) -> tuple[Index, Index]:
     """(training rows, test rows) of one round of cross-validation, which the seed of `rng` chooses.
 
-    Seeds 0 to folds - 1 share a random split into `folds` parts of equal size, or one row more, and each of them tests
-    on another part; so do the next `folds` seeds with another split. With N, the first N training rows are used.
+    Seeds 0 to folds - 1 share a random split into `folds` blocks of equal size, or one row more, and each of them tests
+    on another block; so do the next `folds` seeds with another split. With N, the first N training rows are used.
     """
     sequence = rng.bit_generator.seed_seq
     turn, fold = divmod(int(sequence.entropy), folds)  # type: ignore[attr-defined]
-    parts = np.array_split(np.random.default_rng([turn, folds]).permutation(rows), folds)
-    train = np.concatenate([part for k, part in enumerate(parts) if k != fold])
+    blocks = np.array_split(np.random.default_rng([turn, folds]).permutation(rows), folds)
+    train = np.concatenate([block for k, block in enumerate(blocks) if k != fold])
     check_rows(info, N, len(train))
-    return train[:N], parts[fold]
+    return train[:N], blocks[fold]
 
 
 def training_rows(rows: int, test_fraction: float) -> int:

@@ -91,8 +91,8 @@ class Partition(Protocol):
         ...
 
     @property
-    def auxiliary(self) -> float:
-        """The share of the training rows set aside as public auxiliary rows."""
+    def auxiliary(self) -> float | None:
+        """The share of the training rows set aside as public auxiliary rows; None: what the algorithm asks for."""
         ...
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -132,9 +132,10 @@ def set_aside(rule: Partition, rows: int) -> int:
     Raises:
         UserError: the share is not in [0, 1).
     """
-    if not 0 <= rule.auxiliary < 1:
+    share = rule.auxiliary or 0.0
+    if not 0 <= share < 1:
         raise UserError(f"partition.auxiliary must be a share in [0, 1), got {rule.auxiliary}.")
-    return round(rows * rule.auxiliary)
+    return round(rows * share)
 
 
 def whole_rows(shares: Array, N: int) -> Index:
@@ -162,7 +163,7 @@ class Equal:
 
     name: ClassVar[str] = "equal"
     drawn: ClassVar[bool] = False
-    auxiliary: float = 0.0
+    auxiliary: float | None = None
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         return N // M + (np.arange(M) < N % M).astype(np.intp)
@@ -173,7 +174,7 @@ class Simplex:
     """Shares drawn uniformly from the simplex, above `floor` rows that every party gets."""
 
     name: ClassVar[str] = "simplex"
-    auxiliary: float = 0.0
+    auxiliary: float | None = None
     floor: int = 1
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -189,7 +190,7 @@ class Fractions:
 
     drawn: ClassVar[bool] = False
 
-    auxiliary: float = 0.0
+    auxiliary: float | None = None
     fractions: tuple[float, ...] = ()
 
     @property
@@ -211,7 +212,7 @@ class TwoGroup:
 
     name: ClassVar[str] = "two_group"
     drawn: ClassVar[bool] = False
-    auxiliary: float = 0.0
+    auxiliary: float | None = None
     u: float = 2.0
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -227,7 +228,7 @@ class PerParty:
 
     name: ClassVar[str] = "per_party"
     drawn: ClassVar[bool] = False
-    auxiliary: float = 0.0
+    auxiliary: float | None = None
     n: int = 10
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:

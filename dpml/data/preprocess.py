@@ -28,9 +28,6 @@ PRIVATE = "training rows, no budget spent"
 EACH_ROW = "nothing: row by row"
 SCHEMA = "the list of symbolic values in the official training file, taken as public"
 
-VERSION = 1
-"""Raised when a step comes to give something else: what is cached is then made anew."""
-
 _BLOCK = 1 << 14  # rows transformed at once
 
 
@@ -311,13 +308,3 @@ def _row_keys(parts: Sequence[Array]) -> NDArray[np.uint64]:
             bits ^= bits >> np.uint64(32)
             keys[start : start + _BLOCK] += (bits * odd).sum(axis=1)
     return keys
-
-
-def fold_duplicates(X: Array, y: Array) -> tuple[Array, Array, Array]:
-    """Rows that agree in every feature and in the label, kept once: (X, y, how often each was there).
-
-    The sum of the weights is the number of rows. Rows keep the order of their first appearance. Shapes (n, d), (n,) ->
-    (m, d), (m,), (m,).
-    """
-    first, _, counts = distinct(X, y)
-    return X[first], y[first], counts.astype(np.float64)

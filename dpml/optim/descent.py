@@ -13,7 +13,7 @@ scores, for with h = tanh(t/2)
 
 so that the gradient is ``constant + sum_i f_i h_i^power x_i``: labels and weights are in a constant, added once a
 round, and in one factor per row. Everything is float32. For eps <= 10 that moves the released models by less than one
-part in a thousand of their noise, and their risk without noise by about 1e-7 (tests/test_descent.py).
+part in a thousand of their noise, and their risk without noise by about 1e-7 (tests/optim/test_descent.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ class Rows:
             X, factors = X[first], np.bincount(where, weights=factors).astype(float)
         if np.ptp(factors) == 0:
             factors = factors[:1]
-        X, factors, constant = (np.ascontiguousarray(part, dtype) for part in (X, factors[:, None], constant))
+        X, factors, constant = (np.ascontiguousarray(array, dtype) for array in (X, factors[:, None], constant))
         return cls(X, factors, constant, power=1 if logistic else 2)
 
     def gradient(self, w: Single, out: Single) -> None:
@@ -70,7 +70,7 @@ class Rows:
         height = min(height if height >= _FEWEST else max(_SCORES // B, _FEWEST), _MOST, n)
         half = np.multiply(w.T, self.X.dtype.type(0.5), order="C")
         block = np.empty((height, B), self.X.dtype)
-        total, part = np.zeros_like(half), np.empty_like(half)
+        total, product = np.zeros_like(half), np.empty_like(half)
         for start in range(0, n, height):
             rows = self.X[start : start + height]
             slopes = np.matmul(rows, half, out=block[: len(rows)])
@@ -79,13 +79,13 @@ class Rows:
                 np.square(slopes, out=slopes)
             if not equal:
                 slopes *= self.factors[start : start + height]
-            total += np.matmul(rows.T, slopes, out=part)
+            total += np.matmul(rows.T, slopes, out=product)
         if equal:
             total *= self.factors
         np.add(total.T, self.constant, out=out)
 
 
-def descend(
+def descend(  # one argument for each symbol of the recursion
     groups: Sequence[Rows],
     start: Array,
     steps: Array,

@@ -9,17 +9,44 @@ e^{t_k}`` and a = the probabilities of the classes (softmax). With a in {0, 1} a
 loss; a share of votes as a is the weighted risk of Hamm et al. 2016, eqs. (12) and (55).
 """
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, lambertw
 
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
+from dpml.optim.losses import Loss
 
 _BLOCK = 1 << 17  # entries of all Newton systems solved together: 1 MiB, so that they stay in cache
+_LOCAL_TOLERANCE = 1e-8  # on the gradient of a local model
 _TINY = np.finfo(float).eps
+
+
+def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
+    """A bound on the norm of every minimiser of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
+
+    From grad R = 0, ``lam ||w||^2 = mean (a_i - p_i)'t_i`` with targets a_i, scores t_i and probabilities p_i, and
+    ``(a - p)'t`` is at most W((K-1)/e), W Lambert's function and K = 2 for the logistic loss: for softmax with a label
+    y, ``(a - p)'t = sum_k p_k u_k`` with u_k = t_y - t_k, p_k proportional to exp(-u_k). It is
+    at most theta exactly when ``sum_(k != y) (u_k - theta) e^-u_k <= theta`` for all u, each term being largest at
+    u_k = 1 + theta: theta e^theta = (K-1)/e. And as the gradient is monotone, it is at most its value with p at w = 0,
+    where ``||a - p|| <= sqrt(1 - 1/K)`` (binary: 1/2). For lam <= 0.17 the binary bound is reached: one row of norm
+    1.2785 / ||w||, repeated, has a minimiser as long as this.
+
+    Args:
+        loss: logistic or softmax.
+        lam: the regulariser's coefficient.
+        classes: K for softmax; 1 when it is not known.
+    """
+    if loss.name == "softmax" and classes == 1:
+        return 1 / lam
+    binary = loss.name == "logistic"
+    K = 2 if binary else classes
+    at_zero = 0.5 if binary else math.sqrt(1 - 1 / K)
+    return min(at_zero / lam, math.sqrt(float(lambertw((K - 1) / math.e).real) / lam))
 
 
 def hard_targets(y: Array, classes: int) -> Array:
@@ -46,12 +73,12 @@ def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, 
     span = n < d
     # scores are base @ c: c are the weights, or the coefficients of the rows (and base their Gram matrix)
     base = X @ X.transpose(0, 2, 1) if span else X
-    c = _newton(base, targets, row_weights, lam, span, tolerance)
+    c = _coordinates(base, targets, row_weights, lam, span, tolerance)
     w = c.transpose(0, 2, 1) @ X if span else c.transpose(0, 2, 1)
     return w.reshape(B, -1)
 
 
-def _newton(base: Array, targets: Array, r: Array, lam: float, span: bool, tolerance: float) -> Array:
+def _coordinates(base: Array, targets: Array, r: Array, lam: float, span: bool, tolerance: float) -> Array:
     """The coordinates c (B, m, K) of the minimisers. Solved problems leave the batch, so that stragglers are cheap."""
     B, _, m = base.shape
     K = targets.shape[-1]
@@ -72,7 +99,7 @@ def _newton(base: Array, targets: Array, r: Array, lam: float, span: bool, toler
             if not open_.any():
                 return solved
             here, base, targets, r, c, t, p, value, gradient, image = (
-                part[open_] for part in (here, base, targets, r, c, t, p, value, gradient, image)
+                array[open_] for array in (here, base, targets, r, c, t, p, value, gradient, image)
             )
         system = _span_system(base, p, r) if span else _primal_system(base, p, r)
         diagonal = np.arange(m * K)
@@ -141,11 +168,11 @@ def _primal_system(X: Array, p: Array, r: Array) -> Array:
     height = max(1, 8 * _BLOCK // (B * d))
     for start in range(0, n, height):
         rows = slice(start, start + height)
-        part = X[:, rows]
+        block_rows = X[:, rows]
         for k in range(K):
             for j in range(k + 1):
                 curvature = _curvature(p[:, rows], r[:, rows], k, j)
-                block = (part * curvature[:, :, None]).transpose(0, 2, 1) @ part
+                block = (block_rows * curvature[:, :, None]).transpose(0, 2, 1) @ block_rows
                 system[:, :, k, :, j] += block
                 if j < k:
                     system[:, :, j, :, k] += block
@@ -161,7 +188,7 @@ def fit_all(parties: Parties, lam: float) -> Array:
 
 
 def fit_parties(
-    X: Array, y: Array, offsets: Index, lam: float, classes: int, tolerance: float = 1e-8, sums: bool = False
+    X: Array, y: Array, offsets: Index, lam: float, classes: int, sums: bool = False
 ) -> Iterator[tuple[Index, Array]]:
     """Train every party's own model on its own rows, and yield them block by block.
 
@@ -183,4 +210,7 @@ def fit_parties(
         own = sizes[parties][:, None]
         inside = np.arange(own.max()) < own
         rows = np.where(inside, offsets[parties][:, None] + np.arange(own.max()), offsets[parties][:, None])
-        yield parties, fit(X[rows], hard_targets(y[rows], classes), lam, inside / (1 if sums else own), tolerance)
+        yield (
+            parties,
+            fit(X[rows], hard_targets(y[rows], classes), lam, inside / (1 if sums else own), _LOCAL_TOLERANCE),
+        )

@@ -1,4 +1,31 @@
-"""Secure aggregation among parties, and what is built on it; the threat model is in `dpml.protocols.secagg`."""
+"""Secure aggregation: the server learns the sum of the parties' vectors, and nothing else about any of them.
+
+Bonawitz et al. 2017 (CCS, "Practical secure aggregation for privacy-preserving machine learning", Fig. 4) for
+honest-but-curious parties, and with a sparse `Topology` its variant by Bell et al. 2020. Four times every party sends
+one message, and the server answers those from whom it came:
+
+1. KEYS: two X25519 public keys, one to agree on sealing keys and one to agree on masks.
+2. SHARES: Shamir shares of the secret mask key ``s_u`` and of a random seed ``b_u``, sealed for each neighbour
+   (ChaCha20-Poly1305 under keys agreed on by X25519 and HKDF-SHA256), and a commitment to ``b_u``.
+3. MASKED: ``y_u = x_u + PRG(b_u) + sum_(v > u) PRG(k_uv) - sum_(v < u) PRG(k_uv)`` modulo 2^64, with ``k_uv`` agreed
+   on by the mask keys of u and its neighbours v, and PRG the key stream of ChaCha20.
+4. UNMASK: for every neighbour (and itself) in the sum its share of ``b_u``; for every neighbour that shared its
+   secrets and then dropped out, its share of ``s_u``. Never both for one party: they would unmask its vector.
+
+Whoever has not sent the message that is due has dropped out. t shares of each secret are enough to take the masks off
+the sum of those who sent MASKED; the server checks what it reconstructs against the public key and the commitment, so
+that wrong shares end the run, and do not change the sum.
+
+*What is covered.* A server and up to t - 1 parties (complete topology; with a sparse one, `Topology.colluders`,
+independent of the seats) who follow the protocol and put together all they see learn the sum of the other survivors'
+vectors, who the survivors are, and nothing else, provided X25519, HKDF, ChaCha20 and Poly1305 are what they are taken
+for.
+
+*What is not.* The channels between the parties and the server must be private and authentic (TLS), and there is no
+public-key infrastructure and no consistency round: a server that lies about keys or survivors can unmask vectors. A
+party can send any vector, and spoil the sum by it. Vectors of a party that is alone among colluders follow from the
+sum. Memory is not wiped, and timing is not hidden. Messages carry checksums, which find damage but no forgery.
+"""
 
 from dataclasses import dataclass
 
@@ -8,7 +35,8 @@ from dpml.arrays import Array, Index
 from dpml.protocols.codec import FixedPoint
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import Topology, complete, sparse
-from dpml.protocols.secagg import Dropouts, Session, Stage, Traffic, Transport, in_process
+from dpml.protocols.session import Session, Stage
+from dpml.protocols.transports import Dropouts, Traffic, Transport, in_process
 
 __all__ = [
     "FixedPoint", "ProtocolError", "RefusedError", "SecureSum", "Session", "Stage", "Topology",

@@ -25,16 +25,16 @@ Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml 
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.privacy import noise
-from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology
-from dpml.protocols.secagg import Dropouts, Traffic, Transport
+from dpml.protocols import FixedPoint, ProtocolError, Session, Stage
+from dpml.protocols.codec import Ring
+from dpml.protocols.transports import Dropouts, Traffic, Transport
 
 # |ehat_k| beyond so many standard deviations, which the codec refuses: once in 10^57 numbers
 _WIDTHS = 16.0
@@ -64,17 +64,29 @@ class Cape:
         return self.sent - self.scales[:, None] * (self.zero_sum / len(self.survivors))
 
 
-def cape_sum(
-    shares: Array,
-    scales: Array,
-    rng: Generator,
-    transport: Transport | None = None,
-    draws: int = 1,
-    spread: float = 1.0,
-    least: int | None = None,
-    dropouts: Dropouts | None = None,
-    topology: Topology | None = None,
-) -> Cape:
+@dataclass(frozen=True)
+class Settings:
+    """How a sum is made.
+
+    Attributes:
+        transport: who carries the messages (`dpml.protocols.in_process`); None: simulate, with the same distribution.
+        draws: independent repetitions.
+        spread: s, the width of the zero-sum noise in units of tau.
+        least: the number of survivors whose noise shall still be tau wide; None: all M.
+        dropouts: sites that fall silent, and the first message that they do not send.
+    """
+
+    transport: Transport | None = None
+    draws: int = 1
+    spread: float = 1.0
+    least: int | None = None
+    dropouts: Dropouts = field(default_factory=dict)
+
+
+_SIMULATE = Settings()
+
+
+def cape_sum(shares: Array, scales: Array, rng: Generator, settings: Settings = _SIMULATE) -> Cape:
     """The sum of the sites' shares with CAPE's noise, through secure aggregation or, without a transport, simulated.
 
     With the same `rng` both add the same noise; the ehat_k are on the codec's grid in one, and cancel in both. All
@@ -85,61 +97,65 @@ def cape_sum(
         scales: (budgets, d), the standard deviation tau of the noise of the sum in every coordinate. The budgets and
             their coordinates share the noise directions.
         rng: for the noise, and a child of it for rounding.
-        transport: who carries the messages (`dpml.protocols.in_process`); None: simulate, with the same distribution.
-        draws: independent repetitions.
-        spread: s, the width of the zero-sum noise in units of tau.
-        least: the number of survivors whose noise shall still be tau wide; None: all M.
-        dropouts: sites that fall silent, and the first message that they do not send.
-        topology: who shares masks with whom.
+        settings: how.
 
     Raises:
         ProtocolError: too few sites are left: fewer than `least`, or too few for a secure sum.
     """
     parties, d = shares.shape
+    least = settings.least
     if least is not None and not 1 <= least <= parties:
         raise ProtocolError(f"least must be between 1 and the {parties} sites, got {least}.")
-    own = 1 / math.sqrt(parties if least is None else least)
     rounding = rng.spawn(1)[0]
-    ehat, g = noise.cape_parties(rng, draws, parties, d)
-    ehat *= spread
+    ehat, g = noise.cape_parties(rng, settings.draws, parties, d)
+    ehat *= settings.spread
     masks = np.ascontiguousarray(ehat.transpose(1, 0, 2))  # (M, draws, d)
-    if transport is not None:
-        codec = FixedPoint.fit(parties, _WIDTHS * spread)
-        encoded = codec.encode(masks, rounding).reshape(parties, -1)
-        masks = codec.decode(encoded).reshape(masks.shape)
-    added = masks + own * g.transpose(1, 0, 2)
-    sent = shares[:, None, None] + scales[:, None] * added[:, None]
-    traffic = None
-    if transport is None:
-        silent = [k for k, stage in (dropouts or {}).items() if stage <= Stage.MASKED]
+    own = 1 / math.sqrt(parties if least is None else least) * g.transpose(1, 0, 2)
+    if settings.transport is None:
+        sent = _messages(shares, scales, masks + own)
+        silent = [k for k, stage in settings.dropouts.items() if stage <= Stage.MASKED]
         survivors = np.setdiff1d(np.arange(parties), silent)
-        sent, zero_sum = sent[survivors], masks[survivors].sum(axis=0)
+        cape = Cape(sent[survivors], masks[survivors].sum(axis=0), scales, survivors, None)
     else:
-        beside = sent.reshape(parties, -1)
-        session = Session.of(parties, encoded.shape[1], topology, beside.shape[1])
-        outcome = transport(session, encoded, beside, dropouts)
-        survivors, traffic = outcome.survivors, outcome.traffic
-        sent = outcome.beside.reshape(-1, *sent.shape[1:])
-        zero_sum = codec.decode(outcome.total).reshape(draws, d)
-    if least is not None and len(survivors) < least:
-        raise ProtocolError(f"{len(survivors)} sites are left, fewer than the {least} whose noise was to be enough.")
-    return Cape(sent, zero_sum, scales, survivors, traffic)
+        codec = FixedPoint.fit(parties, _WIDTHS * settings.spread)
+        encoded = codec.encode(masks, rounding)
+        sent = _messages(shares, scales, codec.decode(encoded) + own)
+        cape = _carried(encoded, sent, scales, codec, settings)
+    left = len(cape.survivors)
+    if least is not None and left < least:
+        raise ProtocolError(f"{left} sites are left, fewer than the {least} whose noise was to be enough.")
+    return cape
+
+
+def _messages(shares: Array, scales: Array, added: Array) -> Array:
+    """The ``m_k`` (M, budgets, draws, d), with the noise `added` (M, draws, d) in units of tau."""
+    return shares[:, None, None] + scales[:, None] * added[:, None]
+
+
+def _carried(encoded: Ring, sent: Array, scales: Array, codec: FixedPoint, settings: Settings) -> Cape:
+    """What the aggregator has when the transport has carried ehat (M, draws, d), encoded, with the messages beside."""
+    parties = len(encoded)
+    inputs, beside = encoded.reshape(parties, -1), sent.reshape(parties, -1)
+    session = Session.of(parties, inputs.shape[1], beside=beside.shape[1])
+    assert settings.transport is not None
+    outcome = settings.transport(session, inputs, beside, settings.dropouts)
+    received = outcome.beside.reshape(-1, *sent.shape[1:])
+    zero_sum = codec.decode(outcome.total).reshape(encoded.shape[1:])
+    return Cape(received, zero_sum, scales, outcome.survivors, outcome.traffic)
 
 
 def cape_mean(
-    values: Array,
-    scale: float,
-    rng: Generator,
-    sizes: Index | None = None,
-    transport: Transport | None = None,
-    **options: Any,
+    values: Array, scale: float, rng: Generator, sizes: Index | None = None, settings: Settings = _SIMULATE
 ) -> Array:
     """The mean (d,) over the sites' samples of the sites' own means `values` (M, d), with noise of deviation `scale`.
 
-    `sizes` (M,) are the sites' numbers of samples, equal if None; `options` are those of `cape_sum`. With drop-outs it
+    `sizes` (M,) are the sites' numbers of samples, equal if None; of several draws it is the first. With drop-outs it
     is the mean over the survivors' samples, and the noise grows as their share of the samples falls.
+
+    Raises:
+        ProtocolError: as `cape_sum`.
     """
     parties, d = values.shape
     weights = np.full(parties, 1 / parties) if sizes is None else sizes / sizes.sum()
-    found = cape_sum(weights[:, None] * values, np.full((1, d), scale), rng, transport, **options)
-    return found.total[0, 0] / weights[found.survivors].sum()
+    cape = cape_sum(weights[:, None] * values, np.full((1, d), scale), rng, settings)
+    return cape.total[0, 0] / weights[cape.survivors].sum()

@@ -11,25 +11,31 @@ from numpy.typing import NDArray
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology, complete, in_process, sparse
-from dpml.protocols.secagg import Traffic
+from dpml.protocols.transports import Traffic
+
+_MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 
 def measure(M: int, d: int, drop: float = 0.0, tcp: bool = False) -> dict[str, str]:
     """One run on random vectors, a share `drop` of whose owners fall silent before they send them, as lines to print.
 
     Raises:
+        UserError: there are too few parties, or too many or too few entries.
         ProtocolError: too few parties are left.
     """
     from dpml.protocols.tcp import over_tcp  # asyncio loads slowly
 
     if M < 2 or d < 1:
         raise UserError(f"a secure sum needs M >= 2 parties and d >= 1 entries, got M={M} and d={d}.")
+    if M * d > _MOST:
+        raise UserError(f"M * d, the entries of all vectors, may be {_MOST:,} at most here, got M={M} and d={d}.")
     if not 0 <= drop < 1:
         raise UserError(f"the share of parties that drop out must be in [0, 1), got {drop}.")
+    session = Session.of(M, d)
     rng = np.random.default_rng(0)
     values = rng.uniform(-1, 1, (M, d))
     codec = FixedPoint.fit(M, bound=1.0)
-    inputs, session = codec.encode(values, rng), Session.of(M, d)
+    inputs = codec.encode(values, rng)
     dropouts = {int(k): Stage.MASKED for k in rng.choice(M, int(drop * M), replace=False)}
     start = time.perf_counter()
     outcome = (over_tcp if tcp else in_process)(session, inputs, None, dropouts)
@@ -37,16 +43,30 @@ def measure(M: int, d: int, drop: float = 0.0, tcp: bool = False) -> dict[str, s
     if not np.array_equal(outcome.total, inputs[outcome.survivors].sum(axis=0)):
         raise ProtocolError("the sum is wrong.")  # cannot be
     error = np.abs(codec.decode(outcome.total) - values[outcome.survivors].sum(axis=0)).max()
-    chosen, traffic = session.topology, outcome.traffic
+    bound = float_difference(codec, len(outcome.survivors))
+    topology, traffic = session.topology, outcome.traffic
     return {
-        "neighbours, threshold": f"{chosen.degree}, {chosen.threshold}",
+        "neighbours, threshold": f"{topology.degree}, {topology.threshold}",
         "in the sum": f"{len(outcome.survivors)} of {M}",
         "sum in the ring": "exact",
-        "largest error": f"{error:.2g} (bound {codec.error:.2g}, and float rounding)",
+        "largest error": f"{error:.2g} (bound {bound:.2g}: {codec.error:.2g} for fixed point, the rest for floats)",
         "seconds, all parties": f"{seconds:.2f}",
         "bytes of a site": f"{_site(traffic):,.0f}",
         "bytes of the aggregator": f"{traffic.server:,}",
     }
+
+
+def float_difference(codec: FixedPoint, count: int) -> float:
+    """How far a decoded sum of `count` numbers can be from the sum of the same numbers in floats, in any order.
+
+    Let S be the exact sum of numbers v_i of size at most B, and u = 2^-53. The ring holds S + e, where
+    ``|e| <= codec.error``; decoding rounds that to a float, off by at most ``u (|S| + |e|)``. count - 1 additions of
+    floats are off by at most ``g sum |v_i|`` with ``g = (count - 1) u / (1 - (count - 1) u)`` (Higham, Accuracy and
+    Stability of Numerical Algorithms, 2nd ed., eq. 4.4). And |S| and sum |v_i| are at most count B.
+    """
+    u = 2.0**-53
+    additions = (count - 1) * u
+    return codec.error * (1 + u) + count * codec.bound * (u + additions / (1 - additions))
 
 
 def communication(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
@@ -57,7 +77,7 @@ def communication(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int
     `length`, d in words.
     """
     cases = [("everybody", m, complete(m)) for m in everybody]
-    cases += [("ring", m, found) for m in ring if (found := sparse(m)) is not None]
+    cases += [("ring", m, topology) for m in ring if (topology := sparse(m)) is not None]
     rows = []
     for graph, m, topology in cases:
         for length in d:
@@ -84,12 +104,12 @@ def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -
         site = np.stack([np.ones_like(M), M if graph == "everybody" else k, length], axis=1)
         for who, form in (("site", site), ("aggregator", M[:, None] * site)):
             value = own[f"{who}_bytes"].to_numpy(dtype=float)
-            found = {
+            metrics = {
                 "in_M": _slope(M, value, length == length.min()),
                 "in_d": _slope(length, value, M.min() == M),
                 "misfit": _misfit(form, value),
             }
-            rows += [{"algo": graph, "who": who, "metric": n, "value": v} for n, v in found.items() if v is not None]
+            rows += [{"algo": graph, "who": who, "metric": n, "value": v} for n, v in metrics.items() if v is not None]
     return pd.DataFrame(rows)
 
 

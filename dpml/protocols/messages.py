@@ -68,6 +68,11 @@ def unpack(message: bytes, session: bytes) -> tuple[Kind, int, bytes]:
     return kind, party, content[_HEAD.size :]
 
 
+def name(kind: Kind | None) -> str:
+    """A message's kind in words, none when no message is due."""
+    return "none" if kind is None else kind.name
+
+
 def _checksum(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()[:_CHECKSUM_BYTES]
 

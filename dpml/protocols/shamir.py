@@ -6,7 +6,7 @@ uniformly distributed whatever it is.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -54,6 +54,11 @@ def share(secrets: Field, holders: Field, threshold: int, entropy: Entropy = os.
 def reconstruct(holders: Field, shares: Field) -> Field:
     """The shared elements, (k,), from as many shares (t, k) as the threshold was, of the holders (t,)."""
     return _matmul(_weights_at_zero(holders.tobytes())[None], shares)[0]
+
+
+def holders_of(parties: Sequence[int]) -> Field:
+    """Where parties, numbered from 0, hold their shares; at 0 lies the secret."""
+    return np.array(parties, dtype=np.uint64) + np.uint64(1)
 
 
 def check_holders(holders: Field) -> None:

@@ -12,8 +12,7 @@ import io
 import os
 import struct
 import sys
-from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -22,7 +21,10 @@ from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import Topology
 from dpml.protocols.messages import SEALED_BYTES
-from dpml.protocols.secagg import Dropouts, Outcome, Party, Server, Session, Stage, Traffic, advance, check_inputs
+from dpml.protocols.party import Party
+from dpml.protocols.server import Server
+from dpml.protocols.session import Session, Stage
+from dpml.protocols.transports import Dropouts, Outcome, Traffic, advance, check_inputs
 
 _LENGTH = struct.Struct("<I")
 _PROCESSES = 16  # at most; more parties share them, each with a connection of its own
@@ -45,19 +47,28 @@ def over_tcp(
         ProtocolError: too few parties are left.
     """
     check_inputs(session, inputs, beside)
-    return asyncio.run(_over_tcp(session, inputs, beside, dict(dropouts or {}), timeout))
+    floats = np.empty((session.parties, 0)) if beside is None else beside
+    return asyncio.run(_run(_Run(session, inputs, floats, dict(dropouts or {}), timeout)))
 
 
-async def _over_tcp(
-    session: Session, inputs: Ring, beside: Array | None, dropouts: dict[int, Stage], timeout: float
-) -> Outcome:
-    aggregator = Aggregator(session, timeout)
+@dataclass(frozen=True)
+class _Run:
+    """What `over_tcp` was called with."""
+
+    session: Session
+    inputs: Ring
+    beside: Array
+    dropouts: Dropouts
+    timeout: float
+
+
+async def _run(run: _Run) -> Outcome:
+    session = run.session
+    aggregator = Aggregator(session, run.timeout)
     listener = await asyncio.start_server(aggregator.connected, "127.0.0.1", 0)
     port: int = listener.sockets[0].getsockname()[1]
     groups = np.array_split(np.arange(session.parties), min(session.parties, _PROCESSES))
-    workers = [
-        asyncio.create_task(_work(_encode(session, port, timeout, group, inputs, beside, dropouts))) for group in groups
-    ]
+    workers = [asyncio.create_task(_work(_encode(run, port, group))) for group in groups]
     try:
         return await aggregator.run()
     finally:
@@ -198,41 +209,34 @@ async def _write(writer: Writer, message: bytes) -> None:
 # ---- a worker's task, as one file of arrays on its standard input
 
 
-def _encode(
-    session: Session,
-    port: int,
-    timeout: float,
-    group: Index,
-    inputs: Ring,
-    beside: Array | None,
-    dropouts: Mapping[int, Stage],
-) -> bytes:
-    file = io.BytesIO()
+def _encode(run: _Run, port: int, group: Index) -> bytes:
+    """All that a process needs which plays the parties of `group`."""
+    session, file = run.session, io.BytesIO()
     np.savez(
         file,
         session=np.array([session.parties, session.length, session.beside, *astuple(session.topology)]),
         name=np.frombuffer(session.name, np.uint8),
         port=port,
-        timeout=timeout,
+        timeout=run.timeout,
         group=group,
-        inputs=inputs[group],
-        beside=np.empty((len(group), 0)) if beside is None else beside[group],
-        silent_from=np.array([dropouts.get(int(k), Stage.DONE) for k in group]),
+        inputs=run.inputs[group],
+        beside=run.beside[group],
+        silent_from=np.array([run.dropouts.get(int(k), Stage.DONE) for k in group]),
     )
     return file.getvalue()
 
 
 async def _do(task: bytes) -> None:
-    with np.load(io.BytesIO(task)) as given:
-        parties, length, beside, *topology = map(int, given["session"])
-        session = Session(parties, length, Topology(*topology), beside, given["name"].tobytes())
-        port, timeout = int(given["port"]), float(given["timeout"])
-        rows = zip(given["group"], given["inputs"], given["beside"], given["silent_from"], strict=True)
+    with np.load(io.BytesIO(task)) as fields:
+        parties, length, beside, *topology = map(int, fields["session"])
+        session = Session(parties, length, Topology(*topology), beside, fields["name"].tobytes())
+        port, timeout = int(fields["port"]), float(fields["timeout"])
+        rows = zip(fields["group"], fields["inputs"], fields["beside"], fields["silent_from"], strict=True)
         members = [(Party(session, int(k), x, own), Stage(int(silent))) for k, x, own, silent in rows]
-    found = await asyncio.gather(
+    outcomes = await asyncio.gather(
         *(take_part(party, port, silent, timeout) for party, silent in members), return_exceptions=True
     )
-    for outcome in found:
+    for outcome in outcomes:
         if isinstance(outcome, ProtocolError):  # others are the server's end, which it reports itself
             print(f"dpml: {outcome}", file=sys.stderr)
 

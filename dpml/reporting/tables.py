@@ -1,56 +1,105 @@
-"""Tables from rows: summaries, paired comparisons, Markdown and LaTeX, and the union of several runs."""
+"""Tables from rows: summaries, guarantees, Markdown and LaTeX, reading rows, and the union of several runs."""
 
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
-from dpml.reporting.statistics import STATISTICS
-from dpml.running.rows import PRIVACY, SETTING, own_columns
+from dpml.reporting.labels import assignment, constant, curves, label, named, same_axis, settings, text
+from dpml.reporting.statistics import replication
+from dpml.running.rows import COLUMNS, PRIVACY, SETTING
+
+_HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "budget_delta": "δ"}
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
-    """A line per value of `x`, a column per algorithm and `curve`, entries ``mean ± half the 95 % interval``."""
-    entries = summary.assign(
-        entry=[value(mean, half) for mean, half in zip(summary["mean"], summary["interval"], strict=True)],
-        curve=[
-            ", ".join(str(key) for key in keys if pd.notna(key))
-            for keys in summary[list(dict.fromkeys(["algo", *curve]))].to_numpy()
-        ],
-    )
-    table = entries.pivot_table(index=x, columns="curve", values="entry", aggfunc="first", sort=False).sort_index()
-    table.columns.name = None
-    return table.reset_index().rename(columns={x: _HEADS.get(x, x)})
+    """A line per value of `x`, a column per curve of the same panel, entries ``mean ± half the 95 % interval``.
+
+    Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among them.
+    """
+    asked = [key for key in curve if key != "algo"]
+    panel = curves(summary, x, asked)
+    keys = named(panel, asked)
+    entries: dict[str, dict[Any, list[str]]] = {}
+    for each in panel:
+        column = entries.setdefault(label(each, keys), {})
+        for place, mean, half in zip(*(each.rows[key] for key in (x, "mean", "interval")), strict=True):
+            column.setdefault(place, []).append(value(mean, half))
+    places = list(dict.fromkeys(place for column in entries.values() for place in column))
+    if is_numeric_dtype(summary[x]):
+        places.sort()
+    columns: dict[str, list[str | None]] = {
+        # two entries in one place differ in no setting: they are two statements about the same
+        name: [" or ".join(dict.fromkeys(column[place])) if place in column else None for place in places]
+        for name, column in entries.items()
+    }
+    return pd.DataFrame({_HEADS.get(x, x): [text(place) for place in places]} | columns)
+
+
+def caption(heading: str, summary: pd.DataFrame, x: str) -> str:
+    """A heading with what the entries of a table are, what their intervals are over, and what is the same in all."""
+    if summary["interval"].notna().any():
+        heading += f". Mean ± half the 95 % interval over {replication(summary)}"
+    same = constant(summary, same_axis(x)).replace("  ", ", ")
+    return f"{heading}. Everywhere: {same}." if same else f"{heading}."
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     """A line per algorithm and view: what is claimed there, and the proven eps at every eps that was asked for.
 
-    Columns in `also`, and the calibration, stand in it where they vary; over all else the largest eps is taken.
+    Every setting on which some eps depends, and those in `also` that vary, stand in it; over seeds the largest eps is
+    taken, for the sizes of parties can depend on them.
     """
-    found = guarantees[np.isfinite(guarantees["budget_eps"])]
-    open_ = found.loc[(found["basis"] == "published") & np.isinf(found["eps"]), "algo"]
-    found = found[~found["algo"].isin(open_)]  # they claim no privacy
-    is_proven = found["basis"] == "proven"
-    # what else tells an algorithm's lines apart
-    also = [key for key in ("calibration", *also) if key in found and found[key].nunique(dropna=False) > 1]
-    names = ["algo", "variant", *also, "view"]
-    found = found.assign(**{key: found[key].fillna("") for key in also})
-    table = found[is_proven].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
+    given = guarantees[np.isfinite(guarantees["budget_eps"])]
+    open_ = given.loc[(given["basis"] == "published") & np.isinf(given["eps"]), "algo"]
+    given = given[~given["algo"].isin(open_)]  # they claim no privacy
+    others = [key for key in SETTING if key not in ("algo", "variant", "eps", "delta")]
+    others += ["budget_delta", *also, *(key for key in given if "." in key)]
+    given = given.assign(**{key: given[key].map(text) for key in dict.fromkeys(others) if key in given})
+    keys = _telling(given, dict.fromkeys(others), also)
+    for key in keys:
+        given = given.assign(**{key: given[key].where(_matters(given, key, keys), "")})
+    names = ["algo", "variant", *keys, "view"]
+    is_proven = given["basis"] == "proven"
+    table = given[is_proven].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]
     shown = table.map(short).reset_index()
-    claims = set(map(tuple, found.loc[~is_proven, names].to_numpy()))
-    keys = shown[names].itertuples(index=False, name=None)
-    shown.insert(len(names), "claimed", ["ε" if key in claims else "-" for key in keys])
-    return shown
+    claims = set(map(tuple, given.loc[~is_proven, names].to_numpy()))
+    lines = shown[names].itertuples(index=False, name=None)
+    shown.insert(len(names), "claimed", ["ε" if line in claims else "-" for line in lines])
+    return shown.rename(columns=_HEADS)
 
 
-_HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ"}
+def _telling(guarantees: pd.DataFrame, candidates: Iterable[str], also: Sequence[str]) -> list[str]:
+    """The settings that tell lines of guarantees apart: eps differs with them while all settings before are equal."""
+    keys: list[str] = []
+    for key in candidates:
+        if key not in guarantees or guarantees[key].nunique() <= 1:
+            continue
+        if key in (*also, "calibration") or _matters(guarantees, key, keys).any():
+            keys.append(key)
+    return keys
+
+
+def _matters(guarantees: pd.DataFrame, key: str, keys: Sequence[str]) -> pd.Series:
+    """Whether the guarantees of a line's algorithm depend on `key` while all others of `keys` are equal, line by line.
+
+    What an algorithm has one value of is left standing.
+    """
+    algorithm = ["algo", "variant"]
+    same = [*algorithm, "view", "basis", "budget_eps", *(other for other in keys if other != key)]
+    worst = guarantees.groupby([*same, key], sort=False, dropna=False)["eps"].max()
+    depends = (worst.groupby(level=same, sort=False, dropna=False).nunique() > 1).groupby(level=algorithm).any()
+    alone = guarantees.groupby(algorithm)[key].nunique() == 1
+    index = pd.MultiIndex.from_frame(guarantees[algorithm])
+    return pd.Series((depends if key not in keys else depends | alone).reindex(index).to_numpy(), guarantees.index)
 
 
 def value(mean: float, half: float) -> str:
@@ -92,27 +141,62 @@ def latex(table: pd.DataFrame, caption: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def read_rows(path: Path) -> pd.DataFrame:
+    """The rows that a run or a sweep wrote.
+
+    Raises:
+        UserError: there is no such file, or it is not a whole table of rows.
+    """
+    rows = read_table(path, COLUMNS)
+    if not len(rows) or not is_numeric_dtype(rows["value"]):
+        raise UserError(f"{path} has no numbers in its column 'value': run it again.")
+    return rows
+
+
+def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
+    """A table that dpml wrote, with at least these columns; `options` are those of `pandas.read_csv`.
+
+    Raises:
+        UserError: there is no such file, or it is something else, empty, or cut off.
+    """
+    if not path.is_file():
+        raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
+    try:
+        content = path.read_text("utf-8")
+        table = pd.read_csv(io.StringIO(content), **options)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:  # of the encoding, or of what pandas expects
+        reason = str(error).strip().splitlines()[0].rpartition(" error: ")[2]
+        raise UserError(f"{path} is not a whole table ({reason}): run it again.") from None
+    missing = [column for column in columns if column not in table]
+    if missing:
+        raise UserError(f"{path} is no table of a run: it has no column {missing[0]!r}.")
+    if not content.endswith("\n"):
+        raise UserError(f"{path} is cut off in its last line: run it again.")
+    return table
+
+
 def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     """Put the tables of several runs or sweeps together in `target`: rows.csv and guarantees.csv, each row once.
 
     Raises:
-        UserError: a folder has no rows.csv, or two give different values for the same settings, seed and draw.
+        UserError: a folder has no whole rows.csv, or two give different values for the same settings, seed and draw.
     """
-    rows, guarantees = ([_read(folder / name) for folder in folders] for name in ("rows.csv", "guarantees.csv"))
-    merged = pd.concat(rows, ignore_index=True).drop_duplicates()
-    _refuse_conflicts(merged)
+    rows = _union([folder / "rows.csv" for folder in folders], COLUMNS)
+    given = _union([folder / "guarantees.csv" for folder in folders], ("algo", "eps"))
+    _refuse_conflicts(rows)
     target.mkdir(parents=True, exist_ok=True)
-    write_atomically(target / "rows.csv", merged.to_csv(index=False))
-    given = pd.concat(guarantees, ignore_index=True).drop_duplicates()
+    write_atomically(target / "rows.csv", rows.to_csv(index=False))
     write_atomically(target / "guarantees.csv", given.to_csv(index=False))
     return [target / "rows.csv", target / "guarantees.csv"]
 
 
-def _read(path: Path) -> pd.DataFrame:
-    if not path.is_file():
-        raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
+def _union(paths: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
     # as text: a number that is read and written again must not change in its last digit
-    return pd.read_csv(path, dtype=str, keep_default_na=False)
+    tables = [read_table(path, columns, dtype=str, keep_default_na=False) for path in paths]
+    # a setting that only some of them have is empty in the others
+    return pd.concat(tables, ignore_index=True).fillna("").drop_duplicates()
 
 
 def _refuse_conflicts(rows: pd.DataFrame) -> None:
@@ -120,16 +204,16 @@ def _refuse_conflicts(rows: pd.DataFrame) -> None:
     twice = rows[rows.duplicated(keys, keep=False)]
     if len(twice):
         first = twice.iloc[0]
-        what = " ".join(f"{key}={first[key]}" for key in keys if first[key])
+        what = " ".join(assignment(key, first[key]) for key in keys if first[key])
         raise UserError(f"the folders disagree about {what}: they were made by different versions of dpml.")
 
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:
     """A block's summary as a table: a line for every combination of what varies in it, a column per metric."""
-    keys = [key for key in (*SETTING, *own_columns(summary)) if key in summary and key not in STATISTICS]
+    keys = [key for key in ("algo", *settings(summary)) if key in summary]
     keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
     lines: dict[Any, dict[str, Any]] = {}
     for row in summary.to_dict("records"):
-        values = {key: row[key] for key in keys}
-        lines.setdefault(tuple(map(str, values.values())), values)[row["metric"]] = row["mean"]
+        place = {key: row[key] for key in keys}
+        lines.setdefault(tuple(map(str, place.values())), place)[row["metric"]] = row["mean"]
     return pd.DataFrame(list(lines.values()))

@@ -1,4 +1,4 @@
-"""One run: a data set, a partition and an algorithm over grids of budgets, parties and rows, as tidy tables."""
+"""A cell: one data set, partition and algorithm, fitted once and released under all its budgets and draws."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,10 +8,11 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+from dpml import code
 from dpml.algorithms import Algorithm
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
-from dpml.data.partition import Parties, Partition, partition
+from dpml.data.partition import Parties, Partition, partition, set_aside
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.running.metrics import evaluate
@@ -33,32 +34,44 @@ class Cell:
     seed: int
     budgets: tuple[Budget, ...]
     draws: int
+    first: int = 0  # number of the first draw: many draws are several cells
+    metrics: tuple[str, ...] = ()  # dotted paths of metrics beside dpml's own
     files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
-        check_counts(self.draws, self.seed)
+        if self.draws < 1:
+            raise UserError(f"draws must be at least 1, got draws={self.draws}.")
+        if self.seed < 0:
+            raise UserError(f"seed must be a whole number >= 0, got seed={self.seed}.")
+
+    def check(self) -> None:
+        """Refuse what cannot be calibrated, before any data are read.
+
+        Raises:
+            UserError: the algorithm has no noise for one of the budgets, or too few rows.
+        """
+        rows, d = self.dataset.size(self.N)
+        aside = set_aside(self.partition, rows)
+        for budget in self.budgets:
+            self.algorithm.guarantees(budget, Problem(self.M, rows - aside, d, aside))
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
-        """Everything its numbers depend on, as plain values: settings, the algorithm's version, the data's checksum."""
+        """Everything its numbers depend on, as plain values: settings, the data's checksum, and the code."""
+        configured = self.dataset, self.partition, self.algorithm, self.algorithm.loss
+        modules = {type(part).__module__ for part in configured} | {path.rpartition(".")[0] for path in self.metrics}
         return {
             "dataset": _plain(self.dataset),
             "data": checksum,
             "partition": _plain(self.partition),
-            "algorithm": _plain(self.algorithm) | {"version": self.algorithm.version},
+            "algorithm": _plain(self.algorithm),
             "M": self.M,
             "N": self.N,
             "seed": self.seed,
             "budgets": [[budget.eps, budget.delta] for budget in self.budgets],
-            "draws": self.draws,
+            "draws": [self.first, self.draws],
+            "metrics": list(self.metrics),
+            "code": code.digest(__name__, *sorted(modules)),
         }
-
-
-def check_counts(draws: int, seed: int) -> None:
-    """Raise UserError when nothing could be drawn."""
-    if draws < 1:
-        raise UserError(f"draws must be at least 1, got draws={draws}.")
-    if seed < 0:
-        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
 
 
 def _plain(part: Any) -> dict[str, Any]:
@@ -89,9 +102,11 @@ def measure(cell: Cell) -> Measured:
         parties = deal(cell)
         guarantees = [algorithm.guarantees(budget, parties.problem) for budget in cell.budgets]
         mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
-        noise = generator(cell.seed, "noise", algorithm.name, algorithm.variant)
+        further = (str(cell.first),) if cell.first else ()
+        noise = generator(cell.seed, "noise", algorithm.name, algorithm.variant, *further)
         release = mechanism.release(cell.budgets, noise, cell.draws)
-        metrics = evaluate(release.weights, parties, algorithm.loss, algorithm.lam) | dict(release.metrics)
+        metrics = evaluate(release.weights, parties, algorithm.loss, algorithm.lam, cell.metrics)
+        metrics |= dict(release.metrics)
     provenance = {"N": len(parties.data.y), **parties.data.provenance}
     return Measured(parties.problem, metrics, guarantees, provenance)
 

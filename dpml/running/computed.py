@@ -3,7 +3,7 @@
 A block of an experiment's `grid` with a ``_target_`` names the function and its arguments:
 
     grid:
-      small_tau: {_target_: dpml.cape_curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
+      small_tau: {_target_: dpml.papers.imtiaz2019.curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
     panels:
       - {block: small_tau, x: tau, y: delta, curve: [reading], yscale: log}
 
@@ -14,31 +14,26 @@ which panels use as `x`, `where` and `curve`, and claims read. What is missing i
 agree in all but `seed` and `draw` are runs: their mean and interval are shown. All metrics go to the tables; a block
 that no panel draws becomes a table with a column per metric, where text columns are shown as they are.
 
-A block is computed again when its arguments, or the source of the function's module or of any module of the same
-package that it imports, have changed; until then its rows are read from where cells are kept. The command line reaches
+A block is computed again when its arguments, or the code of the function's module or of any module that it imports
+(`dpml.code`), have changed; until then its rows are read from where cells are kept. The command line reaches
 an argument as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not reach it.
 """
 
-import ast
-import hashlib
 import importlib
-import importlib.util
 import inspect
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpml.atomic import write_atomically
+from dpml import code
 from dpml.errors import UserError, nearest
 from dpml.running.cell import limit_blas
 from dpml.running.rows import COLUMNS
-from dpml.running.store import Store, digest
+from dpml.running.store import DamagedError, Store, digest
 
 _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0, "unit": "sample", "tuned": "fixed"}
 
@@ -52,7 +47,7 @@ class Computed:
     arguments: Mapping[str, Any]
 
     @classmethod
-    def of(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
+    def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
         """The block that a file's content describes.
 
         Raises:
@@ -74,21 +69,25 @@ class Computed:
 
     @property
     def key(self) -> str:
-        """The name under which its rows are kept: everything that they depend on."""
-        return digest([self.target, dict(self.arguments), _source(self.target.rpartition(".")[0])])
+        """The name under which its rows are kept: everything that they depend on, the function's code included."""
+        return digest([self.target, dict(self.arguments), code.digest(self.target.rpartition(".")[0])])
 
     def rows(self, store: Store) -> pd.DataFrame:
         """Its rows, from `store` when they are there."""
-        path = store.folder(self.key) / "rows.csv"
-        if not path.is_file():
+        text = self._kept(store)
+        if text is None:
             with limit_blas():
                 table = complete(self._function()(**self.arguments), self.block)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            about = json.dumps({"target": self.target, "arguments": dict(self.arguments)})
-            write_atomically(path, f"# {about}\n" + table.to_csv(index=False))
+            text = table.to_csv(index=False)
+            store.write_text(self.key, "rows.csv", text)
         # always as it was written, so that the first run and the next ones see the same
-        text = path.read_text(encoding="utf-8").split("\n", 1)[1]
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+
+    def _kept(self, store: Store) -> str | None:
+        try:
+            return store.read_text(self.key, "rows.csv")
+        except DamagedError:
+            return None
 
     def _function(self) -> Any:
         module, _, name = self.target.rpartition(".")
@@ -107,34 +106,3 @@ def complete(table: pd.DataFrame, block: str) -> pd.DataFrame:
     missing: dict[str, Any] = {key: filled.get(key, np.nan) for key in COLUMNS if key not in table}
     own = [key for key in table.columns if key not in COLUMNS]
     return table.assign(**missing)[[*COLUMNS, *own]]
-
-
-def _source(module: str) -> str:
-    """The SHA-256 of a module's source and of all that it imports, directly or not, from its own package."""
-    root = module.partition(".")[0]
-    waiting, seen = [module], {}
-    while waiting:
-        name = waiting.pop()
-        path = _file(name) if name not in seen else None
-        if path is None:
-            continue
-        seen[name] = path.read_bytes()
-        for node in ast.walk(ast.parse(seen[name])):
-            if isinstance(node, ast.Import):
-                found = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-                base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-                found = [base, *(f"{base}.{alias.name}" for alias in node.names)]  # a name may be a module
-            else:
-                continue
-            waiting += [other for other in found if other.partition(".")[0] in (root, "dpml")]
-    return hashlib.sha256(b"".join(seen[name] for name in sorted(seen))).hexdigest()
-
-
-def _file(name: str) -> Path | None:
-    try:
-        spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError:  # a name inside a module, not a module
-        return None
-    return Path(spec.origin) if spec and spec.origin else None

@@ -10,29 +10,32 @@ from typing import Any
 from dpml import __version__
 
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "hydra-core")
+_CODE = ("dpml", "conf", "experiments", "pyproject.toml")
+
+
+def provenance() -> dict[str, Any]:
+    """What does not depend on the machine: versions, and the commit that dpml runs from."""
+    versions = {"dpml": __version__, "python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+    return {"versions": versions, "git": _git_state()}
 
 
 def environment() -> dict[str, Any]:
-    """What numbers and timings were made with: versions, the commit, the machine."""
-    return {
-        "versions": {"dpml": __version__, "python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
-        "git": _git_state(),
-        "cpu": _cpu(),
-        "platform": platform.platform(),
-    }
+    """The same and the machine."""
+    return {**provenance(), "cpu": _cpu(), "platform": platform.platform()}
 
 
 def _git_state() -> dict[str, Any] | None:
-    """Commit and cleanliness of the checkout that dpml runs from; None where it is installed without one."""
-    package = Path(__file__).resolve().parent
-    if not (package.parent / ".git").exists():
+    """Commit of the checkout that dpml runs from, and whether its code differs from it; None without a checkout."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
         return None
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=package, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--untracked-files=no"))}
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
     except (OSError, subprocess.CalledProcessError):
         return None
 

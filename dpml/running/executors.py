@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpml.errors import UserError, nearest
-from dpml.optim.solvers import NotConvergedError
+from dpml.optim import NotConvergedError
 from dpml.running.cell import Cell, limit_blas, measure
 from dpml.running.store import Record
 

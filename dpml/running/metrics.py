@@ -1,16 +1,25 @@
 """How good released models are. Computed on the data themselves: for the experimenter's eyes, not part of a release."""
 
+import importlib
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
+from dpml.errors import UserError
+from dpml.optim.convex import optimum
 from dpml.optim.logistic import fit_all
 from dpml.optim.losses import Loss, mean_loss, mean_over_rows
-from dpml.optim.solvers import optimum
+
+Metric = Callable[[Array, Parties, Loss, float], Array]
+"""``metric(weights, parties, loss, lam)``: models (B, d) to numbers (B,)."""
 
 
-def evaluate(weights: Array | None, parties: Parties, loss: Loss, lam: float) -> dict[str, Array]:
+def evaluate(
+    weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
+) -> dict[str, Array]:
     """Score models `weights` (budgets, draws, d), where some were released: each metric is an array (budgets, draws).
 
     - ``loss``: mean loss on the private training rows, without regulariser.
@@ -18,6 +27,7 @@ def evaluate(weights: Array | None, parties: Parties, loss: Loss, lam: float) ->
       for a non-convex loss, whose minimum is not known.
     - ``accuracy`` (a share) or ``rmse`` (in units of the scaled target) on the test rows, when there are any.
     - ``err_w``: ||w - w*||_2 / d, where the data come with their true weights w* (Imtiaz et al. 2019, fig. 7).
+    - `further` metrics, functions named by their dotted paths; each is called as a `Metric` is.
     """
     if weights is None:  # nothing was released
         return {}
@@ -34,7 +44,24 @@ def evaluate(weights: Array | None, parties: Parties, loss: Loss, lam: float) ->
             found["accuracy"] = accuracy(flat, data.X_test, data.y_test)
     if data.truth is not None and data.truth.shape == flat.shape[1:]:
         found["err_w"] = np.linalg.norm(flat - data.truth, axis=1) / len(data.truth)
-    return {name: values.reshape(weights.shape[:-1]) for name, values in found.items()}
+    found |= {path.rpartition(".")[2]: named(path)(flat, parties, loss, lam) for path in further}
+    return {name: np.reshape(values, weights.shape[:-1]) for name, values in found.items()}
+
+
+def named(path: str) -> Metric:
+    """The metric that a dotted path such as ``my_metrics.auc`` names.
+
+    Raises:
+        UserError: there is no such function.
+    """
+    module, _, name = path.rpartition(".")
+    try:
+        metric: Metric = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(f"metrics={path} names no function MODULE.NAME: {error}.") from None
+    if not callable(metric):
+        raise UserError(f"metrics={path} is no function.")
+    return metric
 
 
 @remembered

@@ -17,14 +17,14 @@ COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, "tuned", "priv
 
 
 def own_columns(rows: pd.DataFrame) -> list[str]:
-    """The columns that some computed block has beside those of cells."""
+    """The columns beside those that all rows have: settings that were set or vary, and those of computed blocks."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
-def tabulate(cell: Cell, measured: Measured) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of a cell (one metric per row) and its guarantees (one view and basis per row)."""
+def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a cell and its guarantees. `settings`, such as ``algo.lam``, become columns of both."""
     algorithm, problem = cell.algorithm, measured.problem
-    about = {
+    context = {
         "dataset": cell.dataset.info.name,
         "partition": cell.partition.name,
         "algo": algorithm.name,
@@ -33,17 +33,18 @@ def tabulate(cell: Cell, measured: Measured) -> tuple[pd.DataFrame, pd.DataFrame
         "loss": algorithm.loss.name,
     }
     sizes = {"M": problem.M, "N": problem.N, "d": problem.d, "seed": cell.seed}
+    own = {key: setting(cell, key) for key in settings}
     privacy = [_privacy(budget, given) for budget, given in zip(cell.budgets, measured.guarantees, strict=True)]
     names = list(measured.metrics)
     # rows run over budgets, then metrics, then draws
     per_budget, per_row = len(names) * cell.draws, len(cell.budgets) * len(names)
     rows = pd.DataFrame(
-        about
+        context
         | {"eps": np.repeat([budget.eps for budget in cell.budgets], per_budget)}
         | {"delta": np.repeat(np.array([budget.delta for budget in cell.budgets], dtype=float), per_budget)}
         | sizes
         | {
-            "draw": np.tile(np.arange(cell.draws), per_row),
+            "draw": np.tile(cell.first + np.arange(cell.draws), per_row),
             "metric": np.tile(np.repeat(names, cell.draws), len(cell.budgets)),
             "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
         }
@@ -51,20 +52,34 @@ def tabulate(cell: Cell, measured: Measured) -> tuple[pd.DataFrame, pd.DataFrame
         | {
             "tuned": getattr(algorithm, "tuned", "fixed"),
             "private_preprocessing": private_note(measured.provenance.get("preprocessing", [])),
-        },
-        columns=COLUMNS,
+        }
+        | own,
+        columns=[*COLUMNS, *own],
     )
-    given = [
-        about | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee)
-        for budget, guarantees in zip(cell.budgets, measured.guarantees, strict=True)
-        for guarantee in guarantees
+    guarantees = [
+        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | own
+        for budget, given in zip(cell.budgets, measured.guarantees, strict=True)
+        for guarantee in given
     ]
-    return rows, pd.DataFrame(given)
+    return rows, pd.DataFrame(guarantees)
+
+
+def setting(cell: Cell, key: str) -> Any:
+    """The value that a cell has for ``dataset.KEY``, ``partition.KEY`` or ``algo.KEY``; None where it has none."""
+    group, _, name = key.partition(".")
+    configured = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm}[group]
+    value = getattr(configured, name.partition(".")[0], None)
+    return value if value is None or isinstance(value, str | bool | int | float) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """A list as on the command line: ``[a,[b,c]]``."""
+    return f"[{','.join(map(_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
     """The privacy columns of a budget: what is claimed, and the worst of what is proven."""
-    proven = worst(g for g in guarantees if g.basis == "proven")
+    proven = worst(guarantee for guarantee in guarantees if guarantee.basis == "proven")
     # a tight release claims what it was asked for
     claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
     return {"unit": proven.unit, "claimed_eps": claimed, "proven_eps": proven.eps, "proven_view": proven.view}

@@ -1,24 +1,26 @@
-"""Where the results of cells lie: one folder per cell, named by what its numbers depend on, never by a clock.
+"""Where results are kept: one folder per cell, named by what its numbers depend on, never by a clock.
 
-A record is written to a temporary name and renamed, so a reader, another run or a crash never meets half of one, and
-two runs that compute the same cell do no harm: they write the same numbers.
+A file is written to a temporary name and renamed, so a reader, another run or a crash never meets half of one, and two
+runs that compute the same cell do no harm: they write the same numbers. Every file begins with the checksum of the
+rest, so that a damaged one is noticed, and computed again.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpml.atomic import write_atomically
-from dpml.data import Files, Source
-from dpml.errors import UserError
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Measured
-from dpml.seeds import generator
+
+
+class DamagedError(Exception):
+    """A file of the store is not as it was written."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The cells under `root`: ``root/<first two of the key>/<key>/result.json``, or error.txt for the last failure."""
+    """The results under `root`: ``root/<first two of the key>/<key>/`` has result.json, or error.txt of a failure."""
 
     root: Path
 
@@ -44,36 +46,31 @@ class Store:
         return self.root / key[:2] / key
 
     def glance(self, key: str) -> Record | None:
-        """Whether a cell is finished: its record without the numbers; None when there is none that can be read."""
-        try:
-            with (self.folder(key) / "result.json").open("rb") as file:
-                about = json.loads(file.readline())
-            return Record(None, about["skipped"], about["seconds"]) if about["key"] == key else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        """Whether a cell is finished: its record without the numbers; None when there is none.
+
+        Raises:
+            DamagedError: there is one, and it is not as it was written.
+        """
+        lines = self._lines(key)
+        return self._head(key, lines) if lines else None
 
     def read(self, key: str) -> Measured:
         """The numbers of a finished cell.
 
         Raises:
-            UserError: they cannot be read.
+            DamagedError: there are none, or not as they were written.
         """
-        path = self.folder(key) / "result.json"
-        try:
-            with path.open("rb") as file:
-                file.readline()
-                return _measured(json.loads(file.readline()))
-        except (OSError, ValueError, KeyError, TypeError):
-            raise UserError(f"{path} is damaged: delete it and run the experiment again.") from None
+        lines = self._lines(key)
+        if lines is None or len(lines) < 2:
+            raise DamagedError(f"{self.folder(key)} holds no numbers.")
+        return _measured(json.loads(lines[1]))
 
     def write(self, key: str, identity: Mapping[str, Any], record: Record) -> None:
         """Keep a finished cell, and forget that it ever failed."""
-        folder = self.folder(key)
-        folder.mkdir(parents=True, exist_ok=True)
-        about = {"key": key, "cell": identity, "seconds": record.seconds, "skipped": record.skipped}
-        lines = [about, _values(record.measured)] if record.measured else [about]
-        write_atomically(folder / "result.json", "".join(f"{json.dumps(line)}\n" for line in lines))
-        (folder / "error.txt").unlink(missing_ok=True)
+        head = {"key": key, "cell": identity, "seconds": record.seconds, "skipped": record.skipped}
+        lines = [head, _values(record.measured)] if record.measured else [head]
+        self.write_text(key, "result.json", "".join(f"{json.dumps(line)}\n" for line in lines))
+        (self.folder(key) / "error.txt").unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
         """Keep the full account of a failure; the cell is tried again next time."""
@@ -86,51 +83,40 @@ class Store:
         """Whether the cell's last attempt failed."""
         return (self.folder(key) / "error.txt").exists()
 
-    def checksum(self, dataset: Source, files: Files) -> str | None:
-        """The checksum of a data set's files, read again only when a file's size or time has changed.
+    def read_text(self, key: str, name: str) -> str | None:
+        """A file that was kept with `write_text`; None when there is none.
 
         Raises:
-            UserError: a file is missing or damaged.
+            DamagedError: it is not as it was written.
         """
-        stamp = self.root / "data" / f"{digest([repr(dataset), str(files.root.resolve())])}.json"
+        path = self.folder(key) / name
         try:
-            known = json.loads(stamp.read_bytes())
-            if all(_state(Path(path)) == state for path, state in known["files"].items()):
-                return known["sha256"]
-        except (OSError, ValueError, KeyError, AttributeError):
-            pass  # not seen before, or a file has gone
-        watched = _Watched(**vars(files))
-        checksum = dataset.load(watched, None, generator(0, "data")).provenance.get("sha256")
-        stamp.parent.mkdir(parents=True, exist_ok=True)
-        states = {str(path): _state(path) for path in watched.seen}
-        write_atomically(stamp, json.dumps({"sha256": checksum, "files": states}))
-        return checksum
+            checksum, _, content = path.read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return None
+        if checksum.decode("latin-1") != hashlib.sha256(content).hexdigest():
+            raise DamagedError(f"{path} is damaged.")
+        return content.decode()
 
+    def write_text(self, key: str, name: str, content: str) -> None:
+        """Keep a file, its checksum in the first line."""
+        folder = self.folder(key)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
 
-@dataclass(frozen=True)
-class _Watched(Files):
-    """Files that remember which of them a data set has asked for."""
+    def _lines(self, key: str) -> list[str] | None:
+        content = self.read_text(key, "result.json")
+        return None if content is None else content.splitlines()
 
-    seen: list[Path] = field(default_factory=list, compare=False)
-
-    def find(self, *arguments: Any, **options: Any) -> Path:
-        path = super().find(*arguments, **options)
-        self.seen.append(path)
-        return path
-
-
-def _state(path: Path) -> list[int]:
-    facts = path.stat()
-    return [facts.st_size, facts.st_mtime_ns]
-
-
-def key_of(identity: Mapping[str, Any]) -> str:
-    """The name of a cell: the SHA-256 of its identity."""
-    return digest(identity)
+    def _head(self, key: str, lines: list[str]) -> Record:
+        head = json.loads(lines[0])
+        if head["key"] != key:
+            raise DamagedError(f"{self.folder(key)} holds another cell.")
+        return Record(None, head["skipped"], head["seconds"])
 
 
 def digest(values: Any) -> str:
-    """The SHA-256 of plain values, as sorted JSON without spaces."""
+    """The SHA-256 of plain values, as sorted JSON without spaces: the name of a cell, from its identity."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

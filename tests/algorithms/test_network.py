@@ -6,19 +6,13 @@ import numpy as np
 import pytest
 
 from dpml.algorithms import network
-from dpml.algorithms.network import (
-    CapeNetwork,
-    ConventionalNetwork,
-    Models,
-    NonPrivateNetwork,
-    clipped_sum,
-    sum_of_clipped_terms,
-)
+from dpml.algorithms.network import CapeNetwork, ConventionalNetwork, NonPrivateNetwork
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
+from dpml.optim.network import Models, clipped_sum, sum_of_clipped_terms
 from dpml.privacy import Budget, Problem, gdp, worst
 
 LOSS = LOSSES["logistic"]
@@ -128,10 +122,10 @@ def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws
     """What Adam is given in every round, as parameter vectors (draws, size)."""
     seen = []
 
-    def spy(self: network._Adam, gradient: Models, divisor: float) -> None:
+    def spy(self: network.Adam, gradient: Models, divisor: float) -> None:
         seen.append(gradient.flat())  # and no step: every round is at the starting point
 
-    monkeypatch.setattr(network._Adam, "step", spy)
+    monkeypatch.setattr(network.Adam, "step", spy)
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     prepared.release([budget], np.random.default_rng(7), draws)
     return seen
@@ -278,7 +272,7 @@ def test_it_learns_two_gaussians() -> None:
 def test_adam_against_its_formula(corrected: bool) -> None:
     rng = np.random.default_rng(0)
     given = models()
-    adam = network._Adam(given, 0.01, corrected)
+    adam = network.Adam(given, 0.01, corrected)
     w, m, v = given.flat(), 0.0, 0.0
     for t in range(1, 6):
         g = rng.standard_normal(w.shape)
@@ -292,8 +286,8 @@ def test_adam_against_its_formula(corrected: bool) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"variant": "author"}, "algo.variant of nn_cape must be paper or authors"),
-        ({"variant": "authors", "calibration": "tight"}, "published curve only"),
+        ({"variant": "author"}, "algo.variant of nn_cape must be one of paper, authors"),
+        ({"variant": "authors", "calibration": "tight"}, "reading of the published noise only"),
         ({"hidden": 0}, "algo.hidden of nn_cape must be a positive number"),
         ({"loss": LOSSES["squared"]}, "needs loss=logistic"),
     ],

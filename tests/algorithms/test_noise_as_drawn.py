@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpml.algorithms import imtiaz
-from dpml.algorithms.imtiaz import CapeFM, Conventional, FunctionalMechanism, Local, PureFunctionalMechanism
+from dpml.algorithms import coefficients, distributed_noise, functional_mechanism
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
+from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.optim.losses import LOSSES
@@ -34,7 +36,7 @@ def released_coefficients(
         seen.append((A, b))
         return np.zeros_like(b), np.zeros(b.shape[:-1], dtype=bool)
 
-    monkeypatch.setattr(imtiaz, "minimise_quadratic", spy)
+    monkeypatch.setattr(functional_mechanism, "minimise_quadratic", spy)
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     prepared.release([budget], np.random.default_rng(11), DRAWS)
     A = np.concatenate([a[0] for a, _ in seen]) - prepared.square
@@ -59,8 +61,8 @@ def test_measured_noise_gives_the_proven_eps(monkeypatch, algorithm, loss, calib
     # 60,000 and 120,000 Gaussians: relative standard errors below 0.3 %; five of them
     assert linear == pytest.approx(scales.linear, rel=0.015)
     assert square == pytest.approx(scales.square, rel=0.015)
-    measured = imtiaz.Scales(scales.constant, linear, square)
-    mu = imtiaz.joint_sensitivity(mechanism.quadratic, measured)
+    measured = coefficients.Scales(scales.constant, linear, square)
+    mu = coefficients.joint_sensitivity(mechanism.quadratic, measured)
     proven = {g.view: g.eps for g in mechanism.guarantees(budget, given.problem) if g.basis == "proven"}
     assert gdp.eps_of(mu, 1e-4) == pytest.approx(proven["release"], rel=0.03)
 
@@ -118,7 +120,7 @@ def test_zero_sum_noise_has_cape_covariance() -> None:
     assert np.abs(e.T @ e / n - expected).max() < 5 * np.sqrt(2 / n)
 
 
-@pytest.mark.parametrize("shared", [1.0, imtiaz.MASK])
+@pytest.mark.parametrize("shared", [1.0, distributed_noise.MASK])
 def test_cape_total_is_distributed_as_the_pooled_noise(shared: float) -> None:
     M = 7
     total = noise.cape_total(np.random.default_rng(1), 4000, M, 5, shared=shared, own=1 / np.sqrt(M))

@@ -5,8 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpml.algorithms import hamm, imtiaz, kang, network, rajkumar
+from dpml.algorithms import coefficients, functional_mechanism
+from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.exposure import Exposure, one_replaced
+from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
+from dpml.algorithms.network import CapeNetwork, ConventionalNetwork
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.algorithms.output_perturbation import Average, LocalAggregation
+from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from dpml.algorithms.voting import Soft, Vote
 from dpml.audit import attack_scores, audit
 from dpml.audit.search import worse_pair
 from dpml.errors import UserError
@@ -17,9 +26,14 @@ SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["soft
 BUDGET = Budget(1.0, 1e-5)
 PROBLEM = Problem(5, 50, 2, auxiliary=10, classes=2)
 
-GAUSSIAN = [imtiaz.FunctionalMechanism, imtiaz.Local, imtiaz.Conventional, imtiaz.CapeFM]
-PURE = [imtiaz.PureFunctionalMechanism, imtiaz.ObjectivePerturbation]
-PARTY = [hamm.Vote, hamm.Soft, hamm.Average]
+GAUSSIAN = [
+    FunctionalMechanism,
+    Local,
+    Conventional,
+    CapeFM,
+]
+PURE = [PureFunctionalMechanism, ObjectivePerturbation]
+PARTY = [Vote, Soft, Average]
 
 
 def verdicts(algorithm, draws: int = 50_000, budget: Budget = BUDGET) -> dict[str, str]:
@@ -50,20 +64,20 @@ def test_party_level_algorithms(kind, loss, calibration) -> None:
     (finding,) = audit(kind(loss, calibration=calibration, lam=0.01), BUDGET, PROBLEM, 20_000)
     assert finding.verdict == "consistent"
     assert finding.exact <= finding.proven * (1 + 1e-6)
-    if kind is not hamm.Soft:
+    if kind is not Soft:
         assert finding.exact >= 0.999 * finding.proven
 
 
 ROUNDS = [
-    kang.Central(LOGISTIC, rounds=6),
-    kang.Jayaraman(LOGISTIC, rounds=6),
-    kang.WeightedDescent(LOGISTIC, rounds=6),
-    kang.WeightedDescent(LOGISTIC, rounds=6, variant="synchronous"),
-    rajkumar.GaussianObjectivePerturbation(LOGISTIC),
-    rajkumar.PrivateSGD(LOGISTIC, rounds=6),
-    rajkumar.LocalAggregation(LOGISTIC),
-    network.CapeNetwork(LOGISTIC, epochs=6),
-    network.ConventionalNetwork(LOGISTIC, epochs=6),
+    Central(LOGISTIC, rounds=6),
+    Jayaraman(LOGISTIC, rounds=6),
+    WeightedDescent(LOGISTIC, rounds=6),
+    WeightedDescent(LOGISTIC, rounds=6, variant="synchronous"),
+    GaussianObjectivePerturbation(LOGISTIC),
+    PrivateSGD(LOGISTIC, rounds=6),
+    LocalAggregation(LOGISTIC),
+    CapeNetwork(LOGISTIC, epochs=6),
+    ConventionalNetwork(LOGISTIC, epochs=6),
 ]
 
 
@@ -81,7 +95,7 @@ def test_algorithms_of_rounds_and_perturbed_objectives(algorithm, calibration) -
             assert finding.verdict == "consistent"
 
 
-@pytest.mark.parametrize("kind", [kang.Central, kang.Jayaraman, kang.WeightedDescent])
+@pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
 def test_rounds_that_the_accountant_forgets(monkeypatch, kind) -> None:
     """A turned label shows half of what is proven for a round: four times the rounds are needed to make up for it."""
     right = kind.one_round
@@ -90,22 +104,22 @@ def test_rounds_that_the_accountant_forgets(monkeypatch, kind) -> None:
 
 
 def test_rounds_that_the_network_forgets(monkeypatch) -> None:
-    right = network.CapeNetwork.guarantees
+    right = CapeNetwork.guarantees
     forgetful = lambda self, budget, problem: right(replace(self, epochs=1), budget, problem)  # noqa: E731
-    monkeypatch.setattr(network.CapeNetwork, "guarantees", forgetful)
-    found = audit(network.CapeNetwork(LOGISTIC, epochs=6), BUDGET, PROBLEM, 5_000)
+    monkeypatch.setattr(CapeNetwork, "guarantees", forgetful)
+    found = audit(CapeNetwork(LOGISTIC, epochs=6), BUDGET, PROBLEM, 5_000)
     assert {finding.verdict for finding in found if finding.view != "release"} == {"BUG"}
 
 
 def test_the_published_claims_that_do_not_hold() -> None:
     violated = "claim violated"
-    assert set(verdicts(imtiaz.CapeFM(SQUARED), 100_000).values()) == {violated}  # composition, in every view
-    capefm = verdicts(imtiaz.CapeFM(LOGISTIC), 100_000)
+    assert set(verdicts(CapeFM(SQUARED), 100_000).values()) == {violated}  # composition, in every view
+    capefm = verdicts(CapeFM(LOGISTIC), 100_000)
     assert capefm == {  # the whole view
         "release": "consistent", "aggregate": "consistent", "client": "consistent",
         "transcript": violated, "colluders": violated,
     }  # fmt: skip
-    assert verdicts(imtiaz.ObjectivePerturbation(LOGISTIC, variant="authors"))["release"] == violated
+    assert verdicts(ObjectivePerturbation(LOGISTIC, variant="authors"))["release"] == violated
 
 
 @pytest.mark.parametrize("eps", [0.1, 1.0])
@@ -113,8 +127,8 @@ def test_the_published_claims_that_do_not_hold() -> None:
     "kind",
     [
         GAUSSIAN[0],
-        pytest.param(imtiaz.Conventional, marks=pytest.mark.slow),
-        pytest.param(imtiaz.CapeFM, marks=pytest.mark.slow),
+        pytest.param(Conventional, marks=pytest.mark.slow),
+        pytest.param(CapeFM, marks=pytest.mark.slow),
     ],
 )
 def test_a_million_draws_reach_four_fifths_of_what_is_proven(kind, eps) -> None:
@@ -137,12 +151,12 @@ def halved(draw):
 @pytest.mark.parametrize(
     ("algorithm", "name"),
     [
-        (imtiaz.FunctionalMechanism(SQUARED, calibration="tight"), "gaussian"),
-        (imtiaz.Conventional(SQUARED, calibration="tight"), "gaussian_messages"),
-        (imtiaz.CapeFM(LOGISTIC, calibration="tight"), "cape_messages"),
-        (imtiaz.PureFunctionalMechanism(SQUARED, calibration="tight"), "laplace"),
-        (hamm.Average(LOGISTIC, calibration="tight", lam=0.01), "l2_laplace"),
-        (hamm.Vote(SOFTMAX, calibration="tight", lam=0.01), "l2_laplace"),
+        (FunctionalMechanism(SQUARED, calibration="tight"), "gaussian"),
+        (Conventional(SQUARED, calibration="tight"), "gaussian_messages"),
+        (CapeFM(LOGISTIC, calibration="tight"), "cape_messages"),
+        (PureFunctionalMechanism(SQUARED, calibration="tight"), "laplace"),
+        (Average(LOGISTIC, calibration="tight", lam=0.01), "l2_laplace"),
+        (Vote(SOFTMAX, calibration="tight", lam=0.01), "l2_laplace"),
     ],
 )
 @pytest.mark.parametrize("change", [halved, lambda draw: lambda *a, **k: 0.0 * np.array(draw(*a, **k))])
@@ -153,15 +167,15 @@ def test_too_little_noise_and_none(monkeypatch, algorithm, name, change) -> None
 
 @pytest.mark.parametrize("kind", GAUSSIAN)
 def test_a_sensitivity_that_lacks_sqrt_2(monkeypatch, kind) -> None:
-    right = imtiaz.joint_sensitivity
-    monkeypatch.setattr(imtiaz, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
+    right = coefficients.joint_sensitivity
+    monkeypatch.setattr(functional_mechanism, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
     assert set(verdicts(kind(SQUARED)).values()) == {"BUG"}
 
 
 def test_a_party_sensitivity_that_lacks_sqrt_2(monkeypatch) -> None:
-    right = hamm.Average.sensitivity
-    monkeypatch.setattr(hamm.Average, "sensitivity", lambda self, problem: (1.0, right(self, problem)[1] / np.sqrt(2)))
-    assert verdicts(hamm.Average(LOGISTIC, calibration="tight", lam=0.01)) == {"release": "BUG"}
+    right = Average.sensitivity
+    monkeypatch.setattr(Average, "sensitivity", lambda self, problem: (1.0, right(self, problem)[1] / np.sqrt(2)))
+    assert verdicts(Average(LOGISTIC, calibration="tight", lam=0.01)) == {"release": "BUG"}
 
 
 def test_a_forgotten_composition(monkeypatch) -> None:
@@ -171,13 +185,11 @@ def test_a_forgotten_composition(monkeypatch) -> None:
         square = np.sqrt(2) * quadratic.square / scales.square
         return max(quadratic.constant_range / scales.constant, 2 * quadratic.linear_bound / scales.linear, square)
 
-    monkeypatch.setattr(imtiaz, "joint_sensitivity", worst_alone)
-    assert verdicts(imtiaz.FunctionalMechanism(SQUARED)) == {"release": "BUG"}
+    monkeypatch.setattr(functional_mechanism, "joint_sensitivity", worst_alone)
+    assert verdicts(FunctionalMechanism(SQUARED)) == {"release": "BUG"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [(imtiaz.CapeFM, "cape_messages"), (imtiaz.Conventional, "gaussian_messages")]
-)
+@pytest.mark.parametrize(("kind", "name"), [(CapeFM, "cape_messages"), (Conventional, "gaussian_messages")])
 def test_a_seed_that_the_parties_share(monkeypatch, kind, name) -> None:
     def shared(rng, draws, parties, size, *scales):
         if name == "gaussian_messages":
@@ -208,21 +220,21 @@ def test_a_learned_direction_is_nearly_as_good_as_the_exact_one() -> None:
 
 
 def test_the_search_finds_worse_neighbours() -> None:
-    algorithm = imtiaz.FunctionalMechanism(SQUARED)
+    algorithm = FunctionalMechanism(SQUARED)
     start = one_replaced("regression", PROBLEM, [1.0, 0.0], [0.0, 1.0], (1.0, 1.0))
     found = worse_pair(algorithm, start, BUDGET, np.random.default_rng(0))
 
     def distance(pair):
         return algorithm.exposures(pair, BUDGET)[-1].distance
 
-    proven = imtiaz.joint_sensitivity(algorithm.quadratic, algorithm.scales(BUDGET, PROBLEM))
+    proven = coefficients.joint_sensitivity(algorithm.quadratic, algorithm.scales(BUDGET, PROBLEM))
     assert distance(start) < 0.9 * proven
     assert 0.95 * proven <= distance(found) <= proven * (1 + 1e-9)
 
 
 def test_refusals(run_command) -> None:
     with pytest.raises(UserError, match="at least 100 draws"):
-        audit(imtiaz.CapeFM(LOGISTIC), BUDGET, PROBLEM, 10)
+        audit(CapeFM(LOGISTIC), BUDGET, PROBLEM, 10)
     for words, sentence in ((["M=[5,10]"], "takes one M"), (["d=two"], "whole number"), (["algo=capfm"], "capefm")):
         found = run_command("dpml", "audit", *words)
         assert found.code == 2

@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpml.algorithms import hamm, imtiaz, kang, network, rajkumar
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
+from dpml.algorithms.network import ConventionalNetwork
+from dpml.algorithms.noisy_descent import Central, Jayaraman
+from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.algorithms.objective_perturbation import ObjectivePerturbation
+from dpml.algorithms.output_perturbation import Average, LocalAggregation
+from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from dpml.algorithms.voting import Soft, Vote
 from dpml.audit.search import distance, moved
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
@@ -25,10 +33,18 @@ ALARM = 1e-6  # the false-alarm rate of every test of a law; all are seeded
 @pytest.mark.parametrize(
     ("algorithm", "rounds", "noise_of_a_round"),
     [
-        (kang.Central(LOGISTIC, rounds=50), 50, lambda a: a.noise(BUDGET, PROBLEM) * PROBLEM.N / 2),
-        (kang.Jayaraman(LOGISTIC, rounds=200, calibration="tight"), 200, lambda a: a.noise(BUDGET, PROBLEM) * 12 / 2),
-        (rajkumar.PrivateSGD(LOGISTIC, rounds=30, calibration="tight"), 30, lambda a: a.fresh(BUDGET, PROBLEM) / 2),
-        (network.ConventionalNetwork(LOGISTIC, epochs=40), 40, lambda a: a.scale(BUDGET, PROBLEM, PROBLEM.N) / 2),
+        (Central(LOGISTIC, rounds=50), 50, lambda a: a.noise_scale(BUDGET, PROBLEM) * PROBLEM.N / 2),
+        (
+            Jayaraman(LOGISTIC, rounds=200, calibration="tight"),
+            200,
+            lambda a: a.noise_scale(BUDGET, PROBLEM) * 12 / 2,
+        ),
+        (
+            PrivateSGD(LOGISTIC, rounds=30, calibration="tight"),
+            30,
+            lambda a: a.fresh(BUDGET, PROBLEM) / 2,
+        ),
+        (ConventionalNetwork(LOGISTIC, epochs=40), 40, lambda a: a.scale(BUDGET, PROBLEM, PROBLEM.N) / 2),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -105,17 +121,13 @@ def test_zero_sum_noise_of_different_parties() -> None:
 # ---- sensitivities
 
 MECHANISMS = [
-    *(kind(loss) for kind in (imtiaz.FunctionalMechanism, imtiaz.Local, imtiaz.CapeFM) for loss in (SQUARED, LOGISTIC)),
-    imtiaz.CapeFM(LOGISTIC, calibration="tight"),
-    imtiaz.Conventional(SQUARED, calibration="tight"),
-    *(
-        imtiaz.PureFunctionalMechanism(loss, calibration=c)
-        for loss in (SQUARED, LOGISTIC)
-        for c in ("published", "tight")
-    ),
-    imtiaz.ObjectivePerturbation(SQUARED, variant="authors"),
-    *(kind(loss, lam=0.1) for kind in (hamm.Vote, hamm.Soft, hamm.Average) for loss in (LOGISTIC, SOFTMAX)),
-    rajkumar.LocalAggregation(LOGISTIC, lam=0.1, calibration="tight"),
+    *(kind(loss) for kind in (FunctionalMechanism, Local, CapeFM) for loss in (SQUARED, LOGISTIC)),
+    CapeFM(LOGISTIC, calibration="tight"),
+    Conventional(SQUARED, calibration="tight"),
+    *(PureFunctionalMechanism(loss, calibration=c) for loss in (SQUARED, LOGISTIC) for c in ("published", "tight")),
+    ObjectivePerturbation(SQUARED, variant="authors"),
+    *(kind(loss, lam=0.1) for kind in (Vote, Soft, Average) for loss in (LOGISTIC, SOFTMAX)),
+    LocalAggregation(LOGISTIC, lam=0.1, calibration="tight"),
 ]
 
 

@@ -13,7 +13,7 @@ import pytest
 from hydra.utils import get_class
 
 from dpml import where
-from dpml.cli import compose
+from dpml.config.compose import compose
 from dpml.running.rows import COLUMNS
 
 
@@ -161,13 +161,16 @@ MISTAKES = [
     (["draws=0"], "draws must be at least 1"),
     (["seed=-1"], "seed must be a whole number >= 0"),
     (["calibration=tigt"], "calibration must be one of published, tight, got 'tigt'"),
-    (["algo.variant=author"], "algo.variant of capefm must be paper or authors"),
-    (["algo.lam=-1"], "algo.lam must be a number >= 0"),
+    (
+        ["algo.variant=author"],
+        "algo.variant of capefm must be one of paper, authors, got 'author'",
+    ),
+    (["algo.lam=-1"], "algo.lam of capefm must be a number >= 0"),
     (["algo.lam=x"], "algo.lam must be a number"),
     (["algo.radius=0"], "algo.radius must be a positive number"),
-    (["algo.ridge=-1"], "algo.ridge must be at least 0"),
-    (["loss=softmax"], "algo=capefm needs a loss with a quadratic form"),
-    (["algo=objpert", "loss=sigmoid"], "algo=objpert needs a convex loss"),
+    (["algo.ridge=-1"], "algo.ridge must be a number >= 0"),
+    (["loss=softmax"], "algo=capefm needs loss=squared or loss=logistic, not loss=softmax"),
+    (["algo=objpert", "loss=sigmoid"], "algo=objpert needs loss=squared or loss=logistic, not loss=sigmoid"),
     (["algo=nonpriv", "loss=softmax"], "loss=softmax takes the whole numbers 0..K-1, but the data have the label -1"),
     (["dataset=synthetic", "loss=logistic"], "loss=logistic takes the labels -1 and +1, but the data have the label"),
     (["algo=dpfm", "algo.variant=authors", "calibration=tight"], "set calibration=published"),
@@ -222,10 +225,10 @@ def test_mistakes_with_dpml(run_command, words, sentence) -> None:
 def test_plot_refuses_what_is_not_in_the_rows(run_command) -> None:
     run_command("dpml-run", "eps=[0.1,1]", "draws=2", "hydra.run.dir=out")
     assert (
-        "no metric 'accuraccy': did you mean 'accuracy'"
+        "have no metric 'accuraccy': did you mean 'accuracy'?"
         in run_command("dpml", "plot", "out", "--metric", "accuraccy").err
     )
-    assert "unknown axis 'draws'" in run_command("dpml", "plot", "out", "--x", "draws").err
+    assert "have no setting 'draws' for the x axis" in run_command("dpml", "plot", "out", "--x", "draws").err
 
 
 def test_an_interrupted_write_leaves_no_half_file(run_command, tmp_path, monkeypatch) -> None:

@@ -1,12 +1,16 @@
-"""Parsed arrays are kept whole, reused, made anew when they are damaged, and never in the way."""
+"""Parsed arrays are kept whole, reused, made anew when they are damaged or their code changes, and never in the way."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dpml
 from dpml.data.sources import cache
 
 
@@ -78,7 +82,7 @@ def test_no_half_entry_when_the_disk_is_full(build, tmp_path, monkeypatch):
 def test_two_processes_that_build_the_same_entry(tmp_path):
     program = (
         "import time, numpy as np\n"
-        "from dpml.data import cache\n"
+        "from dpml.data.sources import cache\n"
         "def build():\n"
         "    print('built')\n"
         "    time.sleep(1)\n"
@@ -90,3 +94,80 @@ def test_two_processes_that_build_the_same_entry(tmp_path):
     entries = list((tmp_path / "cache" / "processed").iterdir())
     assert len(entries) == 1
     assert json.loads((entries[0] / "facts.json").read_text())["arrays"] == ["X"]
+
+
+MODULE = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from dpml.data import Info, Raw
+from dpml.data.table import OfficialSplit, Table
+
+@dataclass(frozen=True)
+class Squares(OfficialSplit):
+    info: ClassVar[Info] = Info(
+        "squares", "Squares", "regression", "none", files=(Raw("squares.csv"),), rows=9, train_rows=6, features=2
+    )
+    steps: tuple[str, ...] = ("max_norm",)
+    column: int = 2
+
+    def parse(self, paths):
+        print("parsed", end=" ")
+        table = np.loadtxt(paths["squares.csv"], delimiter=",")
+        return Table(table[:, :2], table[:, self.column])
+"""
+LOAD = """
+import numpy as np
+from dpml.data import Files
+from mine import Squares
+data = Squares({options}).load(Files({root!r}), None, np.random.default_rng(0))
+print(float(np.abs(data.X).max()), float(np.abs(data.y_test).max()))
+"""
+
+
+def test_arrays_are_made_again_when_the_code_that_made_them_has_changed(tmp_path):
+    """In a copy of the package, with a data set of a user's own: a step or parser counts, a comment does not."""
+    package = shutil.copytree(
+        Path(dpml.__file__).parent, tmp_path / "copy" / "dpml", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    own, preprocess = tmp_path / "own" / "mine.py", package / "data" / "preprocess.py"
+    own.parent.mkdir()
+    own.write_text(MODULE)
+    np.savetxt(own.parent / "squares.csv", [[i, -i, i * i] for i in range(9)], delimiter=",")
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(package.parent), str(own.parent)]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+    def load(options: str = "") -> str:
+        program = LOAD.format(options=options, root=str(own.parent))
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            cwd=own.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def change(path: Path, old: str, new: str) -> None:
+        text = path.read_text()
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new))
+
+    first = load()
+    values = first.removeprefix("parsed ")
+    assert first == f"parsed {values}"
+    assert load() == values
+    change(preprocess, "    largest *= 1 + 1e-12\n", "    # a comment\n    largest *= 1 + 1e-12\n")
+    change(own, "    def parse(self, paths):\n", '    def parse(self, paths):\n        """A docstring."""\n')
+    assert load() == values
+    change(preprocess, "    largest *= 1 + 1e-12\n", "    largest *= 2 + 2e-12\n")
+    assert load() == " ".join(["parsed", str(float(values.split()[0]) / 2), values.split()[1]])
+    change(own, "table[:, :2]", "2 * table[:, :2]")
+    assert load().startswith("parsed ")
+    assert load().startswith("0.")
+    assert load("column=1").startswith("parsed ")  # an option that `parse` looks at
+    assert load("column=1").startswith("0.")

@@ -1,5 +1,7 @@
 """`dpml data` and `dpml-run` as a user meets them."""
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def dpml(monkeypatch, capsys):
     """Run `dpml` in this process: (exit code, stdout, stderr)."""
+
+    monkeypatch.setenv("COLUMNS", "80")
 
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["dpml", *words])
@@ -36,17 +40,43 @@ def test_list_names_every_set_and_its_state(dpml):
     code, out, _ = dpml("data", "list")
     assert code == 0
     for name, source in catalogue.sources().items():
-        line = next(line for line in out.splitlines() if line.startswith(f"│ {name} "))
-        assert source.info.task in line
-        assert ("missing" if source.info.files else "ready") in line
-    assert "3,231,961 -> 50" in out
-    assert "CC BY 4.0" in out
+        row = next(line.split() for line in out.splitlines() if line.split()[:1] == [name])
+        assert row[1] == source.info.task
+        assert row[-1] == ("missing" if source.info.files else "ready")
+
+
+@pytest.mark.parametrize("columns", ["80", "120", "160"])
+def test_list_through_a_pipe_cuts_nothing(tmp_path, columns):
+    """What a pipe gets fits into COLUMNS, with every name and number in full; a wider screen shows more."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+    environment |= {"COLUMNS": columns, "DPML_DATA": "data", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "data", "list"]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert "…" not in done.stdout
+    used = {"url": "3,231,961 -> 50", "har": "561 -> 50", "har_73of561": "73 -> 50"}
+    rows = {"creditcard": 984, "creditcard_subset": 984, "kddcup99_70k": 70_000}
+    for name, source in catalogue.sources().items():
+        row = next(line for line in lines if line.split()[:1] == [name])
+        state = "missing" if source.info.files else "ready"
+        numbers = f"{rows.get(name, source.info.rows):,}", used.get(name, str(source.info.features))
+        assert re.match(rf" *{name} +{source.info.task} +{numbers[0]} +{numbers[1]} +{state}( |$)", row), row
+    assert ("(Kang et al. 2019)" in done.stdout) == (int(columns) >= 120)
+    assert ("CC BY 4.0" in done.stdout) == (int(columns) >= 160)
+
+
+def test_list_on_a_screen_that_is_too_narrow_still_cuts_nothing(dpml, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    _, out, _ = dpml("data", "list")
+    assert re.search(r"creditcard_subset +binary +984 +30 +missing", out)
 
 
 def test_states_follow_the_files(dpml, raw, tmp_path):
     def state(name: str) -> str:
         _, out, _ = dpml("data", "list")
-        return next(line for line in out.splitlines() if line.startswith(f"│ {name} ")).split("│")[5].strip()
+        row = next(line for line in out.splitlines() if line.split()[:1] == [name])
+        return re.split(r"  +", row.strip())[4]
 
     folder = Files().root / "adult"
     folder.mkdir(parents=True)
@@ -167,3 +197,87 @@ def test_the_pages_are_up_to_date():
         [sys.executable, ROOT / "scripts" / "data_pages.py", "--check"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+# ---- data sets of a user's own
+
+
+MODULE = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from dpml.data import Info, Raw
+from dpml.data.table import RandomSplit, Table
+
+@dataclass(frozen=True)
+class Cubes(RandomSplit):
+    info: ClassVar[Info] = Info(
+        "cubes", "Cubes", "regression", "nobody", "Make it.", files=(Raw("cubes.csv", lines=9),), rows=9, features=2
+    )
+    steps: tuple[str, ...] = ("max_norm",)
+
+    def parse(self, paths):
+        table = np.loadtxt(paths["cubes.csv"], delimiter=",")
+        return Table(table[:, :2], table[:, 2])
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> Path:
+    """A folder for --config-dir with the data set `cubes`, whose class is on the path and whose file is at hand."""
+    folder = tmp_path / "my own"
+    (folder / "dataset").mkdir(parents=True)
+    (folder / "dataset" / "cubes.yaml").write_text("_target_: my_cubes.Cubes\ntest_fraction: 0.5\nsteps: [max_norm]\n")
+    (folder / "my_cubes.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(folder))
+    (Files().root / "cubes").mkdir(parents=True)
+    (Files().root / "cubes" / "cubes.csv").write_text("".join(f"{i},{-i},{i**3}\n" for i in range(9)))
+    return folder
+
+
+def test_an_own_data_set_works_like_a_built_in_one(dpml, own):
+    config = "--config-dir", str(own)
+    code, out, _ = dpml("data", "list", *config)
+    assert code == 0
+    assert re.search(r"cubes +regression +9 +2 +raw only", out)
+    assert re.search(r"\n *wdbc +binary +569 +30 +ready", out)
+    file = Files().root / "cubes" / "cubes.csv"
+    assert dpml("data", "path", *config, "cubes") == (0, f"{file}\n", "")
+    assert dpml("data", "get", *config, "cubes") == (
+        0,
+        "cubes: ready, 9 rows x 2 columns as parsed, verified\n",
+        "",
+    )
+    assert re.search(r"cubes +regression +9 +2 +ready", dpml("data", "list", *config)[1])
+    code, out, _ = dpml("data", "check", *config, "cubes", "synthetic")
+    assert code == 0
+    assert out.splitlines()[0] == "cubes: cubes.csv: ok (no published sha256: size, and the sha256 recorded here)"
+    file.write_text(file.read_text().replace("512", "513"))
+    assert dpml("data", "check", "-cd", str(own), "cubes")[0] == 2
+    source = catalogue.source("cubes", own)
+    assert source.size(None) == (5, 2)  # half of nine for testing, as its file has it
+    assert source.steps == ("max_norm",)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("_target_: my_cubes.Cubes\ntest_fractoin: 0.5\n", "'dataset.test_fractoin': did you mean 'test_fraction'?"),
+        ("_target_: my_cubes.Cubes\nsteps: clip\n", "dataset.steps must be a list"),
+        ("steps: [clip]\n", "is not one of its options"),
+    ],
+)
+def test_an_own_data_set_gets_the_checks_of_a_run(dpml, own, content, told):
+    (own / "dataset" / "cubes.yaml").write_text(content)
+    code, _, err = dpml("data", "path", "--config-dir", str(own), "cubes")
+    assert code == 2
+    assert "data set 'cubes'" in err
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_without_its_folder_an_own_data_set_is_unknown(dpml, own):
+    assert "unknown data set 'cubes'" in dpml("data", "get", "cubes")[2]
+    code, _, err = dpml("data", "list", "--config-dir", str(own / "nowhere"))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "nowhere is no folder" in err

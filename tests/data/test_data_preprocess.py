@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from dpml.data import preprocess
-from dpml.data.preprocess import STEPS, distinct, fit_apply, fold_duplicates, norms, private_note, width
+from dpml.data.preprocess import STEPS, distinct, fit_apply, norms, private_note, width
 from dpml.errors import UserError
 
 SCALING = [("min_max", "max_norm"), ("max_abs", "max_norm"), ("centre", "sample_norm"), ("clip",), ("max_norm", "bias")]
@@ -133,20 +133,6 @@ def test_private_note_names_what_was_fitted_on_private_rows():
     _, _, record = fit_apply(["min_max", "centre", "clip"], rows(9), rows(2))
     assert private_note(record) == "min_max,centre fitted on training rows"
     assert private_note(fit_apply(["clip", "bias"], rows(9), rows(2))[2]) == ""
-
-
-@given(
-    arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5])),
-    st.integers(0, 2**32 - 1),
-)
-def test_folded_rows_give_the_same_weighted_sums(X, seed):
-    y = np.random.default_rng(seed).choice([-1.0, 1.0], len(X))
-    Z, labels, weights = fold_duplicates(X, y)
-    assert weights.sum() == len(X)
-    assert len({(*row, label) for row, label in zip(Z.tolist(), labels, strict=True)}) == len(Z)
-    np.testing.assert_allclose((weights * labels) @ Z, y @ X)
-    np.testing.assert_allclose((Z * weights[:, None]).T @ Z, X.T @ X)
-    np.testing.assert_array_equal(Z[0], X[0])
 
 
 @given(arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5])))

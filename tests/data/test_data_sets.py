@@ -1,16 +1,20 @@
 """Every data set: published counts, the contract of `Source`, and the official file formats."""
 
 import gzip
+import hashlib
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
-from dpml.cli import build, compose
+from dpml.cli.jobs import run_job
 from dpml.config import catalogue
-from dpml.data import Files
-from dpml.data.preprocess import fold_duplicates, norms, private_note
+from dpml.config.compose import compose
+from dpml.data import Dataset, Files, Raw, Source, checksum
+from dpml.data.preprocess import distinct, norms, private_note
+from dpml.data.sets.authors import CrimeAuthors
 from dpml.data.sets.creditcard import CreditCard
 from dpml.data.sets.har import HAR
 from dpml.data.sets.kddcup99 import KDDCup99
@@ -19,6 +23,7 @@ from dpml.data.sets.twitter_buzz import TwitterBuzz
 from dpml.data.sets.url import URL
 from dpml.data.sets.wdbc import WDBC
 from dpml.data.sources import cache
+from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.seeds import generator
 
@@ -106,6 +111,7 @@ def test_canonical_counts_and_the_unit_ball(name, files):
     assert data.name == name
     assert data.provenance["rows"] >= n + m or name == "synthetic"
     assert isinstance(private_note(data.provenance["preprocessing"]), str)
+    assert checksum(source, files) == data.provenance["sha256"]
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -211,15 +217,26 @@ def test_real_files_over_loopback(name, folder, raw, server, tmp_path):
 
 
 @pytest.mark.slow
-def test_folded_kdd(files):
+def test_distinct_rows_of_kdd(files):
     """145,586 different lines, as the literature counts; two of them differ only in the kind of attack."""
     data = catalogue.source("kddcup99").load(files, None, rng())
-    X, y, weights = fold_duplicates(data.X, data.y)
-    assert weights.sum() == 494_021
-    assert len(X) == len(y) == 145_585
+    first, _, counts = distinct(data.X, data.y)
+    assert counts.sum() == 494_021
+    assert len(first) == 145_585
 
 
 # ---- official formats that are not at hand, on generated files
+
+
+def assert_quick_checksum(monkeypatch: pytest.MonkeyPatch, source: Source, files: Files, data: Dataset) -> None:
+    """The checksum of `source` is that of the loaded `data`, with no file read again and nothing parsed."""
+    with monkeypatch.context() as patch:
+        patch.setattr(type(source), "load", None)
+        patch.setattr("dpml.data.sources.files.open_raw", None)
+        if isinstance(source, Tabular):
+            patch.setattr(type(source), "parse", None)
+            patch.setattr(type(source), "table", None)
+        assert checksum(source, files) == data.provenance["sha256"]
 
 
 def test_har_reads_the_official_format(tmp_path, monkeypatch):
@@ -242,6 +259,7 @@ def test_har_reads_the_official_format(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(HAR, "info", small)
     data = HAR(steps=()).load(Files(str(tmp_path)), None, rng(1))
+    assert_quick_checksum(monkeypatch, HAR(), Files(str(tmp_path)), data)
     np.testing.assert_allclose(data.X_test, last, atol=1e-7)
     np.testing.assert_array_equal(data.y_test, np.arange(24) % 6)
     reduced = HAR(steps=("pca:7", "max_norm")).load(Files(str(tmp_path)), None, rng(1))
@@ -263,6 +281,7 @@ def test_creditcard_reads_the_official_format_and_draws_normals(tmp_path, monkey
     )
     monkeypatch.setattr("dpml.data.sets.creditcard._FRAUDS", 500)
     data = CreditCard(normals=400).load(Files(str(tmp_path)), None, rng(1))
+    assert_quick_checksum(monkeypatch, CreditCard(), Files(str(tmp_path)), data)
     y = np.concatenate([data.y, data.y_test])
     assert np.sum(y > 0) == 500
     assert np.sum(y < 0) == 400
@@ -276,6 +295,7 @@ def test_twitter_reads_the_official_format(tmp_path, monkeypatch):
     raw = replace(TwitterBuzz.info.files[0], lines=300)
     monkeypatch.setattr(TwitterBuzz, "info", replace(TwitterBuzz.info, files=(raw,), rows=300))
     data = TwitterBuzz().load(Files(str(tmp_path)), None, rng(1))
+    assert_quick_checksum(monkeypatch, TwitterBuzz(), Files(str(tmp_path)), data)
     assert data.X.shape == (240, 77)
     assert data.y.max() == 1
 
@@ -304,6 +324,7 @@ def test_url_days_stay_sparse(tmp_path, monkeypatch):
     assert first.X.shape == first.X_test.shape == (100, 5)
     np.testing.assert_array_equal(first.X[:20], source.load(Files(str(tmp_path)), None, rng(1)).X[:20])
     assert source.load(Files(str(tmp_path)), 60, rng(1)).X.shape == (60, 5)
+    assert_quick_checksum(monkeypatch, source, Files(str(tmp_path)), first)
     assert set(np.unique(first.y)) == {-1.0, 1.0}
 
 
@@ -338,6 +359,7 @@ def test_kdd_encodes_symbols_by_the_training_file(tmp_path, monkeypatch):
     assert data.X.shape == (2, 42)
     np.testing.assert_array_equal(data.X_test[:, 38:], [[1, 0, 0, 1], [1, 0, 1, 1]])  # tcp, http, smtp, SF
     np.testing.assert_array_equal(data.y_test, [1, -1])
+    assert_quick_checksum(monkeypatch, source, Files(str(tmp_path)), data)
 
 
 def test_content_that_is_not_canonical_is_refused_and_not_cached(tmp_path, monkeypatch):
@@ -347,6 +369,51 @@ def test_content_that_is_not_canonical_is_refused_and_not_cached(tmp_path, monke
     with pytest.raises(UserError, match="dataset=twitter_buzz has 10 rows instead of 583,250"):
         TwitterBuzz().load(Files(str(tmp_path)), None, rng(1))
     assert not list(cache.root().glob("processed/*"))
+
+
+# ---- checksums
+
+
+@pytest.mark.parametrize("source", [WDBC(), WDBC(folds=5), Synthetic(d=3, rows=9)])
+def test_the_checksum_of_what_has_no_files(monkeypatch, source):
+    data = source.load(Files(), None, rng())
+    assert_quick_checksum(monkeypatch, source, Files(), data)
+    assert (data.provenance["sha256"] is None) == isinstance(source, Synthetic)
+
+
+def test_the_checksum_of_an_authors_sample(tmp_path, monkeypatch):
+    savemat(tmp_path / "crime_D_101_N_200.mat", {"X": np.ones((200, 101)) / 11, "y": np.ones((200, 1))})
+    source, files = CrimeAuthors(rows=200), Files(str(tmp_path))
+    data = source.load(files, None, rng())
+    assert_quick_checksum(monkeypatch, source, files, data)
+    content = (tmp_path / "crime_D_101_N_200.mat").read_bytes()
+    assert data.provenance["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+def test_a_checksum_changes_with_any_file(tmp_path, monkeypatch):
+    info = replace(HAR.info, files=tuple(Raw(name) for name in "abc"))
+    monkeypatch.setattr(HAR, "info", info)
+    for name in "abc":
+        (tmp_path / name).write_text(name)
+    seen = {checksum(HAR(), Files(str(tmp_path)))}
+    for name in "abc":
+        (tmp_path / name).write_text("something else")
+        seen.add(checksum(HAR(), Files(str(tmp_path))))
+    assert len(seen) == 4
+    assert all(len(digest) == 64 for digest in seen)
+    (tmp_path / "b").unlink()
+    with pytest.raises(UserError, match="dataset=har needs the file b"):
+        checksum(HAR(), Files(str(tmp_path)))
+
+
+def test_a_data_set_without_a_checksum_method_is_loaded_for_it():
+    class Own:
+        info, size = WDBC.info, None
+
+        def load(self, files, N, rng):
+            return WDBC().load(files, N, rng)
+
+    assert checksum(Own(), Files()) == WDBC().checksum(Files())
 
 
 # ---- synthetic recipes
@@ -395,7 +462,7 @@ def test_two_gaussians_have_the_authors_means():
 )
 def test_mistakes_in_options_are_told_before_any_file_is_read(overrides, told):
     with pytest.raises(UserError, match=told):
-        build(compose(overrides))
+        run_job(compose(overrides), overrides, Path())
 
 
 def test_seeds_are_the_rounds_of_a_cross_validation(files):

@@ -17,7 +17,8 @@ LOAD = """
 import json, re, sys, time
 from pathlib import Path
 import numpy as np
-from dpml.data import Files, catalogue
+from dpml.config import catalogue
+from dpml.data import Files
 source = catalogue.source(sys.argv[1])
 start = time.perf_counter()
 data = source.load(Files(sys.argv[2], offline=True), None, np.random.default_rng(0))

@@ -23,8 +23,8 @@ from dpml.data.partition import (
     whole_rows,
 )
 from dpml.errors import UserError
+from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES, mean_loss
-from dpml.optim.solvers import optimum
 from dpml.running.metrics import evaluate
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import LOSSES, mean_loss
-from dpml.optim.solvers import optimum
 
 LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 

@@ -1,33 +1,25 @@
 """The claims that the shipped experiments name, and what else holds their files together."""
 
+import hydra
 import pytest
-from omegaconf import OmegaConf
 
 from dpml import where
-from dpml.reporting.artifacts import published
-from dpml.reporting.figures import AXES
+from dpml.cli.jobs import experiment_jobs
+from dpml.config.compose import compose, experiments_of, initialise
 from dpml.reporting.judging import claims_of
-from dpml.running.spec import Experiment, _parts
 
-SHIPPED = sorted(
-    f"{paper.name}/{figure.name.removesuffix('.yaml')}"
-    for paper in where.folder("experiments").iterdir()
-    for figure in paper.iterdir()
-    if figure.name.endswith(".yaml")
-)
+SHIPPED = experiments_of(compose(["experiment=all"]))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_experiments_hang_together(name):
+    """Every panel and claim is checked when the experiment is read; every claim is about the figure that names it."""
     text = where.folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
     assert text.startswith(f"# To run: dpml-run experiment={name}")
-    experiment = Experiment.of(name, OmegaConf.to_container(OmegaConf.create(text)))
+    words = [f"experiment={name}"]
+    with initialise():
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [where.folder("experiments")])
+    experiment = job.publication.experiment
     if experiment.claims:
-        claims = claims_of(f"dpml.papers.{name.partition('/')[0]}.claims")
+        claims = claims_of(experiment.claims_from)
         assert {claims[claim].figure for claim in experiment.claims} == {name}
-    series = set(published(name)["series"])
-    assert {panel.published for panel in experiment.panels if panel.published} <= series
-    computed = {block.block for block in experiment.computed}
-    cells = [panel for panel in experiment.panels if panel.block not in computed]
-    settings = {key.rpartition(".")[2] for block in experiment.grid.values() for part in _parts(block) for key in part}
-    assert {panel.x for panel in cells} <= {*AXES, "partition", "proven_eps", *settings}

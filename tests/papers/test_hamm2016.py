@@ -2,29 +2,21 @@
 
 from dataclasses import replace
 
-import hydra
 import numpy as np
 import pandas as pd
 import pytest
-from omegaconf import OmegaConf
+from harness import jobs, run, shipped
 
-from dpml.config.compose import initialise
 from dpml.data.sets.har import HAR, HAR73
 from dpml.data.sets.url import URL
 from dpml.errors import UserError
-from dpml.reporting.artifacts import _shown
-from dpml.running.runner import Options, _filled, reproduce
-from dpml.running.spec import Expansion, Experiment
+from dpml.reporting.charts import shown
 
 
 def experiment_of(name, words=()):
     """A shipped experiment and its points, as the command makes them."""
-    overrides = [f"experiment=hamm2016/{name}", *words]
-    with initialise():
-        config = hydra.compose("config", overrides=overrides)
-        content = OmegaConf.to_container(config.experiment, resolve=True)
-        experiment = Experiment.of(f"hamm2016/{name}", content)
-        return experiment, Expansion.of(config, overrides).points(experiment)
+    job = shipped(f"hamm2016/{name}", words)
+    return job.publication.experiment, job.task.points
 
 
 @pytest.mark.parametrize(
@@ -35,7 +27,7 @@ def test_fig2_says_which_har_it_is(words, kind, title):
     experiment, points = experiment_of("fig2", words)
     cells = [point.cell for point in points]
     assert {type(cell.dataset) for cell in cells} == {kind}
-    assert title in _filled(experiment, points)
+    assert title in experiment.title
     # 10 trials without noise, 100 with
     trials = {}
     for cell in cells:
@@ -122,7 +114,7 @@ def test_rows_of_proven_eps_stand_beside_what_is_claimed():
         ]
     )
     panel = next(p for p in experiment.panels if p.y == "proven_eps" and p.where == {"variant": "radial"})
-    found = _shown(summary, panel)[["algo", "eps", "inverse_eps", "mean"]].to_numpy().tolist()
+    found = shown(summary, panel)[["algo", "eps", "inverse_eps", "mean"]].to_numpy().tolist()
     assert found == [
         ["soft", 4.0, 0.25, 2.0], ["avg", 4.0, 0.25, 2.0], ["soft", 2.0, 0.5, 1.0],
         ["claimed", 4.0, 0.25, 4.0], ["claimed", 2.0, 0.5, 2.0],
@@ -136,15 +128,12 @@ def test_a_block_that_no_panel_shows_is_not_worth_a_run(tmp_path):
         "grid": {"a_eps": {"dataset": "atlantis"}, "b_eps": [{"M": 2}, {"M": 3, "algo": ["fm", "conv"]}]},
         "panels": [{"block": "a_eps", "x": "eps", "y": "loss"}],
     }  # fmt: skip
-    with initialise():
-        expansion = Expansion.of(hydra.compose("config"), [])
-        points = expansion.points(Experiment.of("mine/x", content))
-        assert [(p.cell.algorithm.name, p.cell.M) for p in points if p.block == "b_eps"] == [
-            ("capefm", 2), ("fm", 3), ("conv", 3)
-        ]  # fmt: skip
-        with pytest.raises(
-            UserError, match="nothing of experiment=mine/x can be computed here: there is no dataset=atl"
-        ):
-            reproduce(Experiment.of("mine/x", content), expansion, Options(), tmp_path, [])
-        with pytest.raises(UserError, match="unknown key 'epsilon' in block b_eps"):
-            Experiment.of("mine/x", content | {"grid": content["grid"] | {"b_eps": [{"M": 2}, {"epsilon": 3}]}})
+    (job,) = jobs(tmp_path, content, name="mine/x")
+    assert [(p.cell.algorithm.name, p.cell.M) for p in job.task.points if p.block == "b_eps"] == [
+        ("capefm", 2), ("fm", 3), ("conv", 3)
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="nothing of experiment=mine/x can be computed here: there is no dataset=atl"):
+        run(tmp_path, content, name="mine/x")
+    wrong = content | {"grid": content["grid"] | {"b_eps": [{"M": 2}, {"epsilon": 3}]}}
+    with pytest.raises(UserError, match="unknown key 'epsilon' in block b_eps"):
+        jobs(tmp_path, wrong, name="mine/x")

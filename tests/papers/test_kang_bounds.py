@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import LOSSES, mean_loss
-from dpml.optim.solvers import optimum
 from dpml.papers.kang2019.bounds import Descent, Setting, excess_risk_bound, published_bounds, table1, theorem2
 
 LOGISTIC = LOSSES["logistic"]

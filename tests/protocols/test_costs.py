@@ -1,10 +1,14 @@
-"""Table 1: the measured bytes follow the stated form, and the claim on them can fail."""
+"""Table 1: the measured bytes follow the stated form, and the claim on them can fail. And `dpml secagg`."""
+
+import re
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.protocols.costs import communication, exponents
+from dpml.protocols import FixedPoint
+from dpml.protocols.costs import communication, exponents, float_difference, measure
 from dpml.reporting.judging import Evidence, claims_of
 
 FEW = {"everybody": [4, 8, 16], "ring": [], "d": [10, 1000, 100_000]}
@@ -18,7 +22,7 @@ def slopes() -> pd.DataFrame:
 def test_bytes_are_those_of_a_formula(slopes) -> None:
     table = communication(**FEW).set_index(["M", "d", "metric"])["value"]
     for M in FEW["everybody"]:
-        for d in FEW["d"]:  # the formulas of test_secagg's count, added up
+        for d in FEW["d"]:  # the formulas of the count in test_transports, added up
             site = 7 * 29 + 100 + 44 * M + 252 * (M - 1) + 8 * d
             assert table[M, d, "site_bytes"] == site
             assert table[M, d, "aggregator_bytes"] == M * site
@@ -42,3 +46,49 @@ def test_the_claim_follows_from_rows(slopes) -> None:
     assert claim.judge(Evidence(worse, none)).decision == "not reproduced"
     misfit = rows.assign(value=rows["value"] + np.where(rows["metric"] == "misfit", 0.02, 0.0))
     assert claim.judge(Evidence(misfit, none)).decision == "not reproduced"
+
+
+# ---- dpml secagg
+
+
+@pytest.mark.parametrize(("M", "d", "drop"), [(2, 2000, 0.0), (10, 2000, 0.2), (100, 200, 0.0), (300, 50, 0.1)])
+def test_the_error_that_is_shown_is_within_its_bound(M: int, d: int, drop: float) -> None:
+    line = measure(M, d, drop)["largest error"]
+    error, bound = map(float, re.match(r"(\S+) \(bound (\S+):", line).groups())
+    assert 0 <= error <= bound
+    assert bound < 1e-9
+
+
+@pytest.mark.parametrize("count", [1, 2, 1000, 100_000])
+def test_a_decoded_sum_and_one_of_floats_differ_by_no_more_than_the_bound(count: int) -> None:
+    """Numbers of one sign and full size, whose sum in floats, one after the other, rounds at every step."""
+    values = np.random.default_rng(count).uniform(0.9, 1.0, (count, 3))
+    codec = FixedPoint.fit(count, 1.0)
+    decoded = codec.decode(codec.encode(values, np.random.default_rng(1)).sum(axis=0))
+    bound = float_difference(codec, count)
+    for column, total in zip(values.T, decoded, strict=True):
+        exact = sum(map(Fraction, column))
+        one_by_one = 0.0
+        for value in column:
+            one_by_one += value
+        rounding = Fraction(one_by_one) - exact
+        assert abs(Fraction(total) - exact - rounding) <= bound
+        # neither of the two can be left out of the bound: it is that of their sum
+        assert abs(rounding) <= bound - codec.error
+        assert abs(Fraction(total) - exact) <= codec.error + Fraction(count, 2**53)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("-M", "5", "-d", "999999999999"), "may be 134,217,728 at most here, got M=5 and d=999999999999"),
+        (("-M", "999999999999", "-d", "1"), "may be 134,217,728 at most here, got M=999999999999 and d=1"),
+        (("-M", "5", "-d", "0"), "d >= 1 entries, got M=5 and d=0"),
+        (("-M", "2", "-d", "-7"), "d >= 1 entries, got M=2 and d=-7"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused_in_one_sentence(run_command, words, sentence) -> None:
+    done = run_command("dpml", "secagg", *words)
+    assert done.code == 2
+    assert sentence in done.err
+    assert done.err.count("\n") == 1

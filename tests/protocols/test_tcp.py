@@ -9,7 +9,7 @@ import pytest
 
 from dpml.protocols import ProtocolError, Session, Stage, complete, in_process, messages, tcp
 from dpml.protocols.messages import Kind
-from dpml.protocols.secagg import Party
+from dpml.protocols.party import Party
 from dpml.protocols.tcp import Aggregator, over_tcp, take_part
 
 M, D = 4, 50

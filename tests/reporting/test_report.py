@@ -11,36 +11,51 @@ import urllib.request
 from html.parser import HTMLParser
 
 import hydra
+import numpy as np
+import pandas as pd
 import pytest
+from omegaconf import open_dict
 
+from dpml import where
+from dpml.cli.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
-from dpml.reporting.html import write_report
-from dpml.running.runner import Options, reproduce
-from dpml.running.spec import Expansion, Experiment
+from dpml.reporting.html import _packed, write_report
+from dpml.running.plan import Options
 
 CONTENT = {
     "title": "Tiny <figure>",
     "source": "nobody, 2000",
-    "note": "A note.",
+    "note": "A *note* about `<algo>` and w* or v*.",
     "settings": {"dataset": "synthetic", "dataset.d": 3, "algo": ["nonpriv", "capefm", "conv"], "M": 2, "draws": 3},
     "grid": {"d20_eps": {"N": 200, "eps": [0.1, 1, 10], "seed": [0, 1], "calibration": ["published", "tight"]}},
     "panels": [{"block": "d20_eps", "x": "eps", "y": "loss", "published": "synth20_eps"}],
-    "claims": ["I3.1"],
 }
 
 
-def report_of(content, results):
+CLAIM = {
+    "id": "I3.1", "text": "The loss falls.", "criterion": "by eye", "decision": "reproduced", "numbers": "[true] 2 to 1"
+}  # fmt: skip
+
+
+def report_of(content, results, claims=()):
+    """The report on one experiment that is no file, with these verdicts."""
     with initialise():
-        expansion = Expansion.of(hydra.compose("config"), [])
-        experiment = Experiment.of("imtiaz2019/tiny", content)
-        assert reproduce(experiment, expansion, Options(), results, ["experiment=imtiaz2019/tiny"]) == 0
+        config = hydra.compose("config", [f"results_dir={results}"])
+        with open_dict(config):
+            config.experiment = content
+        jobs = experiment_jobs(config, ["experiment=imtiaz2019/tiny"], [where.folder("experiments")])
+    computed, status = compute_jobs(jobs, Options(), results, "dpml-run")
+    _, unwritten = write_jobs(computed, jobs, stopped=bool(status))
+    assert not unwritten
+    path = results / "imtiaz2019" / "tiny.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"claims": claims}))
     return write_report(results)
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    return report_of(CONTENT, tmp_path_factory.mktemp("results"))
+    return report_of(CONTENT, tmp_path_factory.mktemp("results"), [CLAIM])
 
 
 class Links(HTMLParser):
@@ -67,6 +82,7 @@ def test_the_page_needs_nothing_but_itself(page):
 def test_the_page_says_what_the_results_say(page):
     text = page.read_text("utf-8")
     assert "Tiny &lt;figure&gt;" in text
+    assert "A <em>note</em> about <code>&lt;algo&gt;</code> and w* or v*." in text
     assert "dpml-run experiment=imtiaz2019/tiny" in text
     assert re.search(r"I3\.1.*class=\"verdict", text)
     assert "published calibration" in text
@@ -75,11 +91,100 @@ def test_the_page_says_what_the_results_say(page):
 
 
 def test_one_figure_of_all_calibrations_has_the_guarantees_of_each(tmp_path):
-    text = report_of(CONTENT | {"twins": False, "claims": []}, tmp_path).read_text("utf-8")
+    text = report_of(CONTENT | {"twins": False}, tmp_path).read_text("utf-8")
     assert "published, tight calibration" in text
-    assert text.count("<figure>") == 1
+    assert text.count("<figure><svg") == 1
     for calibration in ("published", "tight"):
         assert f"Guarantees, {calibration}" in text
+
+
+def manifest(results, name, **about):
+    path = results / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"experiment": name} | about), encoding="utf-8")
+
+
+def claim(name, decision):
+    return {"id": name, "text": f"What {name} says.", "criterion": "", "decision": decision, "numbers": ""}
+
+
+def test_the_page_opens_with_what_is_there_by_paper_and_as_one_counts(tmp_path):
+    for name in ("fig10", "fig2"):
+        manifest(tmp_path, f"kang2019/{name}", claims=[claim(f"K{name}", "reproduced")])
+    manifest(tmp_path, "audit/all")
+    manifest(tmp_path, "hamm2016/fig3", claims=[claim("H1", "not reproduced"), claim("H2", "reproduced")])
+    text = write_report(tmp_path).read_text("utf-8")
+    overview = text[text.index("<nav") : text.index("</nav>")]
+    assert re.findall(r'href="#([^"]+)"', overview) == [
+        "hamm2016", "hamm2016-fig3", "kang2019", "kang2019-fig2", "kang2019-fig10", "audit", "audit-all"
+    ]  # fmt: skip
+    hamm = re.search(r"<tr><td><a[^>]*>hamm2016.*?</tr>", overview)[0]
+    assert re.findall(r"<td>(\d*)</td>", hamm) == ["2", "1", "1", "", ""]
+    assert 'data-verdict="reproduced">reproduced: 3</button>' in text
+    assert 'data-verdict="not reproduced">not reproduced: 1</button>' in text
+    sections = re.findall(r'<section id="([^"]+)"', text)
+    assert sections == ["hamm2016-fig3", "kang2019-fig2", "kang2019-fig10", "audit-all"]
+
+
+def test_manifests_of_other_versions_are_shown_as_far_as_they_go(tmp_path):
+    manifest(tmp_path, "a/bare")
+    manifest(tmp_path, "a/environment", environment={"commit": "0123abc", "versions": {"numpy": "2"}})
+    manifest(tmp_path, "a/odd", claims=[None, {"id": "X1"}], panels="none", guarantees={"published": None}, skipped=[])
+    files = {"missing.csv": "0"}
+    manifest(tmp_path, "a/missing", guarantees={"published": {"columns": [], "data": []}}, files=files)
+    for name, content in (("list", "[]"), ("null", "null"), ("cut", '{"exp'), ("number", "3")):
+        (tmp_path / "a" / f"{name}.json").write_text(content, encoding="utf-8")
+    text = write_report(tmp_path).read_text("utf-8")
+    assert re.findall(r'<section id="([^"]+)"', text) == ["a-bare", "a-environment", "a-missing", "a-odd"]
+    assert "0123abc" in text
+    assert text.count("<summary>Environment</summary>") == 1
+    assert "missing.csv" in text
+
+
+def test_no_picture_and_no_number_stands_there_twice(page):
+    text = page.read_text("utf-8")
+    assert text.count("<figure><svg") == 2  # one for each calibration
+    assert ' style="' not in text[text.index("<main>") :]  # but classes, which most pictures share
+    packed = re.search(r'<script type="application/json">(.*?)</script>', text)[1]
+    columns = dict(zip(*(json.loads(packed)[key] for key in ("columns", "data")), strict=True))
+    assert "dataset" not in columns  # the same in all lines, and said above them
+    assert "dataset=synthetic" in text
+    table = pd.read_csv(page.parent / "imtiaz2019" / "tiny.csv")
+    assert columns["algo"] == table["algo"].tolist()
+    np.testing.assert_allclose(columns["mean"], table["mean"])
+
+
+def test_columns_of_few_values_are_packed():
+    table = pd.DataFrame({"algo": ["a", "b"] * 5, "eps": [0.5, np.inf] * 5, "mean": np.arange(10) + 0.25})
+    packed = dict(zip(*_packed(table).values(), strict=True))
+    assert packed["algo"] == {"levels": ["a", "b"], "codes": [0, 1] * 5}
+    assert packed["eps"]["levels"] == [0.5, "∞"]  # JSON has no infinity
+    assert packed["mean"] == table["mean"].tolist()
+
+
+def contrast(one, other):
+    """The contrast ratio of two colours, as WCAG 2 defines it."""
+
+    def luminance(colour):
+        digits = colour.lstrip("#")
+        digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+        channels = (int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4))
+        red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_light_and_dark_can_be_read(page):
+    style = re.search(r"<style>(.*?)</style>", page.read_text("utf-8"), re.DOTALL)[1]
+    light, dark = (dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+)", part)) for part in style.split("@media", 2)[:2])
+    assert light.keys() == dark.keys()
+    for colours in (light, dark):
+        for text, paper in [("ink", "paper"), ("ink", "shade"), ("faint", "paper"), ("link", "paper")] + [
+            (kind, f"{kind}-paper") for kind in ("good", "bad", "open", "maybe")
+        ]:
+            assert contrast(colours[text], colours[paper]) >= 4.5, (text, paper)
 
 
 def test_no_results_is_one_sentence(tmp_path):
@@ -163,6 +268,10 @@ def test_it_works_in_a_browser(page, browser, tmp_path):
             f"{script}.querySelectorAll('tr').values().map(r => r.cells[{number}].textContent).toArray()"
         )
 
+    script = "return document.querySelectorAll('.rows')[0].querySelectorAll('tbody tr').length"
+    assert browser.run(script) == 0  # filled when it is opened
+    browser.run("document.querySelector('.rows').open = true")
+    browser.run("return new Promise((done) => setTimeout(done, 200))")
     heads = browser.run(
         "return [...document.querySelectorAll('.rows')[0].querySelectorAll('th')].map(h => h.textContent)"
     )
@@ -179,6 +288,17 @@ def test_it_works_in_a_browser(page, browser, tmp_path):
     )
     assert set(column(algo)) == {"capefm"}
     assert browser.run("return document.querySelector('.rows .count').textContent") == "3 of 9 rows"
+
+    lines = "return [...document.querySelectorAll('.claims tbody tr')].filter((line) => !line.hidden).length"
+    assert browser.run(lines) == 1
+    for expected in (1, 1):  # pressed and released: the only verdict there is
+        browser.run("document.querySelector('.claims button[data-verdict]').click()")
+        assert browser.run(lines) == expected
+    browser.run(
+        "const i = document.querySelector('.claims input'); i.value = 'zebra'; i.dispatchEvent(new Event('input'))"
+    )
+    assert browser.run(lines) == 0
+    assert browser.run("return document.querySelector('.claims .count').textContent") == "0 of 1 claims"
 
     for name, width, height in (("phone", 390, 844), ("desktop", 1280, 900)):
         browser.resize(width, height)

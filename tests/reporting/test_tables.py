@@ -7,7 +7,7 @@ from scipy import stats
 
 from dpml.errors import UserError
 from dpml.reporting.statistics import compare
-from dpml.reporting.tables import latex, markdown, merge, wide
+from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, wide
 from dpml.running.rows import COLUMNS
 
 
@@ -81,3 +81,94 @@ def test_merge_refuses_rows_that_disagree(tmp_path):
     assert not (tmp_path / "all").exists()
     with pytest.raises(UserError, match="there is no"):
         merge([tmp_path / "nowhere"], tmp_path / "all")
+
+
+def test_two_settings_never_share_an_entry():
+    lines = [
+        {"algo": "capefm", "algo.lam": lam, "eps": eps, "N": 100 * lam, "mean": lam + eps / 10, "interval": 0.0}
+        for lam in (1.0, 10.0)
+        for eps in (1, 2)
+    ]
+    lines += [{"algo": "conv", "eps": eps, "N": 100, "mean": eps / 10, "interval": 0.0} for eps in (1, 2)]
+    table = wide(pd.DataFrame(lines), "eps")
+    assert list(table) == ["ε", "capefm algo.lam=1", "capefm algo.lam=10", "conv"]
+    assert table["capefm algo.lam=10"].tolist() == ["10.1", "10.2"]
+
+
+def test_two_statements_about_the_same_settings_are_both_shown():
+    lines = [{"algo": "conv", "eps": 1, "mean": mean, "interval": 0.0} for mean in (1.0, 2.0)]
+    assert wide(pd.DataFrame(lines), "eps")["conv"].tolist() == ["1 or 2"]
+
+
+def test_a_caption_says_what_intervals_are_over_and_what_is_the_same():
+    summary = pd.DataFrame({"algo": "conv", "eps": [1, 2], "partition.u": 3, "mean": 0.5, "interval": 0.1, "count": 7})
+    text = caption("Fig. 1", summary.assign(seeds=7, replicates="seeds"), "eps")
+    assert text.startswith("Fig. 1. Mean ± half the 95 % interval over 7 ")
+    assert text.endswith("Everywhere: partition.u=3.")
+
+
+def guarantees(*lines):
+    about = {"algo": "wddp", "variant": "paper", "view": "client", "basis": "proven", "budget_eps": 1.0, "seed": 0}
+    return pd.DataFrame([about | line for line in lines])
+
+
+def test_guarantees_have_a_line_for_every_setting_that_changes_them():
+    given = guarantees(
+        *({"partition.u": u, "algo.lam": lam, "seed": seed, "eps": u + seed / 10}
+          for u in (1, 9) for lam in (0.1, 1.0) for seed in (0, 1)),
+    )  # fmt: skip
+    table = proven(given)
+    assert list(table) == ["algo", "variant", "partition.u", "view", "claimed", "ε = 1"]
+    assert table[["partition.u", "ε = 1"]].to_numpy().tolist() == [["1", "1.1"], ["9", "9.1"]]  # the worst seed
+
+
+def test_guarantees_that_do_not_depend_on_a_setting_stand_there_once():
+    given = guarantees(
+        *({"algo": a, "partition.u": u, "eps": u if a == "wddp" else 2.0} for a in ("wddp", "wang") for u in (1, 9))
+    )
+    table = proven(given)
+    assert table[["algo", "partition.u", "ε = 1"]].to_numpy().tolist() == [
+        ["wddp", "1", "1"], ["wddp", "9", "9"], ["wang", "", "2"]
+    ]  # fmt: skip
+
+
+def test_an_overview_has_a_line_for_every_setting():
+    summary = pd.DataFrame({"algo": "a", "algo.lam": [1, 2], "metric": "loss", "mean": [3.0, 4.0], "seeds": [5, 6]})
+    assert overview(summary).to_dict("list") == {"algo.lam": [1, 2], "loss": [3.0, 4.0]}
+
+
+BROKEN = {
+    "empty": (b"", "not a whole table"),
+    "binary": (bytes(range(256)), "not a whole table"),
+    "zeros": (b"\0" * 100, "rows.csv"),
+    "another table": (b"a,b\n1,2\n", "no column 'dataset'"),
+    "a wider line": (b"a,b\n1,2,3\n4,5,6,7\n", "not a whole table"),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), BROKEN.values(), ids=BROKEN)
+def test_what_is_no_table_of_rows_is_refused_in_one_sentence(tmp_path, content, said):
+    folder = write(tmp_path / "a", rows([[[1.0]]], ["conv"]))
+    (folder / "rows.csv").write_bytes(content)
+    for read in (lambda: read_rows(folder / "rows.csv"), lambda: merge([folder], tmp_path / "all")):
+        with pytest.raises(UserError, match=said) as caught:
+            read()
+        assert "\n" not in str(caught.value)
+
+
+def test_rows_that_were_cut_off_are_refused(tmp_path):
+    folder = write(tmp_path / "a", rows([[[1.0, 2.0, 3.0]]], ["conv"]))
+    whole = (folder / "rows.csv").read_bytes()
+    assert len(read_rows(folder / "rows.csv")) == 3
+    for length in (len(whole) - 1, len(whole) - 5, len(whole) // 2, whole.index(b"\n") + 1):
+        (folder / "rows.csv").write_bytes(whole[:length])
+        with pytest.raises(UserError, match=r"rows\.csv"):
+            read_rows(folder / "rows.csv")
+
+
+def test_merge_takes_settings_that_only_some_runs_have(tmp_path):
+    with_setting = rows([[[1.0]]], ["conv"]).assign(**{"algo.lam": 0.5})
+    a, b = write(tmp_path / "a", rows([[[1.0]]], ["conv"])), write(tmp_path / "b", with_setting)
+    merge([a, b], tmp_path / "all")
+    merged = pd.read_csv(tmp_path / "all" / "rows.csv", dtype=str, keep_default_na=False)
+    assert merged["algo.lam"].tolist() == ["", "0.5"]

@@ -11,7 +11,8 @@ from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running.cell import measure
 from dpml.running.executors import Failure, compute
-from dpml.running.spec import Expansion, Experiment
+from dpml.running.expansion import Expansion
+from dpml.running.spec import Experiment
 
 distributed = pytest.importorskip("distributed")
 
@@ -28,7 +29,8 @@ CONTENT = {
 
 def cells():
     with initialise():
-        points = Expansion.of(hydra.compose("config"), []).points(Experiment.of("mine/cluster", CONTENT))
+        expansion = Expansion.from_config(hydra.compose("config"), [])
+        points = expansion.experiment(Experiment.from_content("mine/cluster", CONTENT))
     return [point.cell for point in points]
 
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from test_reproduce import TINY, digests, run
+from harness import TINY, digests, run
 
 from dpml.errors import UserError
 from dpml.reporting.html import write_report
@@ -133,7 +133,7 @@ def test_what_is_missing_is_filled_in():
 )
 def test_a_mistake_in_a_computed_block_is_one_sentence(block, sentence):
     with pytest.raises(UserError, match=sentence):
-        Experiment.of("mine/tiny", ALONE | {"grid": {"a": block}, "panels": []})
+        Experiment.from_content("mine/tiny", ALONE | {"grid": {"a": block}, "panels": []})
 
 
 def test_the_plan_lists_it(tmp_path, capsys):

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from dpml.data import Info, Raw
-from dpml.data.sets.table import OfficialSplit, Table, encode
 from dpml.data.sources.files import open_raw
+from dpml.data.table import OfficialSplit, Table, encode
 
 _UCI = "https://archive.ics.uci.edu"
 _NUMERIC = (0, 2, 4, 10, 11, 12)  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week

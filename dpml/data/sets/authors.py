@@ -82,6 +82,15 @@ class Authors:
     def size(self, N: int | None) -> tuple[int, int]:
         return N or training_rows(self.rows, self.test_fraction), preprocess.width(self.steps, self.features)
 
+    def checksum(self, files: Files) -> str:
+        """The checksum of the file's content, as in a loaded data set's provenance.
+
+        Raises:
+            UserError: the file is missing or damaged.
+        """
+        _, digest = files.verified(self.info)[self.filename]
+        return digest
+
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         info = self.info
         path, digest = files.verified(info)[self.filename]

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from dpml.data import Info, Raw
-from dpml.data.sets.table import RandomSplit, Table, encode
 from dpml.data.sources.files import open_raw
+from dpml.data.table import RandomSplit, Table, encode
 
 _SYMBOLIC = (1, 2, 3, 4, 5, 6, 7, 8, 9, 14)
 _MEMBER = "bank-additional.zip!bank-additional/bank-additional-full.csv"

@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Info, Raw
-from dpml.data.sets.table import RandomSplit, Table
 from dpml.data.sources.files import open_raw
+from dpml.data.table import RandomSplit, Table
 from dpml.errors import UserError
 
 _FRAUDS = 492

@@ -10,8 +10,8 @@ import pandas as pd
 
 from dpml.arrays import Array
 from dpml.data import Info, Raw
-from dpml.data.sets.table import OfficialSplit, Table
 from dpml.data.sources.files import open_raw
+from dpml.data.table import OfficialSplit, Table
 
 _UCI = "https://archive.ics.uci.edu"
 _ARCHIVES = (

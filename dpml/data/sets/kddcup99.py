@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Info, Raw
-from dpml.data.sets.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.data.sources.files import open_raw
+from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
 
 _SYMBOLIC = (1, 2, 3)  # protocol, service, flag
@@ -74,7 +74,7 @@ class KDDCup99(OfficialSplit):
         parties="M = 5000, 10000, 20000 of 22 rows each (Hamm et al. 2016)",
         schema="38 numeric features, then one 0/1 column for every value that protocol (3), service (66) and flag (11) "
         "have in the training file: d = 118. A service that only the test file has is all zeros. Label +1: any "
-        "attack. Three quarters of the rows are exact duplicates of others; `fold_duplicates` makes weights of them.",
+        "attack. Three quarters of the rows are exact duplicates of others.",
         papers="Hamm et al. 2016 report d of about 123 after one-hot coding and about 43,000 auxiliary rows; their "
         "scaling is not stated.",
         differences="d = 118, because only values that the 10 % file has become columns. Each feature is scaled to "

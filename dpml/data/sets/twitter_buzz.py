@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from dpml.data import Info, Raw
-from dpml.data.sets.table import RandomSplit, Table
 from dpml.data.sources.files import open_raw
+from dpml.data.table import RandomSplit, Table
 
 _UCI = "https://archive.ics.uci.edu"
 _MEMBER = "regression.tar.gz!regression/Twitter/Twitter.data"

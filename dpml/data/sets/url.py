@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.datasets import load_svmlight_file
 
 from dpml.data import Info, Raw
-from dpml.data.sets.table import OfficialSplit, Table
 from dpml.data.sources.files import open_raw
+from dpml.data.table import OfficialSplit, Table
 
 _FEATURES = 3_231_961
 _ARCHIVES = (
@@ -55,6 +54,8 @@ class URL(OfficialSplit):
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        from sklearn.datasets import load_svmlight_file  # slow to load
+
         days, labels = [], []
         for path in paths.values():
             with open_raw(path) as file:

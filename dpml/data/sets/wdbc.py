@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from sklearn.datasets import load_breast_cancer
 
+from dpml.arrays import Array
 from dpml.data import Dataset, Files, Info, fold_rows, preprocess, sha256, split_rows, training_rows
 from dpml.errors import UserError
 
@@ -47,9 +47,12 @@ class WDBC:
         rows = training_rows(569, self.test_fraction) if self.folds is None else 569 - math.ceil(569 / self.folds)
         return N or rows, preprocess.width(self.steps, 30)
 
+    def checksum(self, files: Files) -> str:
+        """The checksum of all rows and labels as scikit-learn has them, as in a loaded data set's provenance."""
+        return _checksum(*_table())
+
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        X, target = load_breast_cancer(return_X_y=True)
-        y = np.where(target == 0, 1.0, -1.0)  # scikit-learn codes malignant as 0
+        X, y = _table()
         if self.folds is None:
             train, test = split_rows(self.info, len(y), N, rng, self.test_fraction)
         else:
@@ -57,8 +60,20 @@ class WDBC:
         X_train, X_test, record = preprocess.fit_apply(self.steps, X[train], X[test])
         provenance = {
             "source": "sklearn.datasets.load_breast_cancer",
-            "sha256": sha256(np.ascontiguousarray(X).tobytes(), y.tobytes()),
+            "sha256": _checksum(X, y),
             "rows": len(y),
             "preprocessing": record,
         }
         return Dataset(self.info.name, self.info.task, X_train, y[train], X_test, y[test], provenance)
+
+
+def _table() -> tuple[Array, Array]:
+    """All features (569, 30) and labels (569,)."""
+    from sklearn.datasets import load_breast_cancer  # slow to load
+
+    X, target = load_breast_cancer(return_X_y=True)
+    return X, np.where(target == 0, 1.0, -1.0)  # scikit-learn codes malignant as 0
+
+
+def _checksum(X: Array, y: Array) -> str:
+    return sha256(np.ascontiguousarray(X).tobytes(), y.tobytes())

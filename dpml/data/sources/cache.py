@@ -43,18 +43,18 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
     processes that want the same one, the second waits for the first.
     """
     place = folder(name, key)
-    found = _read(place)
-    if found is not None:
-        return found
+    entry = _read(place)
+    if entry is not None:
+        return entry
     with turn(place.with_name(f".{place.name}.lock")):
-        found = _read(place)  # another process may have built it meanwhile
-        if found is None:
+        entry = _read(place)  # another process may have built it meanwhile
+        if entry is None:
             arrays, facts = build()
             if not _write(place, arrays, facts):
                 return arrays, facts
             del arrays  # before the same bytes are mapped
-            found = _read(place) or build()
-    return found
+            entry = _read(place) or build()
+    return entry
 
 
 @contextmanager
@@ -102,16 +102,16 @@ def _map(path: Path) -> NDArray[Any]:
 def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=".part-", dir=place.parent))
+        unfinished = Path(tempfile.mkdtemp(prefix=".part-", dir=place.parent))
         try:
             for name, array in arrays.items():
-                np.save(part / f"{name}.npy", array, allow_pickle=False)
+                np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
             described = {"arrays": list(arrays), "facts": facts}
-            (part / "facts.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
-            part.chmod(0o755)  # mkdtemp's folders are private
-            _move(part, place)
+            (unfinished / "facts.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+            unfinished.chmod(0o755)  # mkdtemp's folders are private
+            _move(unfinished, place)
         finally:
-            shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         _say_once(
             f"note: cannot keep parsed data in {place.parent} ({error.strerror}); set DPML_CACHE=DIR to save time."
@@ -120,9 +120,9 @@ def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
     return True
 
 
-def _move(part: Path, place: Path) -> None:
+def _move(unfinished: Path, place: Path) -> None:
     try:
-        part.replace(place)
+        unfinished.replace(place)
     except OSError:
         if not (place / "facts.json").exists():  # not merely another process that was faster
             raise

@@ -6,8 +6,9 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -40,7 +41,7 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
     Raises:
         UserError: one cannot be had, or `folder` cannot be written. What was right is kept, nothing else is.
     """
-    made = [path for path in (folder, folder.parent) if not path.exists()]
+    created = [path for path in (folder, folder.parent) if not path.exists()]
     try:
         with turn(folder / ".lock"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +54,7 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
             f"set DPML_DATA or data_dir=DIR to a folder that can be written."
         ) from error
     finally:
-        for path in made:  # those that are still empty
+        for path in created:  # those that are still empty
             with suppress(OSError):
                 path.rmdir()
 
@@ -72,28 +73,27 @@ class _Transfer:
         self.archives: dict[str, Path] = {}
 
     def run(self, wanted: Iterable[Raw]) -> None:
-        left = [raw for raw in wanted if not self._arrived(raw)]
+        missing = [raw for raw in wanted if not self._arrived(raw)]
         problems: dict[str, str] = {}
-        for rank in range(max((len(raw.urls) for raw in left), default=0)):
-            together: dict[str, list[Raw]] = {}
-            for raw in left:
-                if rank < len(raw.urls):
-                    container, _, _ = raw.urls[rank].rpartition("!")
-                    together.setdefault(container or raw.urls[rank], []).append(raw)
-            for address, group in together.items():
-                for raw, problem in self._get(address, group, rank):
-                    where = urlsplit(address).netloc
-                    if problem is None:
-                        left.remove(raw)
-                    elif problem != _NOT_THERE or where not in problems:
-                        problems[where] = problem
-            for archive in self.archives.values():
-                archive.unlink()
-            self.archives.clear()
-            if not left:
-                return
-        if left:
-            raise self._failure(left, problems)
+        for rank in range(max((len(raw.urls) for raw in missing), default=0)):
+            missing = self._try_addresses(missing, rank, problems)
+        if missing:
+            raise self._failure(missing, problems)
+
+    def _try_addresses(self, missing: list[Raw], rank: int, problems: dict[str, str]) -> list[Raw]:
+        """Fetch what is `missing` from the address number `rank` of each; what is missing then, noting `problems`."""
+        fetched = []
+        for address, group in _by_address(missing, rank).items():
+            server = urlsplit(address).netloc
+            for raw, problem in self._get(address, group, rank):
+                if problem is None:
+                    fetched.append(raw)
+                elif problem != _NOT_THERE or server not in problems:
+                    problems[server] = problem
+        for archive in self.archives.values():
+            archive.unlink()
+        self.archives.clear()
+        return [raw for raw in missing if raw not in fetched]
 
     def _arrived(self, raw: Raw) -> bool:
         """Whether another process brought the file while this one waited for the lock."""
@@ -102,34 +102,31 @@ class _Transfer:
     def _get(self, address: str, group: list[Raw], rank: int) -> list[tuple[Raw, str | None]]:
         """Fetch `group`, which share an `address`; what went wrong with each, None when nothing did."""
         try:
-            found = self._members(address, {raw.urls[rank].rpartition("!")[2]: raw.name for raw in group})
+            paths = self._members(address, {raw.urls[rank].rpartition("!")[2]: raw.name for raw in group})
         except _FailedError as error:
             return [(raw, str(error)) for raw in group]
-        outcome: list[tuple[Raw, str | None]] = []
-        for raw in group:
-            path = found.get(raw.name)
-            try:
-                if path is None:
-                    raise UserError(f"its archive does not hold {raw.name}")
-                suffix = self.accept(raw, path)
-                place = self.folder / f"{raw.name}{suffix}"
-                place.parent.mkdir(parents=True, exist_ok=True)
-                path.chmod(0o644)  # as temporary files are, it is private until now
-                path.replace(place)
-                outcome.append((raw, None))
-            except UserError as error:
-                outcome.append((raw, str(error).replace(str(path), raw.name)))
-        return outcome
+        return [(raw, self._keep(raw, paths.get(raw.name))) for raw in group]
+
+    def _keep(self, raw: Raw, path: Path | None) -> str | None:
+        """Move a fetched file to its place if its content is right; else what is wrong with it."""
+        if path is None:
+            return f"its archive does not hold {raw.name}"
+        try:
+            suffix = self.accept(raw, path)
+        except UserError as error:
+            return str(error).replace(str(path), raw.name)
+        place = self.folder / f"{raw.name}{suffix}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o644)  # as temporary files are, it is private until now
+        path.replace(place)
+        return None
 
     def _members(self, address: str, members: dict[str, str]) -> dict[str, Path]:
         """The files inside the archive at `address` (or the file itself), by the name of their `Raw`."""
         if "!" not in address and list(members) == [address]:
             return {members[address]: self._download(address)}
-        archive = self._archive(address)
-        found = {}
-        for member, path in _extract(archive, set(members), self.part):
-            found[members[member]] = path
-        return found
+        extracted = _extract(self._archive(address), set(members), self.part)
+        return {members[member]: path for member, path in extracted.items()}
 
     def _archive(self, address: str) -> Path:
         if address not in self.archives:
@@ -137,10 +134,10 @@ class _Transfer:
             if not outer:
                 self.archives[address] = self._download(address)
             else:
-                inside = dict(_extract(self._archive(outer), {inner}, self.part))
-                if inner not in inside:
+                extracted = _extract(self._archive(outer), {inner}, self.part)
+                if inner not in extracted:
                     raise _FailedError(f"its archive does not hold {inner}")
-                self.archives[address] = inside[inner]
+                self.archives[address] = extracted[inner]
         return self.archives[address]
 
     def _download(self, url: str) -> Path:
@@ -187,8 +184,8 @@ class _Transfer:
         mend = f"set mirror=URL to another place, or put it there yourself as {self.folder / left[0].name}"
         if all(problem == _UNREACHABLE for problem in problems.values()):
             return UserError(f"{which}: no network connection to {' or '.join(problems)}; go online, {mend}.")
-        told = "; ".join(f"{where}: {problem}" for where, problem in problems.items())
-        return UserError(f"{which}: {told}. Nothing of it was kept; try again later, {mend}.")
+        reasons = "; ".join(f"{where}: {problem}" for where, problem in problems.items())
+        return UserError(f"{which}: {reasons}. Nothing of it was kept; try again later, {mend}.")
 
 
 _UNREACHABLE = "no connection"
@@ -199,41 +196,59 @@ class _FailedError(Exception):
     """An address that could not be used, and why."""
 
 
-def _extract(archive: Path, members: set[str], part: Path) -> list[tuple[str, Path]]:
-    """Take `members` out of a zip or tar archive in one pass; they may lie in a folder inside it."""
-    found: dict[str, Path] = {}
+def _by_address(wanted: Iterable[Raw], rank: int) -> dict[str, list[Raw]]:
+    """Files by their address number `rank`, where they have one: that of an archive for all that lie in it."""
+    together: dict[str, list[Raw]] = {}
+    for raw in wanted:
+        if rank < len(raw.urls):
+            container, _, _ = raw.urls[rank].rpartition("!")
+            together.setdefault(container or raw.urls[rank], []).append(raw)
+    return together
 
-    def wanted(path: str) -> str | None:
-        if path.startswith("__MACOSX/"):
-            return None
-        return next((m for m in members - found.keys() if path == m or path.endswith(f"/{m}")), None)
 
-    def keep(member: str, source: IO[bytes] | None) -> None:
-        assert source is not None  # only files get here
-        target = Path(tempfile.mkdtemp(dir=part)) / "content"
-        with target.open("wb") as file:
-            shutil.copyfileobj(source, file)
-        found[member] = target
-
+def _extract(archive: Path, members: set[str], folder: Path) -> dict[str, Path]:
+    """Take those `members` that are there out of a zip or tar archive in one pass, into files in `folder`."""
+    extracted: dict[str, Path] = {}
     try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as box:
-                for entry in box.infolist():
-                    member = wanted(entry.filename)
-                    if member:
-                        with box.open(entry) as source:
-                            keep(member, source)
-        else:
-            with tarfile.open(archive, "r|*") as tape:
-                for item in tape:
-                    member = wanted(item.name) if item.isfile() else None
-                    if member:
-                        keep(member, tape.extractfile(item))
-                    if len(found) == len(members):
-                        break
+        for path, content in _entries(archive):
+            member = _member(path, members - extracted.keys())
+            if member is not None:
+                extracted[member] = _copy(content, folder)
+            if len(extracted) == len(members):
+                break
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         raise _FailedError(f"its archive is damaged ({error})") from error
-    return list(found.items())
+    return extracted
+
+
+def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None]]]:
+    """The path of each file in a zip or tar archive, and what opens it, before the next one is asked for."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as box:
+            for entry in box.infolist():
+                yield entry.filename, partial(box.open, entry)
+        return
+    with tarfile.open(archive, "r|*") as tape:
+        for item in tape:
+            if item.isfile():
+                yield item.name, partial(tape.extractfile, item)
+
+
+def _member(path: str, members: Iterable[str]) -> str | None:
+    """Which of the `members` a path in an archive is; they may lie in a folder inside it."""
+    if path.startswith("__MACOSX/"):
+        return None
+    return next((member for member in members if path == member or path.endswith(f"/{member}")), None)
+
+
+def _copy(content: Callable[[], IO[bytes] | None], folder: Path) -> Path:
+    """A new file in `folder` with the content of a file in an archive."""
+    target = Path(tempfile.mkdtemp(dir=folder)) / "content"
+    source = content()
+    assert source is not None  # only files get here
+    with source, target.open("wb") as file:
+        shutil.copyfileobj(source, file)
+    return target
 
 
 class _Bar:

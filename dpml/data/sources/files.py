@@ -9,12 +9,14 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
 import pooch
 
+from dpml.atomic import write_atomically
 from dpml.data.info import Info, Raw
 from dpml.data.sources import cache, download
 from dpml.errors import UserError
@@ -73,23 +75,23 @@ class Files:
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
         """Path and checksum (of the uncompressed content) of each of a data set's files, by name.
 
-        A checksum is computed once per file and remembered until the file's size or date changes.
+        A checksum is computed once per file, and recorded until the file's size or date changes.
 
         Raises:
             UserError: a file cannot be had, or is not the official one.
         """
-        found = {}
+        verified = {}
         for raw in info.files:
             path = self.find(info, raw.name)
-            content = remembered(path) or remember(path, read_content(path, raw.separator))
+            content = known_content(path) or record_content(path, read_content(path, raw.separator))
             problem = difference(raw, content)
             if problem:
                 raise UserError(
                     f"{path} is not the official {raw.name} of dataset={info.name}: {problem}; "
                     f"move it away, then get the right one with: dpml data get {info.name}"
                 )
-            found[raw.name] = (path, content.sha256)
-        return found
+            verified[raw.name] = (path, content.sha256)
+        return verified
 
     def _fetch(self, info: Info, filename: str) -> None:
         wanted = [raw for raw in info.files if self.local(info, raw.name) is None]
@@ -194,7 +196,7 @@ def _accept(raw: Raw, path: Path) -> str:
 # ---- checksums that need not be computed again
 
 
-def _record(path: Path) -> Path:
+def _record_path(path: Path) -> Path:
     return cache.root() / "checksums" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
 
 
@@ -203,37 +205,32 @@ def _stamp(path: Path) -> dict[str, object]:
     return {"path": str(path.resolve()), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
-def remembered(path: Path) -> Content | None:
+def known_content(path: Path) -> Content | None:
     """What is known of a file's content, if the file has not changed since."""
-    known = _recorded(path)
-    if known and {key: known.get(key) for key in ("path", "size", "mtime_ns")} == _stamp(path):
-        return Content(known["sha256"], known["lines"], known["fields"])
+    record = _read_record(path)
+    if record and {key: record.get(key) for key in ("path", "size", "mtime_ns")} == _stamp(path):
+        return Content(record["sha256"], record["lines"], record["fields"])
     return None
 
 
 def first_seen(path: Path) -> str | None:
     """The checksum that was recorded when this file was first read, or None."""
-    known = _recorded(path)
-    return known["first"] if known else None
+    record = _read_record(path)
+    return record["first"] if record else None
 
 
-def remember(path: Path, content: Content) -> Content:
+def record_content(path: Path, content: Content) -> Content:
     """Keep what is known of a file's content, where that is possible."""
-    known = asdict(content) | _stamp(path) | {"first": first_seen(path) or content.sha256}
-    record = _record(path)
-    part = record.with_name(f".{record.name}-{os.getpid()}")
-    try:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(known), encoding="utf-8")
-        part.replace(record)
-    except OSError:
-        pass  # then it is computed again next time
+    record = asdict(content) | _stamp(path) | {"first": first_seen(path) or content.sha256}
+    with suppress(OSError):  # then it is computed again next time
+        _record_path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_record_path(path), json.dumps(record))
     return content
 
 
-def _recorded(path: Path) -> dict | None:  # type: ignore[type-arg]
+def _read_record(path: Path) -> dict | None:  # type: ignore[type-arg]
     try:
-        known = json.loads(_record(path).read_text(encoding="utf-8"))
+        record = json.loads(_record_path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return known if isinstance(known, dict) and {"sha256", "lines", "fields", "first"} <= known.keys() else None
+    return record if isinstance(record, dict) and {"sha256", "lines", "fields", "first"} <= record.keys() else None

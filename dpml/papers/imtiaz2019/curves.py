@@ -12,7 +12,9 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from dpml.algorithms.imtiaz import CapeFM, Conventional, FunctionalMechanism, cape_whole_view
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.distributed_noise import cape_whole_view
+from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism
 from dpml.arrays import Array
 from dpml.data.partition import Equal
 from dpml.data.sets.synthetic import RECIPES, Synthetic

@@ -1,0 +1,119 @@
+"""What private algorithms are compared with: models without noise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms import Release, require_domain
+from dpml.algorithms.guarantees import no_privacy
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
+from dpml.algorithms.local_models import LocalClassifiers, check_local, vote_shares
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.data.preprocess import distinct
+from dpml.errors import UserError
+from dpml.optim.convex import optimum
+from dpml.optim.logistic import fit_all, hard_targets
+from dpml.optim.losses import LOSSES, Loss, mean_loss
+from dpml.optim.quadratic import box_minimiser
+from dpml.privacy import Budget, Calibration, Guarantee, Problem
+
+
+@dataclass(frozen=True)
+class NonPrivate:
+    """`nonpriv`: the exact minimiser of the pooled risk + lam/2 ||w||^2, whatever the budget. No privacy.
+
+    `variant=authors` minimises over the box [-1, 1]^d, as the other algorithms of that variant do.
+    """
+
+    name: ClassVar[str] = "nonpriv"
+    auxiliary: ClassVar[float] = 0.0
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: Variant = "paper"
+    lam: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_common(self, tuple(LOSSES), VARIANTS)
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """None: eps is infinite."""
+        return no_privacy("sample", "no noise")
+
+    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+        """Minimise once."""
+        self.loss.check_labels(parties.y)
+        minimise = box_minimiser if self.variant == "authors" else optimum
+        w = minimise(self.loss, parties.X, parties.y, self.lam)
+        value = mean_loss(self.loss, parties.X, parties.y, w[None])[0] + self.lam / 2 * float(w @ w)
+        return Fixed(w, {"noisy_objective": float(value)})
+
+
+class Batch(LocalClassifiers):
+    """`batch`: one model on all private rows. Not private."""
+
+    name = "batch"
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """None: eps is infinite."""
+        return no_privacy("party", "no noise")
+
+    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+        """Fit once."""
+        require_domain(parties, self.loss)
+        return Fixed(fit_all(parties, self.strength(len(parties.y))), {})
+
+
+@dataclass(frozen=True)
+class Individual(LocalClassifiers):
+    """`indiv`: every party keeps its own classifier. Nothing is released; the metric is their mean test accuracy.
+
+    Args:
+        loss: logistic (binary) or softmax (multiclass).
+        calibration: has no effect.
+        variant: `sum` sums losses; the others, which are about noise, have no effect.
+        lam: coefficient of lam/2 ||w||^2.
+        local: as for `Vote`.
+    """
+
+    name: ClassVar[str] = "indiv"
+
+    local: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_local(self.local)
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """None: nothing is released that could be guaranteed anything."""
+        return no_privacy("party", "nothing is released to be protected")
+
+    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+        """The mean over parties and test rows of being right: the mean share of votes for the true label."""
+        require_domain(parties, self.loss)
+        y = parties.data.y_test
+        if not len(y):
+            raise UserError(f"algo=indiv is scored on test rows, and dataset={parties.data.name} has none.")
+        first, where, _ = distinct(parties.data.X_test)
+        shares = vote_shares(parties, parties.data.X_test[first], self.lam, self.local, rng, self.sums)[where]
+        right = hard_targets(y, shares.shape[1])
+        agree = right * shares if self.multiclass else right * shares + (1 - right) * (1 - shares)
+        return Fixed(None, {"accuracy": float(agree.sum()) / len(y)})
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A model `weights` (d,) or None, and metrics, that are the same for every budget and draw."""
+
+    weights: Array | None
+    metrics: Mapping[str, float]
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """Draw nothing."""
+        shape = (len(budgets), draws)
+        weights = None if self.weights is None else np.broadcast_to(self.weights, (*shape, len(self.weights)))
+        return Release(weights, {name: np.full(shape, value) for name, value in self.metrics.items()})

@@ -1,0 +1,86 @@
+"""The functional mechanism over M sites with correlated noise (Imtiaz, Mohammadi & Sarwate 2019)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.distributed_noise import CapeNoise, NoiseSharing, cape_spread
+from dpml.algorithms.functional_mechanism import FunctionalMechanism, PreparedQuadratic
+from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+
+
+@dataclass(frozen=True)
+class CapeFM(FunctionalMechanism):
+    """capeFM (Alg. 4): the central mechanism's noise without a trusted curator.
+
+    Site k adds to its share of the coefficients a zero-sum ``e_k``, agreed on through secure aggregation, and its own
+    ``g_k``. Only the latter survive the sum. With H honest sites, spread s of the zero-sum noise and 1/M the variance
+    of ``g_k`` (the sum has variance 1), the whole view of the aggregator and the colluders - every site's message, the
+    broadcast sum, the colluders' own noise - has ``mu^2 = M/H + (1 - 1/H) / (s^2 + 1/M)``. At the published s = 1 that
+    is M/(M+1) (1 + M/H), where the paper's Theorem 1 has about 1: it inverts a covariance with a wrong factor and
+    leaves the colluders' noise random. As `tight`, the zero-sum noise is wide enough to leave only M/H.
+
+    `protocol=simulate` adds up the noise that the sites draw. With `secagg` every site's coefficients and noise go
+    through the real protocol (`dpml.protocols.cape`), all budgets and a block of draws as one long vector: the same
+    release up to rounding, for the price of key agreements, masks and M times the memory.
+    """
+
+    name = "capefm"
+    claim = "Imtiaz et al. 2019, Thms 1 and 2"
+
+    protocol: SumProtocol = "simulate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedQuadratic":
+        pooled = super().prepare(parties, rng)
+        if self.protocol == "simulate":
+            return pooled
+        shares = []
+        for k in range(parties.problem.M):
+            X, y = parties.X[parties.of(k)], parties.y[parties.of(k)]
+            coefficients = (
+                self.quadratic.constant(y).sum(),
+                self.quadratic.linear(y) @ X,
+                self.quadratic.square * X.T @ X,
+            )
+            shares.append(np.concatenate([np.ravel(numbers) for numbers in coefficients]) / pooled.rows)
+        return PreparedSites(**vars(pooled), shares=np.array(shares))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the zero-sum noise before centring, when the sum's is 1."""
+        return cape_spread(self.calibration)
+
+    @property
+    def sharing(self) -> NoiseSharing:
+        return CapeNoise(self.spread)
+
+
+@dataclass(frozen=True)
+class PreparedSites(PreparedQuadratic):
+    """The coefficients as the sites have them: `shares` (M, 1 + d + d^2), whose sum is (L0, L1, L2)."""
+
+    algorithm: CapeFM
+    shares: Array
+
+    def noisy(self, scales: Array, rng: Generator, draws: int) -> tuple[Array, Array, Array]:
+        """What the aggregator of the real protocol has. An L0 that is not released is not sent either."""
+        from dpml.protocols import in_process  # most runs need no cryptography
+        from dpml.protocols.cape import Settings, cape_sum
+
+        d = self.problem.d
+        shares = self.shares.copy()
+        exact = 0.0
+        if self.algorithm.calibration == "tight":
+            shares[:, 0], exact = 0.0, self.constant
+        widths = np.repeat(scales, (1, d, d * d), axis=1)
+        total = cape_sum(shares, widths, rng, Settings(in_process, draws, self.algorithm.spread)).total
+        square = total[..., 1 + d :].reshape(*total.shape[:2], d, d)
+        square = (square + square.transpose(0, 1, 3, 2)) / 2
+        return exact + total[..., 0], total[..., 1 : 1 + d], square + self.algorithm.lam / 2 * np.eye(d)

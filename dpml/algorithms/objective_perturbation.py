@@ -1,0 +1,310 @@
+"""Objective perturbation: minimise the risk plus a random linear term and a ridge, exactly.
+
+`objpert` (Chaudhuri, Monteleoni & Sarwate 2011) draws an L2-Laplace term, for pure eps-DP. `gop` (Rajkumar & Agarwal
+2012, Alg. 4) draws a Gaussian one, ``argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with
+``J(w) = (1/N) sum log(1 + exp(-y_i x_i'w)) + lam/2 ||w||^2`` over rows in the unit ball. One sample is the unit.
+
+The printed computeSlack and sigma* have misprints, and this is what the proofs need: ``exp(eps/4)`` where Procedure 2
+has ``exp(c/4)``, and ``((sigma^2 e - 2)/(2 sigma))^2`` where Procedure 3 has ``(sigma e - 2)^2/(4 sigma^2)``.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import gammainccinv
+
+from dpml.algorithms import Release, require_domain
+from dpml.algorithms.exposure import (
+    Exposure,
+    Pair,
+    laplace_score,
+    minimiser_score,
+    model_exposure,
+    one_replaced,
+    one_replaced_for_loss,
+    turned_label,
+)
+from dpml.algorithms.hyperparameters import (
+    VARIANTS,
+    RegularisedLogistic,
+    Variant,
+    check_common,
+    check_positive,
+    check_published_only,
+)
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.optim.convex import minimise_convex
+from dpml.optim.logistic import longest_minimiser
+from dpml.optim.losses import LOSSES, Loss, mean_loss
+from dpml.optim.quadratic import box_minimiser, minimise_quadratic_in_ball
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp, noise
+from dpml.privacy.proofs import objective_perturbation as objective
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation:
+    """`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2): minimise the risk + b'w/N + extra/2 ||w||^2, b private.
+
+    b has density proportional to exp(-beta ||b||), beta = eps'/(2 zeta), with zeta the Lipschitz constant of the loss;
+    eps' is what is left of eps after the curvature c of the loss has cost its share. Pure eps-DP, one trusted curator.
+    The squared loss is not Lipschitz on R^d: it is minimised over the ball ||w|| <= `radius`, where its gradient is at
+    most zeta = 2 (1 + radius) (beyond the ball it may be continued linearly without moving the minimiser, so the proof
+    holds; with a constraint it is Kifer, Smith & Thakurta 2012, Thm 2).
+
+    Proof, and its slack: for neighbours, ``||b - b'|| <= 2 zeta``, and the Jacobians of b <-> w differ by the exchange
+    of one rank-one term of at most c in a matrix that stays above N (lam + extra): a ratio of at most
+    ``1 + c/(N (lam + extra))``, once, where the paper pays it twice. `tight` pays once, and at most half of eps.
+    `variant=authors` is what the capeFM authors plot: the minimiser over the box, plus noise with beta = eps/2 whatever
+    N. Its only proof is the diameter of the box, 2 sqrt d.
+    """
+
+    name: ClassVar[str] = "objpert"
+    auxiliary: ClassVar[float] = 0.0
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: Variant = "paper"
+    lam: float = 0.0
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_common(self, ("squared", "logistic"), VARIANTS)
+        check_published_only(self)
+        check_positive("algo.radius", self.radius)
+
+    @property
+    def zeta(self) -> float:
+        """A bound on the norm of one sample's gradient."""
+        return self.loss.lipschitz if self.loss.lipschitz is not None else 2 * (1 + self.radius)
+
+    def calibrate(self, budget: Budget, problem: Problem) -> tuple[float, float]:
+        """(1/beta, extra): the scale of b, and the strong convexity added to lam."""
+        eps, N, c = budget.eps, problem.N, self.loss.smoothness
+        if math.isinf(eps):
+            return 0.0, 0.0
+        if self.variant == "authors":
+            return 2 / eps, 0.0
+        factors = 1 if self.calibration == "tight" else 2
+        curvature = factors * math.log1p(c / (N * self.lam)) if self.lam > 0 else math.inf
+        left = eps - curvature
+        if left > 0 and (self.calibration == "published" or left >= eps / 2):
+            return 2 * self.zeta / left, 0.0
+        extra = c / (N * math.expm1(eps / (2 * factors))) - self.lam
+        return 2 * self.zeta / (eps / 2), extra
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Claimed (when published) and proven eps; delta is 0."""
+        scale, extra = self.calibrate(budget, problem)
+        if math.isinf(budget.eps):
+            eps, source = math.inf, "no noise"
+        elif self.variant == "authors":
+            eps, source = 2 * math.sqrt(problem.d) / scale, "the box [-1, 1]^d has diameter 2 sqrt d"
+        else:
+            curvature = math.log1p(self.loss.smoothness / (problem.N * (self.lam + extra)))
+            eps = 2 * self.zeta / scale + curvature
+            source = "noise + one Jacobian factor (objective_perturbation)"
+        proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
+        if self.calibration == "tight":
+            return [proven]
+        claim = "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
+        return [Guarantee("release", "sample", budget.eps, 0.0, "published", claim), proven]
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A row changes its label, and so turns its gradient."""
+        return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
+        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        scale, extra = self.calibrate(budget, pair[0].problem)
+        exposure = model_exposure(both, budget)
+        if self.variant == "authors":
+            first, second = (box_minimiser(self.loss, p.X, p.y, self.lam) for p in pair)
+            distance = float(np.linalg.norm(second - first)) / scale
+            return [replace(exposure, score=laplace_score(scale, first, second), distance=distance)]
+        if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
+            return [exposure]
+
+        def log_noise(b: Array) -> Array:
+            return -np.linalg.norm(b, axis=1) / scale
+
+        return [replace(exposure, score=minimiser_score(self.loss, pair, self.lam + extra, log_noise))]
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedLaplaceObjective":
+        """Nothing to do before the noise is known, except what `authors` does: the minimiser over the box."""
+        require_domain(parties, self.loss)
+        return PreparedLaplaceObjective(self, parties)
+
+
+@dataclass(frozen=True)
+class PreparedLaplaceObjective:
+    """Objective perturbation's data. Each draw is a minimisation of its own; all run together."""
+
+    algorithm: ObjectivePerturbation
+    parties: Parties
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """Minimisers of the perturbed objectives, to a gradient norm of 1e-9: the proof is about exact minimisers."""
+        algorithm, X, y = self.algorithm, self.parties.X, self.parties.y
+        problem = self.parties.problem
+        calibrated = [algorithm.calibrate(budget, problem) for budget in budgets]
+        scale = np.array([scale for scale, _ in calibrated])[:, None, None]
+        extra = np.repeat([extra for _, extra in calibrated], draws)
+        b = scale * noise.l2_laplace(rng, draws, problem.d)
+        if algorithm.variant == "authors":
+            weights = box_minimiser(algorithm.loss, X, y, algorithm.lam) + b
+            values = mean_loss(algorithm.loss, X, y, weights.reshape(-1, problem.d)).reshape(weights.shape[:-1])
+            return Release(weights, {"noisy_objective": values})
+        tilt = b.reshape(-1, problem.d) / problem.N
+        if algorithm.loss.lipschitz is None:
+            A = X.T @ X / problem.N
+            tilt = tilt - 2 * y @ X / problem.N
+            flat = minimise_quadratic_in_ball(A, tilt, algorithm.radius, shift=(algorithm.lam + extra) / 2)
+        else:
+            flat = minimise_convex(algorithm.loss, X, y, algorithm.lam + extra, tilt)
+        return Release(flat.reshape(b.shape))
+
+
+SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
+SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """The noise of `gop`: `sigma`, the standard deviation of eta, and `extra`, Delta, the coefficient added to lam."""
+
+    sigma: float
+    extra: float
+
+
+def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
+    """(Delta, e): the ridge to add, and what is left of eps after the curvature c of the loss has cost its share."""
+    left = eps - 2 * math.log1p(c / (N * lam))
+    return (0.0, left) if left > 0 else (c / (N * math.expm1(eps / 4)) - lam, eps / 2)
+
+
+def sigma_star(d: int, eps: float, delta: float) -> float:
+    """The sigma with ``Pr[chi2_d <= ((sigma^2 eps - 2)/(2 sigma))^2] = 1 - delta``, the larger root."""
+    q = math.sqrt(2 * float(gammainccinv(d / 2, delta)))
+    return (q + math.sqrt(q * q + 2 * eps)) / eps
+
+
+def published_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
+    """Algorithm 4's noise."""
+    if math.isinf(budget.eps):
+        return Perturbation(0.0, 0.0)
+    extra, left = compute_slack(budget.eps, lam, problem.N)
+    return Perturbation(sigma_star(problem.d, left, budget.require_delta(who)), extra)
+
+
+def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
+    """The least noise that `proofs.objective_perturbation` proves to be enough, and the least ridge with which it is.
+
+    That is the noise of the Gaussian mechanism with sensitivity 2 at the same (eps, delta).
+    """
+    if math.isinf(budget.eps):
+        return Perturbation(0.0, 0.0)
+    sigma = SENSITIVITY / gdp.mu_of(budget.eps, budget.require_delta(who))
+    if budget.eps <= 1 / sigma**2:
+        return Perturbation(sigma, 0.0)
+    # where `objective.paid` is eps; a hair more, so that rounding does not lose it
+    ridge = 2 / (budget.eps + 2 / sigma**2) * (1 + 1e-12)
+    return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
+
+
+@dataclass(frozen=True)
+class GaussianObjectivePerturbation(RegularisedLogistic):
+    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
+
+    name: ClassVar[str] = "gop"
+
+    def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
+        """Single source of the noise scale and the ridge, for sampling and for accounting."""
+        calibrate = tight_perturbation if self.tight else published_perturbation
+        return calibrate(budget, problem, self.lam, f"algo={self.name}")
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Claimed (when published) and proven."""
+        delta = budget.require_delta(f"algo={self.name}")
+        perturbation = self.perturbation(budget, problem)
+        eps = objective.eps_of(perturbation.sigma, problem.N * (self.lam + perturbation.extra), delta)
+        proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.proofs.objective_perturbation")
+        if self.tight:
+            return [proven]
+        claim = "Rajkumar & Agarwal 2012, Thm 4.1"
+        return [Guarantee("release", "sample", budget.eps, delta, "published", claim), proven]
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """Many equal rows hold w where the gradients of the replaced row and of its successor are both long."""
+        perturbation = self.perturbation(budget, problem)
+        d = problem.d
+        if d == 1:
+            return turned_label(problem)
+        X = np.eye(1, d, 1).repeat(problem.N, axis=0)
+        held = minimise_convex(self.loss, X, np.ones(len(X)), self.lam + perturbation.extra, np.zeros((1, d)))[0, 1]
+        against = np.linspace(0, 1, 101)  # how far the two rows point against w: their gradients grow, and turn alike
+        across = np.sqrt(1 - against**2)
+        best = int(np.argmax(across / (1 + np.exp(-against * held))))
+        row, other = ([sign * across[best], -against[best]] for sign in (1, -1))
+        return one_replaced("binary", problem, row, other, (1.0, 1.0), rest=[0.0, 1.0])
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
+        perturbation = self.perturbation(budget, pair[0].problem)
+
+        def log_noise(b: Array) -> Array:
+            return -np.einsum("ij,ij->i", b, b) / (2 * perturbation.sigma**2)
+
+        prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        score = minimiser_score(self.loss, pair, self.lam + perturbation.extra, log_noise)
+        return [replace(model_exposure(prepared, budget), score=score)]
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedGaussianObjective":
+        """Nothing to do before the noise is known."""
+        require_domain(parties, self.loss)
+        return PreparedGaussianObjective(self, parties)
+
+
+@dataclass(frozen=True)
+class PreparedGaussianObjective:
+    """The data of `gop`. Each draw is a minimisation of its own; all run together."""
+
+    algorithm: GaussianObjectivePerturbation
+    parties: Parties
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """Minimisers of the perturbed objectives, to a gradient norm of 1e-9: the proof is about exact minimisers.
+
+        `gap_bound` is Theorem 5.1's bound on the optimality gap, which 95 % of the draws keep.
+        """
+        algorithm, problem = self.algorithm, self.parties.problem
+        perturbations = [algorithm.perturbation(budget, problem) for budget in budgets]
+        eta = np.array([p.sigma for p in perturbations])[:, None, None] * noise.gaussian(rng, (draws, problem.d))
+        weights = perturbed_minimisers(algorithm, self.parties, perturbations, eta)
+        bounds = [optimality_bound(p, problem, algorithm.lam) for p in perturbations]
+        return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], draws, axis=1)})
+
+
+def perturbed_minimisers(
+    algorithm: RegularisedLogistic, parties: Parties, perturbations: Sequence[Perturbation], eta: Array
+) -> Array:
+    """argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2 for eta (budgets, draws, d): (budgets, draws, d)."""
+    ridge = np.repeat([algorithm.lam + p.extra for p in perturbations], eta.shape[1])
+    tilt = eta.reshape(-1, eta.shape[2]) / len(parties.y)
+    return minimise_convex(algorithm.loss, parties.X, parties.y, ridge, tilt).reshape(eta.shape)
+
+
+def optimality_bound(perturbation: Perturbation, problem: Problem, lam: float, delta_p: float = 0.05) -> float:
+    """Theorem 5.1: J(w_gop) - J(w*) is at most ``(c + lam)/(2 N^2 lam^2) T`` with probability 1 - delta_p.
+
+    T is sigma^2 times the 1 - delta_p quantile of chi2_d. The theorem needs Delta = 0; with Delta, its proof bounds the
+    distance ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, and ||w*|| by `longest_minimiser`.
+    """
+    length = perturbation.sigma * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
+    pull = perturbation.extra * longest_minimiser(LOSSES["logistic"], lam)
+    return (SMOOTHNESS + lam) / 2 * ((length + pull) / (lam + perturbation.extra)) ** 2

@@ -1,0 +1,122 @@
+"""The functional mechanism with Laplace noise (Zhang et al. 2012): pure eps-DP."""
+
+import math
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
+from dpml.algorithms.exposure import Exposure, Pair, Sample, one_replaced_for_loss
+from dpml.algorithms.functional_mechanism import GDP_SOURCE, FunctionalMechanism
+from dpml.algorithms.hyperparameters import check_published_only
+from dpml.arrays import Array
+from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
+
+
+class PureFunctionalMechanism(FunctionalMechanism):
+    """`dpfm` (Zhang et al. 2012): Laplace noise on every coefficient, pure eps-DP at one trusted curator.
+
+    Published: one scale Delta/eps, Delta = 2 (d+1)^2 (squared) or d^2/4 + 3d (logistic), on all d^2 entries of L2. By
+    the L1 norms of what really moves (`l1_sensitivity`) that is far more than needed. `tight` noises L1 and the upper
+    triangle of L2, whose sensitivities it splits eps between. `variant=authors` puts Delta into the Gaussian formula
+    instead, as their scripts do: (eps, delta)-DP.
+    """
+
+    name = "dpfm"
+    claim = "Zhang et al. 2012, as in Imtiaz et al. 2019, Secs. 4.1 and H"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_published_only(self)
+
+    def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
+        """Upper bounds on how far N (L0, L1, L2) move in L1 norm when one sample is replaced.
+
+        ``||c1 x - c1' x'||_1 <= 2 linear_bound sqrt d``. For L2, ``||xx' - x'x''||_1 = max over sign matrices Z of
+        x'Zx - x''Zx'``, at most the spread of Z's eigenvalues, and as their squares sum to d^2 that is at most
+        ``sqrt 2 d``. `tight` counts entries above the diagonal once: half of that and of the diagonal's, at most 2.
+        """
+        q = self.quadratic
+        square = math.sqrt(2) * d
+        if self.calibration == "tight":
+            square = (square + 2) / 2
+        return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
+
+    def scales(self, budget: Budget, problem: Problem) -> Scales:
+        d = problem.d
+        if math.isinf(budget.eps):
+            return NO_NOISE
+        if self.calibration == "tight":
+            _, l1, l2 = self.l1_sensitivity(d)
+            # least energy 2 d b1^2 + 8 d R^2 b2^2 of the noise in the gradient at norm R, on l1/b1 + l2/b2 = eps
+            weight = (4 * self.norm**2) ** (1 / 3)
+            k = (l1 ** (2 / 3) + weight * l2 ** (2 / 3)) / budget.eps
+            return Scales(math.inf, k * l1 ** (1 / 3), k * l2 ** (1 / 3) / weight)
+        delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
+        scale = delta_fm / budget.eps
+        if self.variant == "authors":
+            scale = delta_fm / gdp.classical_mu(budget.eps, budget.require_delta("algo=dpfm variant=authors"))
+        constant = scale if self.quadratic.constant_range else 0.0
+        return Scales(constant, scale, scale)
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        scales = self.scales(budget, problem)
+        if self.variant == "authors":
+            delta = budget.require_delta("algo=dpfm variant=authors")
+            eps = gdp.eps_of(joint_sensitivity(self.quadratic, scales), delta)
+            claim = Guarantee("release", "sample", budget.eps, delta, "published", "the authors' scripts")
+            return [claim, Guarantee("release", "sample", eps, delta, "proven", GDP_SOURCE)]
+        if math.isinf(budget.eps):
+            eps = math.inf
+        else:
+            moves = zip(self.l1_sensitivity(problem.d), (scales.constant, scales.linear, scales.square), strict=True)
+            eps = sum(move / scale for move, scale in moves if move)
+        source = "L1 sensitivity (pure_functional_mechanism)"
+        proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
+        if self.calibration == "tight":
+            return [proven]
+        return [Guarantee("release", "sample", budget.eps, 0.0, "published", self.claim), proven]
+
+    def unit_noise(self, rng: Generator, draws: int, problem: Problem) -> tuple[Array, Array, Array]:
+        if self.variant == "authors":
+            return super().unit_noise(rng, draws, problem)
+        d = problem.d
+        flat = noise.laplace(rng, (draws, 1 + d + d * d))
+        square = flat[:, 1 + d :].reshape(draws, d, d)
+        if self.calibration == "tight":
+            square = np.triu(square) + np.triu(square, 1).transpose(0, 2, 1)
+        else:
+            square = (square + square.transpose(0, 2, 1)) / 2
+        return flat[:, 0], flat[:, 1 : 1 + d], square
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """Rows whose entries are as even as they can be, so that their L1 norms are largest; signs alternate in one."""
+        if self.variant == "authors":
+            return super().worst_case(budget, problem)
+        even = np.full(problem.d, 1 / math.sqrt(problem.d))
+        return one_replaced_for_loss(self.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
+
+    def objective_exposure(
+        self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
+    ) -> Exposure:
+        if self.variant == "authors":
+            return super().objective_exposure(view, sample, means, scale, averaged)
+        averaged = averaged & (self.calibration == "published")
+        unit = scale / np.where(averaged, 2, 1)
+        first, second = means
+
+        def log_density(x: Array) -> Array:
+            """Of Laplace noise, or of the mean of two, (1 + |x|) e^-|x| / 4 in units of half their scale."""
+            total: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
+            return total
+
+        def score(seen: Array) -> Array:
+            return log_density((seen - second) / unit) - log_density((seen - first) / unit)
+
+        return Exposure(view, sample, score, distance=float(np.sum(np.abs(second - first) / unit)))
+
+    def spectral_edge(self, d: int) -> float:
+        # off-diagonal variance: 2 when mirrored, 1 when two entries of variance 2 are averaged, 1/2 for Gaussians
+        variance = 0.5 if self.variant == "authors" else 2.0 if self.calibration == "tight" else 1.0
+        return 2 * math.sqrt(variance * d)

@@ -1,0 +1,51 @@
+"""`dpml audit`: what an attacker achieves against a release."""
+
+import json
+import math
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from rich.console import Console
+
+from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, Finding, audit
+from dpml.cli.setting import one_setting
+from dpml.cli.table import print_table, set_aside_common
+from dpml.config.build import budget, build_algorithm, instantiate, whole
+from dpml.privacy import Problem
+
+
+def run(arguments: Namespace) -> None:
+    """Print what attacks achieve; exit with 1 when one exceeds what is proven."""
+    config, d = one_setting(arguments.overrides, "audit", arguments.config_dir)
+    given = {word.partition("=")[0] for word in arguments.overrides}
+    for key in ("rounds", "epochs"):  # ten test the same claim, and run faster
+        if key in config.algo and f"algo.{key}" not in given:
+            config.algo[key] = ROUNDS
+    algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
+    M = whole(config.M, "M")
+    N = whole(config.N, "N") if config.N is not None else ROWS * M
+    problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2)
+    draws = whole(config.draws, "draws") if "draws" in given else DRAWS
+    findings = audit(algorithm, budget(config.eps, config.delta), problem, draws, whole(config.seed, "seed"))
+    if arguments.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
+    else:
+        _show(findings, draws)
+    if any(finding.verdict == "BUG" for finding in findings):
+        sys.exit(1)
+
+
+def _show(findings: Sequence[Finding], draws: int) -> None:
+    heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict"]
+    lines = []
+    for f in findings:
+        numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
+        lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.verdict])
+    heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
+    console = Console()
+    print_table(console, heads, lines, wrapped=("by",))
+    context = "".join(f"; {head} {value}" for head, value in common.items())
+    bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
+    console.print(f"eps{context}; attacked: {bound}", highlight=False)

@@ -1,0 +1,314 @@
+"""What one command asks for, a run, the jobs of a sweep, or experiments: tasks of one plan, and the files of each."""
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pandas as pd
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from dpml import where
+from dpml.atomic import write_atomically
+from dpml.config.build import check_keys, convert_options
+from dpml.config.compose import PACKAGE, experiments_of
+from dpml.errors import UserError
+from dpml.reporting.results import Publication
+from dpml.running.environment import environment
+from dpml.running.expansion import Expansion, Point
+from dpml.running.plan import Options, Plan, Task, make_plan
+from dpml.running.runner import announce, carry_out
+from dpml.running.spec import Experiment
+from dpml.running.store import Store, digest
+
+INTERRUPTED = 130
+
+
+class CellsFailedError(Exception):
+    """Some cells of a job failed: a bug, not a mistake; the message says where the accounts lie."""
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """A plain run, or one job of a sweep: rows.csv, guarantees.csv and manifest.json in a folder of its own."""
+
+    task: Task
+    folder: Path
+    config: Mapping[str, Any]
+    words: Sequence[str]
+
+    def check(self, plan: Plan) -> None:
+        """Raise UserError when one of its cells cannot be: a run is computed whole or not at all."""
+        for entry in plan.of(self.task):
+            if entry.status == "skipped":
+                raise UserError(entry.reason)
+
+    def write(self, plan: Plan) -> list[Path]:
+        """Write its tables and, last, the manifest. Each appears whole or not at all.
+
+        Raises:
+            UserError: the data do not allow these settings.
+            CellsFailedError: a cell failed.
+        """
+        self.check(plan)
+        failed = [entry for entry in plan.of(self.task) if entry.status == "failed"]
+        if failed:
+            log = plan.store.folder(failed[0].key) / "error.txt"
+            raise CellsFailedError(f"{failed[0].reason} (traceback in {log})")
+        rows, guarantees = self.tables(plan)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        paths = [self.folder / name for name in ("guarantees.csv", "rows.csv", "manifest.json")]
+        write_atomically(paths[0], guarantees.to_csv(index=False))
+        write_atomically(paths[1], rows.to_csv(index=False))
+        write_atomically(paths[2], json.dumps(self._manifest(plan), indent=2) + "\n")
+        return paths
+
+    def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Its rows and its guarantees."""
+        rows, guarantees = plan.tables(self.task)
+        return rows.drop(columns="block"), guarantees.drop(columns="block")
+
+    def _manifest(self, plan: Plan) -> dict[str, Any]:
+        provenance: list[Any] = []
+        for entry in plan.of(self.task):
+            known = dict(plan.measured(entry).provenance)
+            if known not in provenance:
+                provenance.append(known)
+        return {"config": dict(self.config), "dataset": provenance, "seed": self.config["seed"], **environment()}
+
+
+@dataclass(frozen=True)
+class ExperimentJob:
+    """A published figure, or a trial of it: its files have the name `base` and lie under a results folder."""
+
+    task: Task
+    publication: Publication
+    base: Path
+
+    def check(self, plan: Plan) -> None:
+        """Raise UserError when every cell is skipped, or every cell that a panel shows."""
+        shown = {panel.block for panel in self.publication.experiment.panels}
+        if any(not shown or block.block in shown for block in self.task.computed):
+            return
+        entries = [entry for point, entry in plan.points[self.task.name] if not shown or point.block in shown]
+        if all(entry.status in ("skipped", "failed") for entry in entries):
+            reasons = {entry.reason for entry in entries if entry.reason}
+            raise UserError(
+                f"nothing of experiment={self.publication.experiment.name} can be computed here: "
+                f"{min(reasons, default='it has no cells.')}"
+            )
+
+    def write(self, plan: Plan) -> list[Path]:
+        """Write everything that is made from its cells, unless it is there already, made from the same."""
+        from dpml.reporting import artifacts  # draws and counts: slow to load
+
+        self.check(plan)
+        self.base.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.base.with_name(f"{self.base.name}_plan.csv"), plan.listing([self.task]))
+        return artifacts.write(self.publication, plan, self.task, self.base)
+
+
+Job = RunJob | ExperimentJob
+
+
+# ---- from a configuration to jobs
+
+
+def run_job(config: DictConfig, words: Sequence[str], folder: Path, name: str = "run") -> RunJob:
+    """The job of a composed configuration without an experiment.
+
+    Raises:
+        UserError: a key is unknown, a value is of the wrong kind, or no noise can be calibrated for it.
+    """
+    check_keys(config)
+    points = Expansion.from_config(config, words).run()
+    for point in points:
+        if point.cell is not None and point.cell.first == 0:
+            point.cell.check()
+    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    return RunJob(Task(name, points, whole=True), folder, plain, words)
+
+
+def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[Path]) -> list[ExperimentJob]:
+    """The jobs of a composed configuration with an experiment: one, or those of a paper, or all.
+
+    Args:
+        config: as Hydra composed it.
+        words: the command line's overrides.
+        sources: folders that experiments may come from, the user's first.
+
+    Raises:
+        UserError: an experiment file or an override is wrong, or an override changes nothing.
+    """
+    check_keys(config)
+    if config.objective is not None:
+        raise UserError("objective= is for runs and sweeps: an experiment has no single number to return.")
+    name = next(word.split("=", 1)[1] for word in words if word.startswith(f"{PACKAGE}="))
+    others = [word for word in words if not word.startswith(f"{PACKAGE}=")]
+    names = experiments_of(config)
+    configs = {one: hydra.compose("config", [f"{PACKAGE}={one}", *others]) for one in names} or {name: config}
+    jobs, idle = [], set(others)
+    for one, composed in configs.items():
+        job, same = _experiment_job(one, composed, others, sources)
+        jobs.append(job)
+        idle &= set(same)
+    if idle:
+        raise UserError(
+            f"{min(idle)} changes nothing of experiment={name}: it is so already, or none of its numbers depend on it."
+        )
+    return jobs
+
+
+def _experiment_job(
+    name: str, config: DictConfig, words: Sequence[str], sources: Sequence[Path]
+) -> tuple[ExperimentJob, list[str]]:
+    """An experiment's job, and those of the `words` that could change a number and change none of its."""
+    from dpml.reporting.charts import read_published  # experiments only
+    from dpml.reporting.checks import check
+
+    content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
+    experiment = Experiment.from_content(name, content)
+    expansion = Expansion.from_config(config, words)
+    points = expansion.experiment(experiment)
+    published = read_published(sources, name.rpartition("/")[0])
+    check(experiment, points, published)
+    same = [
+        word
+        for word in words
+        if (key := word.lstrip("+").partition("=")[0]) in expansion.overrides
+        and _signature(points) == _signature(expansion.without(key).experiment(experiment))
+    ]
+    changes = [word for word in words if _may_change(word) and word not in same]
+    task = Task(" ".join([name, *changes]), points, experiment.computed)
+    titled = replace(experiment, title=_titled(experiment, points))
+    base = _base(Path(config.results_dir), name, changes)
+    publication = Publication(titled, public_command([f"{PACKAGE}={name}", *words]), published)
+    return ExperimentJob(task, publication, base), same
+
+
+def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
+    """Where an experiment's files go: with changed numbers it is a trial, in a folder that says what was changed."""
+    if not changes:
+        return results / name
+    text = ",".join(changes)
+    slug = "".join(character if character.isalnum() or character in "=.,-_[]" else "_" for character in text)
+    if slug != text or len(slug) > 100:  # a folder's name cannot say it all
+        slug = f"{slug[:100]}-{digest(text)[:8]}"
+    return results / "trials" / name / slug / name.rpartition("/")[2]
+
+
+def _may_change(word: str) -> bool:
+    """Whether an override may change a number of an experiment."""
+    key = word.lstrip("+~").partition("=")[0]
+    return key != PACKAGE and not key.startswith(_PRIVATE) and key.partition(".")[0] not in ("run", "hydra")
+
+
+_PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
+
+
+def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
+    return {(point.block, repr(point.cell) if point.cell else str(point.reason)) for point in points}
+
+
+def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
+    """The title, with the data sets that the panels are really about in the place of ``{dataset}``."""
+    shown = {panel.block for panel in experiment.panels}
+    titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and p.block in shown)
+    return experiment.title.replace("{dataset}", ", ".join(titles))
+
+
+def public_command(words: Sequence[str]) -> str:
+    """The command that makes the same numbers anywhere: without folders and without how it was run."""
+    private = (*(f"{key}=" for key in _PRIVATE), "run.", "hydra")
+    return "dpml-run " + shlex.join(word for word in words if not word.startswith(private))
+
+
+def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
+    """Where experiments may come from: the folders among Hydra's sources of configuration, and ours."""
+    own = [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
+    return [*own, where.folder("experiments")]
+
+
+# ---- from jobs to files
+
+
+def options_of(config: DictConfig) -> Options:
+    """The keys under `run`.
+
+    Raises:
+        UserError: one of them is unknown, or its value is not allowed.
+    """
+    given: dict[str, Any] = OmegaConf.to_container(config.run, resolve=True)  # type: ignore[assignment]
+    return Options(**convert_options(given, Options, "run"))
+
+
+def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:
+    """Plan all jobs as one and compute what is missing: the plan, and an exit status (0: go on and write).
+
+    Raises:
+        UserError: nothing of the only job can be computed here.
+    """
+    plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
+    console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
+    if len(jobs) == 1 and not options.dry:
+        jobs[0].check(plan)
+    announce(plan, options, console)
+    if options.dry:
+        print(plan.listing(plan.tasks), end="")
+        return plan, 0
+    try:
+        finished = carry_out(plan, options, errors)
+    except KeyboardInterrupt:
+        _tell(errors, f"interrupted: completed cells are saved; resume with: {command}")
+        return plan, INTERRUPTED
+    if not finished:
+        _tell(errors, f"stopped at the first failure (run.on_error=raise); resume with: {command}")
+        return plan, 1
+    return plan, 0
+
+
+def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> tuple[list[Path], list[tuple[Job, Exception]]]:
+    """Write the files of every job: their paths, and the jobs that cannot be written with the reason.
+
+    Args:
+        plan: the computed cells.
+        jobs: those that the plan was made for.
+        stopped: whether cells may be missing; jobs that lack one are passed over.
+    """
+    paths: list[Path] = []
+    failed: list[tuple[Job, Exception]] = []
+    folders = set()
+    for job in jobs:
+        if stopped and any(entry.status in ("to run", "failed") for entry in plan.of(job.task)):
+            continue
+        try:
+            paths += job.write(plan)
+        except (UserError, CellsFailedError) as error:
+            failed.append((job, error))
+        else:
+            if isinstance(job, ExperimentJob) and "trials" not in job.base.parts:
+                folders.add(job.base.parents[1])
+    for folder in folders:
+        from dpml.reporting.artifacts import write_claims  # experiments only
+
+        paths += write_claims(folder)
+    return paths, failed
+
+
+def failures(plan: Plan, command: str) -> int:
+    """Say how many cells failed, and how to try only those again: the exit status."""
+    failed = plan.counts()["failed"]
+    if failed:
+        message = f"dpml-run: {failed} cells failed; to try only them again: {command} run.only=failed"
+        _tell(Console(stderr=True, highlight=False), message, "red")
+    return 1 if failed else 0
+
+
+def _tell(console: Console, message: str, style: str = "yellow") -> None:
+    sys.stdout.flush()
+    console.print(message, style=style, markup=False, soft_wrap=True)

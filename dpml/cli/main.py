@@ -1,0 +1,105 @@
+"""`dpml`: its commands and their options. What a command does is in the module of its name, loaded when it runs."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from dpml import __version__
+from dpml.cli import load
+from dpml.cli.data import add_command as _data
+from dpml.cli.mistakes import exit_on_mistakes
+
+
+def main() -> None:
+    """Run `dpml`."""
+    exit_on_mistakes("dpml", _main)
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="dpml", description="Multiparty differentially private learning. Runs and sweeps: see dpml-run --help."
+    )
+    parser.add_argument("--version", action="version", version=f"dpml {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in (_guarantee, _audit, _plot, _data, _merge, _secagg, _report):
+        add(commands)
+    arguments, more = parser.parse_known_args()
+    if "overrides" in arguments:  # argparse takes those before an option only
+        arguments.overrides += [word for word in more if not word.startswith("-")]
+        more = [word for word in more if word.startswith("-")]
+    if more:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    if "action" in arguments:  # of a command that has several
+        arguments.action(arguments)
+    else:
+        load(arguments.command).run(arguments)
+
+
+def _guarantee(commands: Any) -> None:
+    description = "what a release is guaranteed in every view; touches no data"
+    guarantee = commands.add_parser("guarantee", help=description, description=f"Print {description}.")
+    _config_dir(guarantee)
+    guarantee.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="as for dpml-run, one value each; M, N and d may be any numbers (default: the data set's own)",
+    )
+    guarantee.add_argument("--json", action="store_true", help="a JSON list with one entry per view and basis")
+
+
+def _audit(commands: Any) -> None:
+    description = "what an attacker achieves against a release, beside what is claimed and proven"
+    audit = commands.add_parser(
+        "audit",
+        help=description,
+        description=f"Print {description}. The data are made up: the worst neighbours that a proof or a search knows.",
+    )
+    _config_dir(audit)
+    audit.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="as for dpml-run, one value; N (default 5 M), d (2), draws (100000), algo.rounds and algo.epochs (10) "
+        "are the audit's own",
+    )
+    audit.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
+
+
+def _config_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config-dir",
+        "-cd",
+        metavar="DIR",
+        type=Path,
+        help="your own options: DIR/algo/NAME.yaml and so on",
+    )
+
+
+def _plot(commands: Any) -> None:
+    plot = commands.add_parser("plot", help="a figure of a run's or a sweep's rows.csv")
+    plot.add_argument("folder", type=Path, help="the folder of a run or sweep, with rows.csv in it")
+    plot.add_argument("--x", help="eps, delta, M or N (default: what varies)")
+    plot.add_argument("--metric", nargs="+", help="one panel for each (default: loss, and accuracy or rmse)")
+
+
+def _merge(commands: Any) -> None:
+    merge = commands.add_parser("merge", help="put the tables of several runs or sweeps together")
+    merge.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
+    merge.add_argument("-o", "--output", type=Path, default=Path("results/merged"), help="default: %(default)s")
+
+
+def _secagg(commands: Any) -> None:
+    description = (
+        "a secure sum of random vectors by the real protocol: is it right, how long did it take, how many bytes"
+    )
+    secagg = commands.add_parser("secagg", help=description, description=f"Run {description}.")
+    secagg.add_argument("-M", type=int, default=10, help="parties (default: %(default)s)")
+    secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
+    secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
+    secagg.add_argument("--tcp", action="store_true", help="parties in processes of their own, over loopback TCP")
+
+
+def _report(commands: Any) -> None:
+    report = commands.add_parser("report", help="one page about all experiments: RESULTS/index.html")
+    report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")

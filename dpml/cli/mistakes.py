@@ -1,0 +1,160 @@
+"""From exceptions to one sentence and an exit status."""
+
+import argparse
+import errno
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from pathlib import Path
+from typing import NoReturn
+
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from dpml.config.build import KEYS
+from dpml.config.compose import compose, options
+from dpml.errors import UserError, nearest
+
+_GROUPS = ("dataset", "partition", "algo", "experiment")
+
+
+def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
+    """Run `main`, and exit with 2 and one sentence on stderr for a mistake; with 130 and in silence for Ctrl-C.
+
+    What is nobody's mistake but ours stays an exception.
+    """
+    try:
+        try:
+            main()
+        finally:
+            sys.stdout.flush()  # what goes wrong here would otherwise go wrong when Python exits
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        message = sentence(error)
+        if message is None:
+            raise
+        fail(program, message)
+
+
+def fail(program: str, message: str) -> NoReturn:
+    """Exit with 2 and one sentence on stderr."""
+    print(f"{program}: error: {message}", file=sys.stderr)
+    sys.exit(2)
+
+
+def sentence(error: Exception) -> str | None:
+    """What an exception means and what to do, with the nearest valid name; None for a bug."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        return _of_configuration(error)
+    if isinstance(error, OSError):
+        return _of_system(error)
+    if isinstance(error, MemoryError):
+        detail = f" ({error})" if str(error) else ""
+        return f"there is not enough memory{detail}: ask for fewer rows, draws, parties or workers."
+    if isinstance(error, BrokenExecutor):
+        return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
+    if isinstance(error, ValueError) and str(error).startswith("Config group override must be"):
+        return _of_groups()
+    return None
+
+
+# ---- the system
+
+
+_ADVICE: Mapping[int, str] = {
+    errno.ENOSPC: "the disk is full: make room, or write elsewhere with results_dir=DIR",
+    errno.EDQUOT: "the disk quota is used up: make room, or write elsewhere with results_dir=DIR",
+    errno.EROFS: "the file system is read-only: write elsewhere with results_dir=DIR",
+    errno.EACCES: "permission denied: change the permissions, or choose another folder",
+    errno.EPERM: "permission denied: change the permissions, or choose another folder",
+    errno.ENOTDIR: "a part of this path is a file, not a folder: choose another folder",
+    errno.EEXIST: "there is a file of this name: choose another folder",
+    errno.EISDIR: "this is a folder, not a file: choose another path",
+    errno.ENOENT: "there is no such file or folder, and none can be made: choose another",
+    errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or use fewer workers",
+    errno.ENOMEM: "there is not enough memory: ask for fewer rows, draws, parties or workers",
+}
+
+
+def _of_system(error: OSError) -> str | None:
+    """The path and what is wrong with it. None where the system did not say what: then it is not the system's doing."""
+    if error.errno is None:
+        return None
+    path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return f"{path}{_ADVICE.get(error.errno, os.strerror(error.errno).lower())}."
+
+
+# ---- the configuration
+
+
+def _of_configuration(error: Exception) -> str:
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        return _of_option(error.missing_cfg_file, error.options or ())
+    if isinstance(error, OverrideParseException):
+        return f"cannot read the override {error.override!r}: write KEY=VALUE, with quotes around special characters."
+    if isinstance(error, ConfigCompositionException):
+        unknown = re.search(r"Could not (?:override|append|delete|add) '([^']+)'", str(error))
+        if unknown:
+            return _of_groups() if unknown[1] in _GROUPS else _of_key(unknown[1])
+        several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
+        if several:
+            return f"{several[1]!r} has several values: add -m to sweep over them, or write a list, KEY=[A,B]."
+    return " ".join(str(error).split()).removesuffix(".") + "."
+
+
+def _of_option(path: str, beside: Sequence[str]) -> str:
+    """There is no option GROUP/NAME, either of which may have further slashes; there are some `beside` it."""
+    groups = [word.partition("=")[0].lstrip("+") for word in _command_line().overrides]
+    group = next((key for key in groups if path.startswith(f"{key}/")), path.rpartition("/")[0])
+    return _unknown(group, path.removeprefix(f"{group}/"), beside)
+
+
+def _of_groups() -> str:
+    """Something else than a name is given to a group, or a group is given as if it were none."""
+    for word in _command_line().overrides:
+        group, _, name = word.lstrip("+").partition("=")
+        if group in _GROUPS and name not in options(group, _command_line().config_dir):
+            return _unknown(group, name, ())
+    return f"{', '.join(_GROUPS)} are chosen by name, GROUP=NAME."
+
+
+def _unknown(group: str, name: str, beside: Sequence[str]) -> str:
+    known = (options(group, _command_line().config_dir) if group else []) or beside
+    return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, known)}" if known else ".")
+
+
+def _of_key(key: str) -> str:
+    return f"unknown key {key!r}: {nearest(key, _keys_beside(key))}"
+
+
+def _keys_beside(key: str) -> list[str]:
+    """The keys of the group that `key` is in, as composed from this command line's choices, or those at the top."""
+    group, dot, _ = key.rpartition(".")
+    if not dot:
+        return KEYS
+    line = _command_line()
+    choices = [word for word in line.overrides if word.partition("=")[0] in _GROUPS]
+    try:
+        node = OmegaConf.select(compose(choices, line.config_dir, hydra_too=True), group)
+        return [f"{group}.{name}" for name in node if name != "_target_"]
+    except Exception:  # a second mistake on the same line: the top keys will do
+        return KEYS
+
+
+def _command_line() -> argparse.Namespace:
+    """The `overrides` of the command line, and its `config_dir` or None: Hydra's errors have neither."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config-dir", "-cd", type=Path)
+    line, words = parser.parse_known_args(sys.argv[1:])
+    line.overrides = [word for word in words if not word.startswith("-")]
+    return line

@@ -1,0 +1,308 @@
+"""`dpml-run`: one run, a sweep or an experiment. Hydra composes the jobs; all of them are carried out as one plan.
+
+Only where another sweeper or launcher than Hydra's basic ones is chosen (Optuna, joblib, Slurm) does each job carry out
+its own, where that launcher puts it: they share what is kept, and the sweep's folder gets their tables in the end.
+"""
+
+import logging
+import os
+import shlex
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hydra
+import pandas as pd
+from hydra.core.hydra_config import HydraConfig
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from dpml import where
+from dpml.atomic import write_atomically
+from dpml.cli.jobs import (
+    INTERRUPTED,
+    CellsFailedError,
+    ExperimentJob,
+    Job,
+    RunJob,
+    compute_jobs,
+    experiment_folders,
+    experiment_jobs,
+    failures,
+    options_of,
+    run_job,
+    write_jobs,
+)
+from dpml.cli.mistakes import exit_on_mistakes
+from dpml.cli.screen import axes, show
+from dpml.config.build import check_keys
+from dpml.config.compose import register_experiments
+from dpml.errors import UserError
+from dpml.running.plan import Options, Plan
+
+_CONFIG: Any = {"config_path": str(where.folder("conf")), "config_name": "config", "version_base": "1.3"}
+_BASIC = ("BasicSweeper", "BasicLauncher")
+_LOG = "dpml-run.log"
+_log = logging.getLogger("dpml")
+
+
+@dataclass
+class _Command:
+    """What Hydra's jobs have asked for, while it composes them one after the other."""
+
+    jobs: list[Job] = field(default_factory=list)
+    mistakes: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
+    folders: list[Path] = field(default_factory=list)
+    sweep: Path | None = None
+    words: Sequence[str] = ()
+    options: Options = field(default_factory=Options)
+    results: Path = Path("results")
+    separate: bool = False  # every job carries out its own
+
+    @property
+    def text(self) -> str:
+        """The command, to be given again."""
+        return shlex.join(["dpml-run", *(["-m"] if self.sweep else []), *self.words])
+
+
+_command = _Command()
+
+
+def main() -> None:
+    """Run `dpml-run`."""
+    global _command
+    _command = _Command()
+    # Hydra would print its own summary of an exception; with this it hands the exception to us
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left half-written
+    register_experiments()
+    exit_on_mistakes("dpml-run", _main_and_clean)
+
+
+def _main_and_clean() -> None:
+    try:
+        _main()
+        status = _finish_separate() if _command.separate else _carry_out()
+    finally:
+        for folder in [*_command.folders, *([_command.sweep] if _command.sweep else [])]:
+            _discard_if_empty(folder)
+    if status:
+        sys.exit(status)
+
+
+@hydra.main(**_CONFIG)
+def _main(config: DictConfig) -> float | None:
+    """What Hydra calls for every job: note what it asks for."""
+    context = HydraConfig.get()
+    folder = Path(context.runtime.output_dir).absolute()
+    multirun = context.mode == RunMode.MULTIRUN
+    parts = zip(_BASIC, (context.sweeper, context.launcher), strict=True)
+    basic = all(name in str(part["_target_"]) for name, part in parts)
+    words = list(context.overrides.task)
+    _command.folders.append(folder)
+    if not multirun:
+        _command.words = words
+    try:
+        check_keys(config)
+        _command.options, _command.results = options_of(config), Path(config.results_dir)
+        if "experiment" in config:
+            sources = experiment_folders(context.runtime.config_sources)
+            jobs: list[Job] = [*experiment_jobs(config, words, sources)]
+        else:
+            jobs = [run_job(config, words, folder, f"job {context.job.num}" if multirun else "run")]
+    except UserError as error:
+        _command.mistakes.append((folder, shlex.join(words), error))
+        return float("nan") if config.get("objective") else None
+    if multirun and not basic:
+        return _carry_out_separately(jobs, folder, shlex.join(words), config.objective)
+    _command.jobs += jobs
+    return None
+
+
+class SweepFolder(Callback):
+    """Hydra callback that remembers where a sweep goes and how it was asked for."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Called in the process that composes the jobs."""
+        _command.sweep = Path(config.hydra.sweep.dir).absolute()
+        _command.words = list(config.hydra.overrides.task)
+        launcher, sweeper = (str(config.hydra[part]._target_) for part in ("launcher", "sweeper"))
+        _command.separate = _BASIC[1] not in launcher or _BASIC[0] not in sweeper
+        _command.words = [*_command.words, *(w for w in config.hydra.overrides.hydra if not w.startswith("hydra.mode"))]
+
+
+# ---- all jobs as one plan
+
+
+def _carry_out() -> int:
+    """Carry out what the jobs asked for, write their files, show what is in them: the exit status."""
+    if not _command.folders:  # Hydra was asked for something else: --help, --cfg job, ...
+        return 0
+    if _command.mistakes and _command.sweep is None:
+        raise _command.mistakes[0][2]
+    _keep_log(_command.sweep or _command.folders[0])
+    status = 0
+    if _command.jobs:
+        plan, status = compute_jobs(_command.jobs, _command.options, _command.results, _command.text)
+        if _command.options.dry or status == INTERRUPTED:
+            return status
+        _write(plan, stopped=bool(status))
+        status = status or failures(plan, _command.text)
+    for folder, words, error in _command.mistakes:
+        _note_failure(folder, words, error)
+    if _command.sweep:
+        _merge(_command.sweep)
+    return status or int(bool(_command.mistakes))
+
+
+def _write(plan: Plan, stopped: bool) -> None:
+    """Write the files of all jobs, and say so; what cannot be written is a mistake of its job."""
+    jobs = _command.jobs
+    paths, failed = write_jobs(plan, jobs, stopped)
+    if len(jobs) == 1 and _command.sweep is None:
+        for _, error in failed:
+            if isinstance(error, UserError):
+                raise error
+    for path in paths:
+        _log.info("written: %s", _relative(path))
+    for job in jobs:
+        if isinstance(job, RunJob) and job not in [broken for broken, _ in failed]:
+            if _command.sweep:
+                print(f"done: {shlex.join(job.words)}")
+            else:
+                _show_run(plan, job)
+        elif isinstance(job, RunJob):
+            error = next(error for broken, error in failed if broken is job)
+            _command.mistakes.append((job.folder, shlex.join(job.words), error))
+    for job, error in failed:
+        if isinstance(job, ExperimentJob):
+            print(f"not written: experiment={job.task.name}: {error}", file=sys.stderr)
+    if any(isinstance(job, ExperimentJob) for job in jobs):
+        for path in paths:
+            print(f"written: {_relative(path)}")
+
+
+def _show_run(plan: Plan, job: RunJob) -> None:
+    rows, guarantees = job.tables(plan)
+    show(rows, guarantees)
+    _draw(rows, job.folder, shlex.join(["dpml-run", *job.words]))
+    print(f"Written to {_relative(job.folder)}/: rows.csv, guarantees.csv, manifest.json")
+
+
+def _draw(rows: pd.DataFrame, folder: Path, command: str) -> None:
+    """A figure, where there is an axis for one."""
+    if axes(rows):
+        from dpml.reporting.figures import plot  # slow to load
+
+        plot(rows, folder, command)
+
+
+# ---- a sweep
+
+
+def _merge(sweep: Path) -> None:
+    """Put the tables of a sweep's jobs together in its folder, and show them."""
+    folders = sorted((path for path in sweep.iterdir() if path.is_dir()), key=lambda path: (len(path.name), path.name))
+    done = [folder for folder in folders if (folder / "rows.csv").exists()]
+    if done:
+        for name in ("guarantees.csv", "rows.csv"):
+            tables = [pd.read_csv(folder / name) for folder in done]
+            # the same setting twice is one setting
+            merged = pd.concat(tables, ignore_index=True).drop_duplicates()
+            write_atomically(sweep / name, merged.to_csv(index=False))
+        rows = pd.read_csv(sweep / "rows.csv")
+        show(rows, pd.read_csv(sweep / "guarantees.csv"))
+        _draw(rows, sweep, _command.text)
+        print(f"Written to {_relative(sweep)}/: rows.csv and guarantees.csv of {len(done)} jobs")
+    failed = [folder for folder in folders if (folder / "error.txt").exists()]
+    if failed:
+        sys.exit(f"dpml-run: {len(failed)} of {len(folders)} jobs failed; their folders hold error.txt")
+
+
+def _note_failure(folder: Path, words: str, error: Exception) -> None:
+    """A failure is shown in one line and kept in error.txt; the other jobs go on."""
+    known = isinstance(error, UserError | CellsFailedError)
+    account = f"{error}\n" if known else "".join(traceback.format_exception(error))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "error.txt", account)
+    detail = str(error) if known else f"{type(error).__name__}: {error} (traceback in {_relative(folder)}/error.txt)"
+    print(f"failed: {words}: {detail}", file=sys.stderr)
+    _log.error("%s: %s", words, detail)
+
+
+def _carry_out_separately(jobs: Sequence[Job], folder: Path, words: str, objective: str | None) -> float | None:
+    """Carry out one job on its own, wherever a launcher has put it: the mean of the metric `objective`, where asked."""
+    _keep_log(folder)
+    value = float("nan") if objective else None
+    try:
+        plan, status = compute_jobs(jobs, _command.options, _command.results, f"dpml-run {words}")
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt
+        _, failed = write_jobs(plan, jobs, stopped=False)
+        for _, error in failed:
+            raise error
+        for job in jobs:
+            if objective and isinstance(job, RunJob):
+                value = _mean(job.tables(plan)[0], objective)
+    except Exception as error:
+        _note_failure(folder, words, error)
+    return value
+
+
+def _mean(rows: pd.DataFrame, metric: str) -> float:
+    known = list(rows["metric"].unique())
+    if metric not in known:
+        raise UserError(f"objective={metric} is no metric of this run: choose one of {', '.join(known)}.")
+    return float(rows.loc[rows["metric"] == metric, "value"].mean())
+
+
+def _finish_separate() -> int:
+    """What is left to do when all jobs have carried out their own."""
+    for folder, words, error in _command.mistakes:
+        _note_failure(folder, words, error)
+    assert _command.sweep is not None
+    _merge(_command.sweep)
+    return bool(_command.mistakes)
+
+
+# ---- folders
+
+
+def _keep_log(folder: Path) -> None:
+    """Log to a file in `folder`, which appears with the first line."""
+    handler = logging.FileHandler(folder / _LOG, delay=True, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    for old in list(_log.handlers):
+        _log.removeHandler(old)
+        old.close()
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    _log.propagate = _log.disabled = False  # Hydra disables loggers that are there before it
+
+
+def _discard_if_empty(folder: Path) -> None:
+    """Undo the creation of an output folder, and of empty folders above it, in which nothing was written."""
+    results = ("rows.csv", "error.txt")
+    if any(next(folder.glob(pattern), None) for name in results for pattern in (name, f"*/{name}")):
+        return
+    shutil.rmtree(folder / ".hydra", ignore_errors=True)
+    for name in (_LOG, "multirun.yaml"):
+        (folder / name).unlink(missing_ok=True)
+    working = Path.cwd()
+    for path in (folder, *folder.parents):
+        if path == working or path in working.parents:
+            return
+        try:
+            path.rmdir()
+        except OSError:
+            return
+
+
+def _relative(path: Path) -> str:
+    return os.path.relpath(path)

@@ -1,0 +1,82 @@
+"""What a run or a sweep shows on screen."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from dpml.cli.table import packed, print_table
+from dpml.reporting.statistics import replication, settings, summarise
+from dpml.running.rows import PRIVACY
+
+_METRICS = ("loss", "accuracy", "rmse", "err_w")  # those of a sweep's table, where they were measured
+
+
+def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
+    """Print what a run or a sweep measured, claimed and proved.
+
+    One setting gets a line per metric and per view; several get a line each, with the main metrics and the worst view.
+    What all settings have in common stands above.
+    """
+    summary = summarise(rows)
+    keys = [*(key for key in settings(rows) if key != "block"), "tuned"]
+    varying = [key for key in keys if summary[key].nunique(dropna=False) > 1]
+    common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
+    console = Console()
+    shown = [f"{key}={short(value)}" for key, value in common.items() if (key, value) != ("tuned", "fixed")]
+    console.print(packed(shown, console.width), style="bold", markup=False, highlight=False)
+    if varying:
+        _show_sweep(console, summary, varying)
+    else:
+        _show_setting(console, summary, guarantees)
+    console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
+
+
+def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
+    means = [(str(row["metric"]), _mean(row)) for _, row in summary.iterrows()]
+    print_table(console, ("metric", "mean"), means)
+    views = []
+    for view, group in guarantees.groupby("view", sort=False):
+        # seeds can deal parties of other sizes: the weakest guarantee is what all of them have
+        weakest = group.loc[group.groupby("basis")["eps"].idxmax()].set_index("basis")
+        pairs = {basis: f"({short(row['eps'])}, {short(row['delta'])})" for basis, row in weakest.iterrows()}
+        views.append((str(view), pairs.get("published", "-"), pairs.get("proven", "-"), group["unit"].iloc[0]))
+    print_table(console, ("view", "claimed (eps, delta)", "proven (eps, delta)", "per"), views)
+
+
+def _show_sweep(console: Console, summary: pd.DataFrame, varying: Sequence[str]) -> None:
+    present = list(dict.fromkeys(summary["metric"]))
+    # a metric with a dot is the user's own
+    metrics = [name for name in present if name in _METRICS or "." in name] or present
+    lines = []
+    for _, group in summary.groupby([*varying, *PRIVACY], sort=False, dropna=False):
+        first, by_metric = group.iloc[0], group.set_index("metric")
+        means = [_mean(by_metric.loc[name]) if name in by_metric.index else "-" for name in metrics]
+        privacy = (short(first["claimed_eps"]), short(first["proven_eps"]), str(first["proven_view"]))
+        lines.append((*(short(first[key]) for key in varying), *means, *privacy))
+    heads = (*varying, *metrics, "claimed ε", "proven ε", "view")
+    print_table(console, heads, lines, keys=len(varying))
+
+
+def _replication(summary: pd.DataFrame) -> str:
+    """What an interval is over, as a sentence."""
+    if summary["interval"].notna().any():
+        return f"± is half a 95 % interval over {replication(summary)}."
+    return f"No intervals: {replication(summary)}."
+
+
+def _mean(row: Any) -> str:
+    return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
+
+
+def axes(rows: pd.DataFrame) -> list[str]:
+    """What varies in the rows that a figure can have as its x."""
+    return [axis for axis in ("eps", "delta", "M", "N") if rows[axis].nunique() > 1]
+
+
+def short(value: Any) -> str:
+    """A number in four digits, nothing as a dash, anything else as it is."""
+    if value is None or value != value:  # NaN
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

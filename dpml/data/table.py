@@ -1,0 +1,226 @@
+"""What all data sets that come as files share: parse once, draw rows, preprocess, and keep what can be used again."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.random import Generator
+from scipy import sparse
+
+from dpml import code
+from dpml.arrays import Array, Index
+from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
+from dpml.data.info import Info
+from dpml.data.preprocess import Features
+from dpml.data.sources import cache
+from dpml.errors import UserError
+
+_AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` looks at
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data set as its files have it, before anything is fitted: one row per sample, the training part first.
+
+    Attributes:
+        X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic one its code 0, 1, ... or -1.
+        y: Labels (n,), as the task has them; a regression target in its own unit.
+        levels: How many values each symbolic column has, 0 for a numeric one; empty when all are numeric.
+    """
+
+    X: Features
+    y: Array
+    levels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tabular:
+    """A data set of files. A subclass says what it is (`info`) and how to read it (`parse`)."""
+
+    info: ClassVar[Info]
+
+    def parse(self, paths: Mapping[str, Path]) -> Table:
+        """Read the files, by the names that `info.files` gives them."""
+        raise NotImplementedError
+
+    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+        """Draw (training rows, test rows)."""
+        raise NotImplementedError
+
+    def available(self) -> int:
+        """How many training rows there are."""
+        raise NotImplementedError
+
+    def drawn(self) -> int:
+        """How many rows are used in all."""
+        return self.info.rows
+
+    @property
+    def pipeline(self) -> tuple[str, ...]:
+        """The preprocessing steps."""
+        return self.steps  # type: ignore[attr-defined]
+
+    def size(self, N: int | None) -> tuple[int, int]:
+        return N or self.available(), preprocess.width(self.pipeline, self.info.features)
+
+    def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
+        check_rows(self.info, N, self.available())
+        table, source = self.table(files)
+        train, test = self.rows(table.y, N, rng)
+        if isinstance(test, slice) and len(train) == self.available():  # an official split, all of it
+            arrays, facts = self._prepared(table, source)
+            # all rows are wanted, and dealing them to parties will shuffle them: they stay in the file's order, mapped
+            X, y = arrays["X"], arrays["y"]
+            X_test, y_test, record = arrays["X_test"], arrays["y_test"], facts["preprocessing"]
+        else:
+            X, y, X_test, y_test, record = self._preprocess(table, train, test)
+        provenance = source | {"rows": self.drawn(), "preprocessing": record}
+        return Dataset(self.info.name, self.info.task, X, y, X_test, y_test, provenance)
+
+    def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
+        """The parsed files (from the cache if they are there) and where they come from, for the provenance.
+
+        Raises:
+            UserError: a file is missing or damaged, or its content is not the published one.
+        """
+        verified = files.verified(self.info)
+        paths = {name: path for name, (path, _) in verified.items()}
+        digests = {name: digest for name, (_, digest) in verified.items()}
+        source: dict[str, Any] = {
+            "source": ", ".join(str(path) for path in paths.values()),
+            "sha256": joint_checksum(digests),
+            "files": digests,
+        }
+
+        def build() -> tuple[cache.Arrays, cache.Facts]:
+            table = self.parse(paths)
+            self._check(table, source["source"])
+            X = table.X
+            if sparse.issparse(X):
+                arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": table.y}
+            else:
+                arrays = {"X": X, "y": table.y}
+            return arrays, {"shape": list(X.shape), "levels": list(table.levels)}
+
+        arrays, facts = cache.stored(self.info.name, self.key(source["sha256"]), build)
+        if "X" in arrays:
+            X: Features = arrays["X"]
+        else:
+            X = sparse.csr_matrix(
+                (arrays["data"], arrays["indices"], arrays["indptr"]), shape=facts["shape"], copy=False
+            )
+        return Table(X, arrays["y"], tuple(facts["levels"])), source
+
+    def checksum(self, files: Files) -> str:
+        """The checksum of the files' content, as in a loaded data set's provenance; parses nothing.
+
+        Raises:
+            UserError: a file is missing or damaged.
+        """
+        return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
+
+    def key(self, digest: str) -> dict[str, Any]:
+        """What the parsed files depend on: their content, the code that reads them, and the options it may look at."""
+        loader = type(self)
+        return {
+            "loader": loader.__qualname__,
+            "code": code.digest(loader.__module__),
+            "options": {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING},
+            "sha256": digest,
+        }
+
+    def _prepared(self, table: Table, source: Mapping[str, Any]) -> tuple[cache.Arrays, cache.Facts]:
+        """All rows of a set that has an official split, preprocessed: they do not depend on any draw."""
+
+        def build() -> tuple[cache.Arrays, cache.Facts]:
+            split = self.available()
+            X, y, X_test, y_test, record = self._preprocess(table, slice(split), slice(split, None))
+            return {"X": X, "y": y, "X_test": X_test, "y_test": y_test}, {"preprocessing": record}
+
+        return cache.stored(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
+
+    def _preprocess(
+        self, table: Table, train: Index | slice, test: Index | slice
+    ) -> tuple[Array, Array, Array, Array, list[preprocess.Record]]:
+        X, X_test, record = preprocess.fit_apply(self.pipeline, table.X[train], table.X[test], table.levels)
+        y, y_test = table.y[train], table.y[test]
+        if self.info.task == "regression":
+            y, y_test, target = preprocess.scale_target(y, y_test)
+            record = [*record, target]
+        return X, y, X_test, y_test, record
+
+    def _check(self, table: Table, source: str) -> None:
+        """Raise UserError unless the parsed rows, columns and labels are the published ones."""
+        info = self.info
+        features = sum(count or 1 for count in table.levels) if table.levels else table.X.shape[1]
+        facts = [("rows", len(table.y), info.rows), ("features", features, info.features)]
+        for label, rows in info.classes.items():
+            facts.append((f"rows of class {label:g}", int(np.sum(table.y == label)), rows))
+        for what, count, expected in facts:
+            if count != expected:
+                raise UserError(
+                    f"dataset={info.name} has {count:,} {what} instead of {expected:,} in {source}: "
+                    f"it is not the official content, or it is damaged. {info.how_to_get}"
+                )
+
+
+@dataclass(frozen=True)
+class OfficialSplit(Tabular):
+    """A set whose publisher says which rows are for training: they come first in its `Table`."""
+
+    def available(self) -> int:
+        assert self.info.train_rows is not None
+        return self.info.train_rows
+
+    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+        return rng.permutation(self.available())[:N], slice(self.available(), None)
+
+
+@dataclass(frozen=True)
+class RandomSplit(Tabular):
+    """A set without an official split: `test_fraction` of its rows, drawn at random, are for testing."""
+
+    test_fraction: float = 0.2
+
+    def available(self) -> int:
+        return training_rows(self.drawn(), self.test_fraction)
+
+    def draw(self, y: Array, rng: Generator) -> Index:
+        """The rows that are used, in random order."""
+        return rng.permutation(len(y))
+
+    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+        order = self.draw(y, rng)
+        return order[: self.available()][:N], order[self.available() :]
+
+
+def joint_checksum(digests: Mapping[str, str]) -> str:
+    """One checksum for a data set of files: its file's own, or that of the list of its files' checksums, by name."""
+    if len(digests) == 1:
+        return next(iter(digests.values()))
+    return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
+
+
+def encode(parts: Sequence[pd.DataFrame], symbolic: Collection[int]) -> tuple[Array, tuple[int, ...]]:
+    """Tables with the same columns as one array, and how many values each symbolic column has.
+
+    The values of a symbolic column are those of the first part, in alphabetic order; others get the code -1.
+    """
+    columns = parts[0].shape[1]
+    X = np.empty((sum(map(len, parts)), columns))
+    levels = [0] * columns
+    for column in range(columns):
+        values = None
+        if column in symbolic:
+            values = sorted(parts[0].iloc[:, column].unique())
+            levels[column] = len(values)
+        start = 0
+        for part in parts:
+            cells = part.iloc[:, column]
+            codes = cells if values is None else pd.Index(values).get_indexer(pd.Index(cells))
+            X[start : start + len(part), column] = codes
+            start += len(part)
+    return X, tuple(levels)

@@ -1,0 +1,214 @@
+"""The server's side of secure aggregation."""
+
+from random import SystemRandom
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from dpml.arrays import Array, Index
+from dpml.protocols import masks, messages, shamir
+from dpml.protocols.codec import Ring
+from dpml.protocols.errors import ProtocolError, RefusedError
+from dpml.protocols.graph import seat
+from dpml.protocols.messages import Kind
+from dpml.protocols.session import Session, Stage
+
+_SENT = {Stage.KEYS: Kind.KEYS, Stage.SHARES: Kind.SHARES, Stage.MASKED: Kind.MASKED, Stage.UNMASK: Kind.UNMASK}
+
+
+class Server:
+    """The server as a state machine: `receive` takes the parties' messages, `advance` ends a stage and answers.
+
+    After the last stage `total` is the sum, in the ring, over the `survivors`.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.stage = session, Stage.KEYS
+        self._seats = seat(session.parties, session.topology.degree, SystemRandom())
+        self._waiting = set(range(session.parties))
+        self._keys: dict[int, tuple[bytes, bytes]] = {}
+        self._public: set[bytes] = set()  # all of them
+        self._probe = X25519PrivateKey.generate()  # finds keys with which nobody can agree
+        self._commitments: dict[int, bytes] = {}
+        self._inbox: dict[int, dict[int, bytes]] = {}
+        self._beside: dict[int, Array] = {}
+        self._total = np.zeros(session.length, dtype=np.uint64)
+        self._shares: dict[int, dict[int, bytes]] = {}  # of each party's one secret, by who held them
+        self._answered: set[int] = set()
+
+    def __repr__(self) -> str:
+        return f"Server({self.session.parties} parties, waits for {self.stage.name} of {len(self._waiting)})"
+
+    @property
+    def waiting(self) -> frozenset[int]:
+        """The parties whose message of this stage has not come yet."""
+        return frozenset(self._waiting)
+
+    @property
+    def survivors(self) -> Index:
+        """The parties that are in the sum, ascending."""
+        return np.array(sorted(self._beside), dtype=np.intp)
+
+    @property
+    def beside(self) -> Array:
+        """What the survivors sent beside their masked vectors, in their order: (survivors, beside)."""
+        return np.stack([self._beside[party] for party in self.survivors])
+
+    @property
+    def total(self) -> Ring:
+        """The sum, (length,)."""
+        if self.stage is not Stage.DONE:
+            raise ProtocolError(f"there is no sum yet: the server waits for {self.stage.name}.")
+        return self._total
+
+    def receive(self, message: bytes, expected: int | None = None) -> int:
+        """Take a party's message; who sent it. `expected` is who must have, where the channel tells.
+
+        Raises:
+            RefusedError: says what is wrong with it; the server is as if it had not come.
+        """
+        kind, sender, body = messages.unpack(message, self.session.name)
+        if not 0 <= sender < self.session.parties:
+            raise RefusedError(f"a message came from unknown party {sender}: there are {self.session.parties}.")
+        if expected is not None and sender != expected:
+            raise RefusedError(f"a message in the name of party {sender} came from party {expected}.")
+        due = _SENT.get(self.stage)
+        if kind is not due:
+            raise RefusedError(
+                f"a message {kind.name} came from party {sender} when {messages.name(due)} was due: "
+                f"replayed, late or out of order."
+            )
+        if sender not in self._waiting:
+            dropped = "has dropped out before" if sender not in self._answered else "has sent this message already"
+            raise RefusedError(f"a message {kind.name} came from party {sender}, which {dropped}.")
+        {
+            Stage.KEYS: self._take_keys,
+            Stage.SHARES: self._take_shares,
+            Stage.MASKED: self._take_masked,
+            Stage.UNMASK: self._take_unmask,
+        }[self.stage](sender, body)
+        self._waiting.discard(sender)
+        self._answered.add(sender)
+        return sender
+
+    def advance(self) -> dict[int, bytes]:
+        """End the stage: who has not sent has dropped out. The answers to those who have, none after the last stage.
+
+        Raises:
+            ProtocolError: too few are left, or the shares do not fit what they were said to be.
+        """
+        if self.stage is Stage.DONE:
+            raise ProtocolError("the run is over.")
+        present = sorted(self._answered)
+        quorum = self.session.topology.quorum
+        if len(present) < quorum:
+            raise ProtocolError(
+                f"only {len(present)} of {self.session.parties} parties are left after {self.stage.name}, "
+                f"fewer than the {quorum} that secure aggregation was set up for: no sum."
+            )
+        if self.stage is Stage.UNMASK:
+            self._unmask()
+            self.stage = Stage.DONE
+            return {}
+        answer, body = {
+            Stage.KEYS: (Kind.NEIGHBOURS, self._neighbours_of),
+            Stage.SHARES: (Kind.INBOX, self._inbox_of),
+            Stage.MASKED: (Kind.SURVIVORS, self._survivors_of),
+        }[self.stage]
+        answers = {who: messages.pack(answer, self.session.name, who, body(who)) for who in present}
+        self.stage = Stage(self.stage + 1)
+        self._waiting, self._answered = set(present), set()
+        return answers
+
+    # What comes in.
+
+    def _take_keys(self, sender: int, body: bytes) -> None:
+        keys = messages.unpack_keys(body)
+        if len({*keys, *self._public}) < len(self._public) + 2:
+            raise RefusedError(f"a public key of party {sender} has been announced before.")
+        for key in keys:  # or all of its neighbours would refuse it, and drop out
+            masks.agree(self._probe, key, sender)
+        self._public.update(keys)
+        self._keys[sender] = keys
+
+    def _take_shares(self, sender: int, body: bytes) -> None:
+        commitment, sealed = messages.unpack_shares(body)
+        wanted = [who for who in self._seats[sender] if who in self._keys]
+        if sorted(who for who, _ in sealed) != wanted:
+            raise RefusedError(
+                f"party {sender} must send one share to each of its {len(wanted)} neighbours, no others."
+            )
+        self._commitments[sender] = commitment
+        for who, content in sealed:
+            self._inbox.setdefault(who, {})[sender] = content
+
+    def _take_masked(self, sender: int, body: bytes) -> None:
+        vector, beside = messages.unpack_masked(body, self.session.length, self.session.beside)
+        if not np.isfinite(beside).all():
+            raise RefusedError(f"a number from party {sender} is out of range: not finite.")
+        self._beside[sender] = beside
+        self._total += vector
+
+    def _take_unmask(self, sender: int, body: bytes) -> None:
+        self_masks, mask_keys = messages.unpack_unmask(body)
+        held = {sender, *(who for who in self._seats[sender] if who in self._commitments)}
+        for entries, wanted in ((self_masks, held & self._beside.keys()), (mask_keys, held - self._beside.keys())):
+            if len(entries) != len(wanted) or {who for who, _ in entries} != wanted:
+                raise RefusedError(
+                    f"party {sender} must send a share of the seed of each survivor that it holds one of, "
+                    f"and of the mask key of each party that dropped out, no others."
+                )
+        if any(np.any(np.frombuffer(share, "<u4") >= shamir.PRIME) for _, share in (*self_masks, *mask_keys)):
+            raise RefusedError(f"a share from party {sender} is out of range: not an element of the field.")
+        for who, content in (*self_masks, *mask_keys):
+            self._shares.setdefault(who, {})[sender] = content
+
+    # What goes out.
+
+    def _neighbours_of(self, party: int) -> bytes:
+        return messages.pack_neighbours((who, *self._keys[who]) for who in self._seats[party] if who in self._keys)
+
+    def _inbox_of(self, party: int) -> bytes:
+        return messages.pack_inbox(
+            (who, content) for who, content in sorted(self._inbox.pop(party, {}).items()) if who in self._commitments
+        )
+
+    def _survivors_of(self, party: int) -> bytes:
+        return messages.pack_survivors(who for who in sorted((party, *self._seats[party])) if who in self._beside)
+
+    # The end.
+
+    def _unmask(self) -> None:
+        """Take the self masks of the survivors, and the pair masks they share with those who dropped out, off."""
+        total = np.zeros_like(self._total)
+        for party in sorted(self._commitments):
+            if party in self._beside:
+                seed = self._reconstruct(party)
+                if masks.commitment(seed, self.session, party) != self._commitments[party]:
+                    raise ProtocolError(f"the shares of the seed of party {party} do not fit its commitment: no sum.")
+                masks.add_self_mask(total, seed, self.session)
+                continue
+            survivors = [who for who in self._seats[party] if who in self._beside]
+            if survivors:
+                key = X25519PrivateKey.from_private_bytes(self._reconstruct(party))
+                if key.public_key().public_bytes_raw() != self._keys[party][1]:
+                    raise ProtocolError(f"the shares of the key of party {party} do not fit its public key: no sum.")
+                for who in survivors:
+                    secret = masks.agree(key, self._keys[who][1], who)
+                    masks.add_pair_mask(total, secret, self.session, who, party)
+        self._total -= total
+
+    def _reconstruct(self, party: int) -> bytes:
+        shares, threshold = self._shares.get(party, {}), self.session.topology.threshold
+        if len(shares) < threshold:
+            raise ProtocolError(
+                f"only {len(shares)} of the parties that hold shares of party {party}'s secret are left, "
+                f"fewer than the threshold {threshold}: no sum."
+            )
+        chosen = sorted(shares)[:threshold]
+        holders = shamir.holders_of(chosen)
+        points = np.frombuffer(b"".join(shares[who] for who in chosen), "<u4").reshape(threshold, -1)
+        try:
+            return shamir.join(shamir.reconstruct(holders, points.astype(np.uint64)))
+        except ValueError as error:
+            raise ProtocolError(f"the secret of party {party} cannot be put together: {error} No sum.") from None

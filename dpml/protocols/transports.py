@@ -1,0 +1,101 @@
+"""A run of secure aggregation: what comes out of it, and who carries its messages, here within one process."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpml.arrays import Array, Index
+from dpml.protocols.codec import Ring
+from dpml.protocols.errors import ProtocolError, RefusedError
+from dpml.protocols.party import Party
+from dpml.protocols.server import Server
+from dpml.protocols.session import Session, Stage
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of messages that went between the server and every party: `sent` by the party, `received` by it, (M,)."""
+
+    sent: Index
+    received: Index
+
+    @property
+    def server(self) -> int:
+        """All that the server sent and received."""
+        return int(self.sent.sum() + self.received.sum())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The sum over the survivors, in the ring; what they sent beside; messages refused, with the reason; bytes."""
+
+    total: Ring
+    survivors: Index
+    beside: Array
+    refused: tuple[str, ...]
+    traffic: Traffic
+
+
+Dropouts = Mapping[int, Stage]
+"""Parties that fall silent, and the first message that they do not send."""
+
+
+class Transport(Protocol):
+    """A way to run a session: who carries the messages. Parties bring `inputs` (M, length), `beside` (M, beside)."""
+
+    def __call__(
+        self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
+    ) -> Outcome: ...
+
+
+def in_process(
+    session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
+) -> Outcome:
+    """Run a session with all parties in this process. Every message is made and read as bytes.
+
+    Raises:
+        ProtocolError: too few parties are left.
+    """
+    check_inputs(session, inputs, beside)
+    silent = dict(dropouts or {})
+    server = Server(session)
+    parties = {k: Party(session, k, inputs[k], None if beside is None else beside[k]) for k in range(session.parties)}
+    sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
+    refused: list[str] = []
+    mail: dict[int, bytes] = {}
+    while server.stage is not Stage.DONE:
+        for k in sorted(server.waiting):
+            if silent.get(k, Stage.DONE) <= server.stage:
+                continue
+            try:
+                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(mail[k])
+                sent[k] += len(message)
+                server.receive(message, k)
+            except RefusedError as error:
+                refused.append(str(error))
+        mail = advance(server, refused)
+        for k, message in mail.items():
+            received[k] += len(message)
+    return Outcome(server.total, server.survivors, server.beside, tuple(refused), Traffic(sent, received))
+
+
+def advance(server: Server, refused: Sequence[str]) -> dict[int, bytes]:
+    """`Server.advance`; when it ends the run, the error also says what was refused, first of all."""
+    try:
+        return server.advance()
+    except ProtocolError as error:
+        if not refused:
+            raise
+        count = f", the first of {len(refused)} such messages" if len(refused) > 1 else ""
+        raise ProtocolError(f"{error} Refused{count}: {refused[0]}") from None
+
+
+def check_inputs(session: Session, inputs: Ring, beside: Array | None) -> None:
+    """Raise ProtocolError unless there is a row for every party."""
+    rows = (len(inputs), session.parties if beside is None else len(beside))
+    if rows != (session.parties, session.parties):
+        raise ProtocolError(
+            f"a session of {session.parties} parties got the vectors of {' and '.join(map(str, rows))}."
+        )

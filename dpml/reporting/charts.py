@@ -1,0 +1,89 @@
+"""What the panels of an experiment show: which rows, and which published points."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dpml.errors import UserError, nearest
+from dpml.reporting.panels import with_axis
+from dpml.reporting.statistics import STATISTICS
+from dpml.running.rows import SETTING, own_columns
+from dpml.running.spec import Panel
+
+_PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
+
+
+def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    """The rows of a summary that a panel draws.
+
+    Raises:
+        UserError: a column that it asks for is not there, or none of its rows has its metric.
+    """
+    rows = summary[summary["block"] == panel.block]
+    for key, value in panel.where.items():
+        if key not in rows:
+            raise UserError(f"unknown key {key!r} in a panel's where: {nearest(key, map(str, rows))}")
+        rows = rows[rows[key] == value]
+    rows = with_axis(rows, panel.x)
+    if panel.x not in rows:
+        raise UserError(
+            f"unknown key {panel.x!r} in a panel of block {panel.block}: {nearest(panel.x, map(str, rows))}"
+        )
+    if panel.y == "proven_eps":
+        return _proven_rows(rows, panel.x)
+    name = panel.y.rpartition(".")[2]
+    if len(rows) and name not in set(rows["metric"]):
+        raise UserError(
+            f"unknown metric {panel.y!r} in a panel of block {panel.block}: {nearest(name, set(rows['metric']))}"
+        )
+    return rows[rows["metric"] == name]
+
+
+def _proven_rows(rows: pd.DataFrame, x: str) -> pd.DataFrame:
+    """The proven eps as if it were a metric, and the claimed one as if it were an algorithm beside the others."""
+    keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
+    rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
+    rows = rows.assign(metric="proven_eps", mean=rows["proven_eps"], std=0.0, interval=0.0)
+    claimed = rows.assign(algo="claimed", mean=rows["claimed_eps"], proven_eps=rows["claimed_eps"])
+    return pd.concat([rows, claimed.drop_duplicates(["delta", x, "claimed_eps"])])
+
+
+def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
+    """The published points of a paper's figures (series, x, algo, metric, mean, std, n): ``PAPER/published.csv``.
+
+    Args:
+        folders: where experiments lie; the first that has the file counts. Without one there are no points.
+        paper: the first part of an experiment's name.
+    """
+    for folder in folders:
+        path = folder / paper / "published.csv"
+        if path.is_file():
+            with path.open(encoding="utf-8") as file:
+                points = pd.read_csv(file, comment="#")
+            missing = [column for column in _PUBLISHED[:5] if column not in points]
+            if missing:
+                raise UserError(f"{path} lacks the column {missing[0]!r}: it needs {', '.join(_PUBLISHED)}.")
+            return points
+    return pd.DataFrame(columns=_PUBLISHED)
+
+
+def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
+    """The published points that lie on a panel, if any."""
+    points = published[(published["series"] == panel.published) & (published["metric"] == panel.y)]
+    return points if len(points) else None
+
+
+def with_published(summary: pd.DataFrame, panels: Sequence[Panel], published: pd.DataFrame) -> pd.DataFrame:
+    """The summary with a column `published`: the point that a panel lays over this row, as its authors stored it."""
+    summary = summary.assign(published=float("nan"))
+    for panel in panels:
+        theirs = points_of(published, panel)
+        if theirs is None:
+            continue
+        known = {(algo, f"{x:g}"): mean for algo, x, mean in theirs[["algo", "x", "mean"]].itertuples(index=False)}
+        rows = shown(summary, panel)
+        for row, algo, x in zip(rows.index, rows["algo"], rows[panel.x], strict=True):
+            summary.loc[row, "published"] = known.get((algo, f"{x:g}"), float("nan"))
+    return summary

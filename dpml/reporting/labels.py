@@ -1,0 +1,163 @@
+"""Which settings tell the curves of a panel, or the columns of a table, apart, and what their labels say about them.
+
+Settings are named as on the command line (``algo.lam``). What differs between two rows is on the axis, or in the label
+of the curve, or (when it moves along with the axis) named by `moving`; what is the same everywhere is in `constant`.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from dpml.reporting.statistics import STATISTICS
+from dpml.running.rows import SETTING, own_columns
+
+_SIZES = ("N", "d")  # of the data as they were read: they follow from other settings
+_NOT_SETTINGS = {*STATISTICS, "seeds", "replicates", "published", "inverse_eps"}
+_SYMBOLS = {"eps": "ε", "delta": "δ"}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The rows of one curve; `settings` are what all of them share."""
+
+    algo: str
+    settings: Mapping[str, Any]
+    rows: pd.DataFrame
+
+
+def settings(table: pd.DataFrame) -> list[str]:
+    """The columns of a summary that hold settings, those that say most about a curve first."""
+    own = [key for key in own_columns(table) if key not in _NOT_SETTINGS]
+    usual = [key for key in SETTING if key in table and key not in ("algo", *_SIZES)]
+    return [*usual, *own, *(key for key in _SIZES if key in table)]
+
+
+def same_axis(x: str) -> tuple[str, ...]:
+    """The settings that say where on the axis `x` a row stands."""
+    if x == "proven_eps":
+        return ("proven_eps", "eps", "delta")
+    return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
+
+
+def curves(summary: pd.DataFrame, x: str, asked: Sequence[str] = ()) -> list[Curve]:
+    """The rows of one panel curve by curve: by algorithm, the keys in `asked`, and all else that tells rows apart.
+
+    A setting that moves along with `x` (N, where there are 100 rows for each of M parties) splits no curve.
+    """
+    summary = summary.assign(**{key: summary[key].map(text) for key in settings(summary) if _has_lists(summary[key])})
+    candidates = [key for key in settings(summary) if key not in same_axis(x)]
+    keys = ["algo", *(key for key in dict.fromkeys(asked) if key in candidates)]
+    for key in candidates:
+        groups = summary.groupby(keys, sort=False, dropna=False)
+        if key not in keys and not all(_follows(rows, key, x) for _, rows in groups):
+            keys.append(key)
+    return [
+        Curve(
+            str(rows["algo"].iloc[0]),
+            {key: rows[key].iloc[0] for key in candidates if rows[key].nunique(dropna=False) == 1},
+            rows,
+        )
+        for _, rows in summary.groupby(keys, sort=False, dropna=False)
+    ]
+
+
+def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
+    """Whether `key` is the same all along a curve, or is given by the place on the axis."""
+    if rows[key].nunique(dropna=False) == 1:
+        return True
+    if x == "proven_eps":  # a result, not a setting: nothing but the budget may move along it
+        return False
+    pairs = rows[[x, key]].drop_duplicates()
+    # two places with one value are not enough for a setting to be told by the axis, but are for a size
+    derived = key in _SIZES or key.startswith(f"{x}.")
+    return bool(pairs[x].is_unique and (derived or pairs[key].is_unique))
+
+
+def named(panel: Sequence[Curve], asked: Sequence[str] = ()) -> list[str]:
+    """The keys that labels of a panel's curves name: those in `asked`, and what else varies among the curves."""
+    drawn = [curve for curve in panel if curve.algo != "claimed"] or panel
+    keys: list[str] = []
+    for key in dict.fromkeys([*asked, *(key for curve in drawn for key in curve.settings)]):
+        if key in asked or (_varies(drawn, key) and not _told(drawn, key, keys)):
+            keys.append(key)
+    return keys
+
+
+def _varies(panel: Sequence[Curve], key: str) -> bool:
+    """Whether curves differ in `key`: one algorithm's in having it at all, several algorithms' in its value."""
+    values: dict[str, set[str]] = {}
+    for curve in panel:
+        values.setdefault(curve.algo, set()).add(text(curve.settings.get(key)))
+    return any(len(own) > 1 for own in values.values()) or len(set().union(*values.values()) - {""}) > 1
+
+
+def _told(panel: Sequence[Curve], key: str, keys: Sequence[str]) -> bool:
+    """Whether labels that name `keys` say `key` already: it is the same under another name, or a size."""
+    values = {name: [text(curve.settings.get(name)) for curve in panel] for name in (key, *keys)}
+    if any(name.endswith(f".{key}") or key.endswith(f".{name}") for name in keys if values[name] == values[key]):
+        return True
+    pairs = list(zip(*(values[name] for name in keys), strict=True))
+    return key in _SIZES and len(set(pairs)) == len(set(zip(pairs, values[key], strict=True))) if keys else False
+
+
+def label(curve: Curve, keys: Sequence[str]) -> str:
+    """An algorithm's name and its settings among `keys`; the own columns of computed blocks are words already."""
+    if curve.algo == "claimed":
+        return curve.algo
+    pairs = [(key, curve.settings.get(key)) for key in keys]
+    words = [text(value) for key, value in pairs if _is_word(key) and text(value)]
+    given = [assignment(key, value) for key, value in pairs if not _is_word(key) and text(value)]
+    return " ".join([", ".join([curve.algo, *words]), *given])
+
+
+def _is_word(key: str) -> bool:
+    return key not in SETTING and "." not in key
+
+
+def assignment(key: str, value: Any) -> str:
+    """A setting as on the command line, with the symbols of the field."""
+    return f"{_SYMBOLS.get(key, key)}={text(value)}"
+
+
+def constant(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
+    """What is the same in all rows of a summary, in one line."""
+    keys = [key for key in settings(table) if key not in {*without, "variant", "calibration"}]
+    values = {key: table[key].dropna().map(text).unique() for key in keys}
+    # a parameter of the algorithms that have it is the same in all of them
+    return "  ".join(assignment(key, only[0]) for key, only in values.items() if len(only) == 1 and only[0])
+
+
+def moving(panel: Sequence[Curve], x: str) -> list[str]:
+    """The settings that change along the curves of a panel beside `x`."""
+    return [
+        key
+        for key in (settings(panel[0].rows) if panel else ())
+        if key not in same_axis(x) and any(key not in curve.settings for curve in panel)
+    ]
+
+
+def text(value: Any) -> str:
+    """A setting's value, as short as it can be read back; nothing where there is none."""
+    if isinstance(value, str) and value[:1] in "[{":
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return value
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {text(v)}" for key, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(text, value)) + "]"
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(float(value))
+    return str(value)
+
+
+def _has_lists(column: pd.Series) -> bool:
+    return column.dtype == object and any(isinstance(value, list | tuple | dict) for value in column)

@@ -1,0 +1,59 @@
+"""What is known of an experiment whose cells have been computed: what figures, tables and verdicts are made from."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from dpml.running.plan import Plan, Task
+from dpml.running.spec import Experiment
+
+
+@dataclass(frozen=True)
+class Publication:
+    """An experiment, the command that makes it anywhere, and the paper's points (`charts.read_published`)."""
+
+    experiment: Experiment
+    command: str
+    points: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Results:
+    """What is known of an experiment when its cells have been computed.
+
+    `rows` and `guarantees` have the block's name in front; `skipped` counts cells without numbers by their reason.
+    """
+
+    publication: Publication
+    rows: pd.DataFrame
+    guarantees: pd.DataFrame
+    skipped: Mapping[str, int]
+
+    @property
+    def experiment(self) -> Experiment:
+        """What it is about."""
+        return self.publication.experiment
+
+    def of(self, calibration: str) -> "Results":
+        """Those of one calibration; what has no noise, and so no calibration of it, is shown beside either."""
+        own = self.rows[self.rows["calibration"] == calibration]
+        beside = self.rows[self.rows["block"].isin(own["block"]) & ~self.rows["algo"].isin(own["algo"])]
+        rows = pd.concat([beside.assign(calibration=calibration), own]) if len(beside) else own
+        guarantees = self.guarantees[self.guarantees["calibration"] == calibration]
+        return Results(self.publication, rows, guarantees, self.skipped)
+
+
+def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
+    """The results of a plan's task; the metric `error` is 1 - `accuracy`."""
+    rows, guarantees = plan.tables(task)
+    wanted = {name.rpartition(".")[2] for name in publication.experiment.shown_metrics}
+    computed = rows["block"].isin([block.block for block in task.computed])
+    if "error" in wanted:
+        right = rows[(rows["metric"] == "accuracy") & ~computed]
+        rows = pd.concat([rows[~computed], right.assign(metric="error", value=1 - right["value"]), rows[computed]])
+        computed = rows["block"].isin([block.block for block in task.computed])
+    rows = rows[rows["metric"].isin(wanted) | computed].reset_index(drop=True)
+    skipped = Counter(entry.reason for entry in plan.of(task) if not entry.finished)
+    return Results(publication, rows, guarantees, skipped)

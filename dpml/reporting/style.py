@@ -1,0 +1,139 @@
+"""The look of figures: colours, markers and dashes of algorithms, names of axes and metrics.
+
+The colours are Okabe and Ito's and Tol's, told apart by colour-blind readers; markers tell them apart in print. An
+algorithm has the same colour and marker in every figure; its curves in one figure differ in lightness and dashes.
+"""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import to_hex, to_rgb
+
+AXES = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "M": "parties M", "N": "training rows N"}
+LABELS = AXES | {
+    "tau": "standard deviation of a site's noise τ",
+    "share": "share of colluding sites M_C / M",
+    "partition": "shares of the parties",
+    "partition.u": "rows of a large client / of a small one, u",
+    "proven_eps": "ε proven for the worst view",
+}
+METRICS = {
+    "loss": "training loss f(w)",
+    "optimality_gap": "optimality gap",
+    "accuracy": "test accuracy",
+    "bound": "bound on the excess risk",
+    "proven_eps": "proven ε",
+    "train_accuracy": "training accuracy",
+    "path_loss": "training loss, mean over the rounds",
+    "error": "test error",
+    "rmse": "test RMSE",
+    "err_w": "‖w − w*‖ / d",
+    "noisy_objective": "|noisy objective|",
+    "trimmed": "share of trimmed spectra",
+    "digits": "log₁₀(1/δ): more is better",
+    "gap_ratio": "gap, published noise / tight",
+    "asked_eps": "ε asked for (claimed)",
+    "site_bytes": "bytes of a site",
+    "aggregator_bytes": "bytes of the aggregator",
+}
+SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
+LINEAR = ("accuracy", "train_accuracy", "error", "trimmed")
+ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
+
+# colour and marker; references have no marker, and _REFERENCES says how they differ
+_ALGORITHMS: dict[str, tuple[str, str]] = {
+    "nonpriv": ("#000000", ""),
+    "fm": ("#0072B2", "s"),
+    "capefm": ("#D55E00", "o"),
+    "conv": ("#009E73", "^"),
+    "local": ("#CC79A7", "v"),
+    "dpfm": ("#E69F00", "D"),
+    "objpert": ("#56B4E9", "P"),
+    "batch": ("#000000", ""),
+    "indiv": ("#000000", ""),
+    "soft": ("#882255", "*"),
+    "avg": ("#44AA99", "X"),
+    "vote": ("#999933", "d"),
+    "claimed": ("#000000", ""),
+    "wddp": ("#CC3311", "o"),
+    "jayaraman": ("#0077BB", "h"),
+    "wang": ("#228833", "^"),
+    "cape": ("#D55E00", "*"),
+    "nn_nonpriv": ("#000000", ""),
+    "nn_cape": ("#D55E00", "p"),
+    "nn_conv": ("#009E73", "<"),
+    "gop": ("#332288", ">"),
+    "psgd": ("#EE3377", "<"),
+    "la": ("#8C510A", "h"),
+}
+_REFERENCES = {"nonpriv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":"}
+_SPARE = (("#8C510A", "X"), ("#7F7F7F", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
+_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2.5, 1, 2.5, 3)))
+
+STYLE: Any = {
+    "figure.dpi": 120,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.which": "major",
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "legend.handlelength": 3.2,
+    "svg.hashsalt": "dpml",
+    "svg.fonttype": "none",  # a third of the size, and text can be searched, read aloud and restyled
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one curve is drawn."""
+
+    colour: str
+    marker: str
+    dashes: Any
+
+
+def base_look(algo: str) -> tuple[str, str]:
+    """Colour and marker of an algorithm; one that is not known here gets one of the spares, always the same."""
+    return _ALGORITHMS.get(algo) or _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
+
+
+def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
+    """The looks of a figure's curves by label, from the labels of each algorithm in order.
+
+    Of one curve the colour is the algorithm's own, of several they run from light to dark. Algorithms that share a
+    spare colour and marker share the run, too.
+    """
+    families: dict[Any, list[tuple[str, str]]] = {}
+    for algo, own in labels.items():
+        families.setdefault(algo if algo in _ALGORITHMS else base_look(algo), []).extend((algo, name) for name in own)
+    found = {}
+    for family in families.values():
+        for number, ((algo, name), shade) in enumerate(zip(family, _shades(len(family)), strict=True)):
+            colour, marker = base_look(algo)
+            dashes = _REFERENCES.get(algo) if len(family) == 1 else None
+            found[name] = Look(mixed(colour, shade), marker, dashes or _DASHES[number % len(_DASHES)])
+    return found
+
+
+def _shades(number: int) -> Sequence[float]:
+    """How much lighter (> 0) or darker (< 0) than the algorithm's colour each of some curves is."""
+    if number <= 2:
+        return (0.0, -0.6)[:number]
+    return [round(float(shade), 3) for shade in np.linspace(0.55, -0.75, number)]
+
+
+def mixed(colour: str, shade: float) -> str:
+    """A colour made darker (shade < 0) or lighter (> 0); itself at 0."""
+    target = 1.0 if shade > 0 else 0.0
+    red, green, blue = ((1 - abs(shade)) * channel + abs(shade) * target for channel in to_rgb(colour))
+    return str(to_hex((red, green, blue)))

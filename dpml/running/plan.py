@@ -1,0 +1,254 @@
+"""What is done, what cannot be, and what is to do: the cells of one command, each of them once."""
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from dpml.data import Files, Source, checksum
+from dpml.errors import UserError, nearest
+from dpml.running.cell import Measured
+from dpml.running.computed import Computed
+from dpml.running.expansion import Point
+from dpml.running.rows import tabulate
+from dpml.running.store import DamagedError, Record, Store, digest
+
+Status = Literal["cached", "skipped", "to run", "done", "failed"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How cells are computed (the keys under `run`). None of them changes a number."""
+
+    dry: bool = False
+    force: str | Sequence[str] | None = None
+    only: str | None = None
+    on_error: str = "continue"
+    engine: str = "auto"
+    workers: int = 1
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.only not in (None, "failed"):
+            raise UserError(f"run.only must be failed or null, got run.only={self.only}.")
+        if self.on_error not in ("continue", "raise"):
+            raise UserError(f"run.on_error must be continue or raise, got run.on_error={self.on_error}.")
+        if self.workers < 1:
+            raise UserError(f"run.workers must be at least 1, got run.workers={self.workers}.")
+
+    @property
+    def forced(self) -> list[str]:
+        """The algorithms whose cells are computed again."""
+        return [self.force] if isinstance(self.force, str) else list(self.force or ())
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one run, one job of a sweep, or one experiment asks for: points, and blocks that functions compute."""
+
+    name: str
+    points: Sequence[Point]
+    computed: Sequence[Computed] = ()
+    whole: bool = False  # it is computed whole or not at all
+
+    @property
+    def settings(self) -> list[str]:
+        """The settings that were set or vary and that no row has by itself, as on the command line: ``algo.lam``."""
+        keys = dict.fromkeys(key for point in self.points for key in point.settings)
+        return [key for key in keys if key.partition(".")[0] in ("dataset", "partition", "algo") and "." in key]
+
+
+@dataclass
+class Entry:
+    """A cell of the plan and what has become of it. Cells with one key are one entry."""
+
+    point: Point
+    key: str
+    identity: Mapping[str, Any]
+    status: Status
+    reason: str = ""
+    record: Record | None = None
+    damaged: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether there are numbers."""
+        return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tasks of one command; `entries` has each cell once, by key, in the order to compute them."""
+
+    store: Store
+    tasks: Sequence[Task]
+    points: Mapping[str, Sequence[tuple[Point, Entry]]]
+    entries: Mapping[str, Entry]
+
+    def counts(self) -> Counter[str]:
+        """How many cells are in which state."""
+        return Counter(entry.status for entry in self.entries.values())
+
+    def waiting(self) -> list[Entry]:
+        """What is to be computed."""
+        return [entry for entry in self.entries.values() if entry.status == "to run"]
+
+    def of(self, task: Task) -> list[Entry]:
+        """The entries of one task, each once."""
+        return list({entry.key or id(entry): entry for _, entry in self.points[task.name]}.values())
+
+    def passed_over(self) -> list[Entry]:
+        """The cells that cannot be computed and that their tasks can do without."""
+        entries = {id(entry): entry for task in self.tasks if not task.whole for entry in self.of(task)}
+        return [entry for entry in entries.values() if entry.status == "skipped"]
+
+    def estimate(self) -> float | None:
+        """Seconds that the waiting cells would take one after the other, by those that are done; None if none is."""
+        times = defaultdict(list)
+        for entry in self.entries.values():
+            if entry.record and entry.record.skipped is None:
+                for kind in _alike(entry):
+                    times[kind].append(entry.record.seconds)
+        total = 0.0
+        for entry in self.waiting():
+            known = next((times[kind] for kind in _alike(entry) if kind in times), None)
+            if known is None:
+                return None
+            total += sum(known) / len(known)
+        return total
+
+    def measured(self, entry: Entry) -> Measured:
+        """The numbers of a finished cell.
+
+        Raises:
+            UserError: they were damaged since the plan was made.
+        """
+        assert entry.record is not None
+        try:
+            return entry.record.measured or self.store.read(entry.key)
+        except DamagedError as error:
+            raise UserError(f"{error} Give the same command again to compute it again.") from None
+
+    def tables(self, task: Task) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The rows and the guarantees of a task's finished cells, with their block's name in front.
+
+        Rows of computed blocks come behind those of cells. A combination that stands twice in a block is there once.
+        """
+        rows: list[pd.DataFrame] = []
+        guarantees: list[pd.DataFrame] = []
+        seen = set()
+        for point, entry in self.points[task.name]:
+            if point.cell is None or not entry.finished or (point.block, entry.key) in seen:
+                continue
+            seen.add((point.block, entry.key))
+            for table, tables in zip(
+                tabulate(point.cell, self.measured(entry), task.settings), (rows, guarantees), strict=True
+            ):
+                table.insert(0, "block", point.block)
+                tables.append(table)
+        for block in task.computed:
+            table = block.rows(self.store)
+            table.insert(0, "block", block.block)
+            rows.append(table)
+        nothing = pd.DataFrame(columns=["block", "calibration"])
+        return tuple(pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees))  # type: ignore[return-value]
+
+    def listing(self, tasks: Sequence[Task]) -> str:
+        """Some tasks as CSV: one line per cell and block."""
+        pairs = [(task.name, point, entry) for task in tasks for point, entry in self.points[task.name]]
+        keys = list(dict.fromkeys(key for _, point, _ in pairs for key in point.settings))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["task", "block", *keys, "status", "seconds", "reason", "key"])
+        for task in tasks:
+            for block in task.computed:
+                writer.writerow([task.name, block.block, *("" for _ in keys), "computed", "", block.target, block.key])
+        for name, point, entry in pairs:
+            seconds = f"{entry.record.seconds:.3f}" if entry.record else ""
+            settings = [point.settings.get(key, "") for key in keys]
+            writer.writerow([name, point.block, *settings, entry.status, seconds, entry.reason, entry.key])
+        return text.getvalue()
+
+
+def _alike(entry: Entry) -> list[tuple[Any, ...]]:
+    """Cells that may take about as long, the most alike first."""
+    cell = entry.point.cell
+    assert cell is not None
+    algorithm, data = cell.algorithm, repr(cell.dataset)
+    return [(data, algorithm.name, algorithm.variant), (algorithm.name, algorithm.variant), (data,), ()]
+
+
+def make_plan(tasks: Iterable[Task], store: Store, options: Options) -> Plan:
+    """What is done, what cannot be, and what is to do.
+
+    Raises:
+        UserError: run.force names no algorithm of the tasks.
+    """
+    tasks = list(tasks)
+    checksums = _Checksums()
+    points: dict[str, list[tuple[Point, Entry]]] = {}
+    entries: dict[str, Entry] = {}
+    for task in tasks:
+        pairs = points.setdefault(task.name, [])
+        for point in task.points:
+            entry = _entry(point, store, options, checksums)
+            # what has no cell is told apart by its settings
+            key = entry.key or digest([task.name, point.block, {k: str(v) for k, v in point.settings.items()}])
+            pairs.append((point, entries.setdefault(key, entry)))
+    names = {point.cell.algorithm.name for task in tasks for point in task.points if point.cell}
+    for name in options.forced:
+        if name not in (*names, "all"):
+            raise UserError(f"run.force={name} is no algorithm of this command: {nearest(name, [*names, 'all'])}")
+    # what shares data is computed together, so that they are loaded once
+    order = sorted(entries, key=lambda key: _data_key(entries[key]))
+    return Plan(store, tasks, points, {key: entries[key] for key in order})
+
+
+def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums") -> Entry:
+    if point.cell is None:
+        return Entry(point, "", {}, "skipped", point.reason or "")
+    try:
+        identity = point.cell.identity(checksums(point.cell.dataset, point.cell.files))
+    except UserError as error:
+        return Entry(point, "", {}, "skipped", str(error))
+    key = digest(identity)
+    record, damaged = None, False
+    try:
+        record = store.glance(key)
+    except DamagedError:
+        damaged = True
+    entry = Entry(point, key, identity, "cached", record=record, damaged=damaged)
+    if record and record.skipped is not None:
+        entry.status, entry.reason = "skipped", record.skipped
+    if record is None or {point.cell.algorithm.name, "all"} & set(options.forced):
+        entry.status, entry.reason = "to run", ""
+    if entry.status == "to run" and options.only == "failed" and not store.failed(key):
+        entry.status, entry.reason = ("cached", "") if record else ("skipped", "has not failed (run.only=failed)")
+    return entry
+
+
+class _Checksums:
+    """The checksums of data sets, asked for once each; a file that is missing is missing for all its cells."""
+
+    def __init__(self) -> None:
+        self._known: dict[Source, str | UserError | None] = {}
+
+    def __call__(self, dataset: Source, files: Files) -> str | None:
+        if dataset not in self._known:
+            try:
+                self._known[dataset] = checksum(dataset, files)
+            except UserError as error:
+                self._known[dataset] = error
+        known = self._known[dataset]
+        if isinstance(known, UserError):
+            raise known
+        return known
+
+
+def _data_key(entry: Entry) -> tuple[Any, ...]:
+    cell = entry.point.cell
+    return (repr(cell.dataset), cell.N or 0, cell.seed, cell.M) if cell else ("", 0, 0, 0)

@@ -1,0 +1,59 @@
+"""Small data sets that the algorithms' tests share."""
+
+import numpy as np
+
+from dpml.data import Dataset, Files
+from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
+from dpml.data.sets.synthetic import Synthetic
+from dpml.optim.losses import LOSSES, mean_gradient
+from dpml.privacy import Budget, Problem
+
+LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
+
+
+def loss_of(K: int):
+    return LOGISTIC if K == 1 else SOFTMAX
+
+
+def ball(rng, *shape: int):
+    """Rows in the unit ball, many of them on the sphere and many short."""
+    X = rng.standard_normal(shape)
+    length = rng.choice([1.0, 0.3, 0.02], shape[:-1]) * rng.random(shape[:-1]) ** 0.1
+    return X * (length / np.linalg.norm(X, axis=-1))[..., None]
+
+
+def labels_dataset(rng, K: int, n: int = 400, d: int = 4) -> Dataset:
+    X = ball(rng, n, d)
+    best = X @ rng.standard_normal((d, max(K, 2))) + 0.3 * rng.standard_normal((n, max(K, 2)))
+    y = np.argmax(best, axis=1).astype(float)
+    y = 2 * y - 1 if K == 1 else y
+    return Dataset("made", "binary" if K == 1 else "multiclass", X[100:], y[100:], X[:100], y[:100])
+
+
+def labelled_parties(K: int, M: int, seed: int = 0, rule=None, **options) -> Parties:
+    rng = np.random.default_rng(seed)
+    return partition(labels_dataset(rng, K, **options), rule or Equal(auxiliary=0.2), M, rng)
+
+
+def binary_parties(rule: Partition | None = None, N: int = 300, d: int = 4, M: int = 5, seed: int = 0) -> Parties:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, d))
+    X *= rng.random((N, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(X @ np.arange(1, d + 1) + 0.3 * rng.standard_normal(N) > 0, 1.0, -1.0)
+    return partition(Dataset("toy", "binary", X, y, X[:0], y[:0]), rule or Equal(), M, np.random.default_rng(1))
+
+
+def eta_of(weights: np.ndarray, parties: Parties, ridge: float) -> np.ndarray:
+    """The noise that a minimiser was made with: (draws, d)."""
+    return -len(parties.y) * (mean_gradient(LOGISTIC, parties.X, parties.y, weights) + ridge * weights)
+
+
+def proven(algorithm, budget: Budget, problem: Problem) -> dict[str, float]:
+    return {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
+
+
+def recipe_parties(recipe: str = "linear", rows: int = 600, d: int = 6, fractions: tuple[float, ...] = ()) -> Parties:
+    scale = 5.0 if recipe == "logistic" else 1.0
+    data = Synthetic(recipe, d=d, rows=rows, scale=scale).load(Files(), None, np.random.default_rng(0))
+    rule = Fractions(fractions=fractions) if fractions else Equal()
+    return partition(data, rule, len(fractions) or 4, np.random.default_rng(1))

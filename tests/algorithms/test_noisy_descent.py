@@ -1,0 +1,391 @@
+"""Noisy descent: every view against its definition, the noise as drawn, and the published bounds."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+from scipy.optimize import minimize
+
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.data import Dataset
+from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES, mean_gradient, mean_loss
+from dpml.privacy import Budget, Problem, gdp
+
+LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
+BUDGET = Budget(0.25, 1e-3)
+SIZES = np.array([30, 10, 40, 10, 25, 60, 15])
+
+
+def dataset(n: int, d: int = 5, seed: int = 0) -> Dataset:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n + 50, d))
+    X *= (rng.uniform(0.2, 1, len(X)) / np.linalg.norm(X, axis=1))[:, None]
+    y = np.where(X @ np.linspace(-3, 5, d) + 0.2 * rng.standard_normal(len(X)) > 0, 1.0, -1.0)
+    return Dataset("made", "binary", X[:n], y[:n], X[n:], y[n:])
+
+
+def dealt(sizes=SIZES, d: int = 5):
+    class Given(PerParty):
+        def sizes(self, N, M, rng):
+            return np.asarray(sizes)
+
+    return partition(dataset(int(np.sum(sizes)), d), Given(), len(sizes), np.random.default_rng(0))
+
+
+def problem_of(sizes=SIZES, d: int = 5) -> Problem:
+    return Problem(len(sizes), int(np.sum(sizes)), d).of_sizes(np.asarray(sizes))
+
+
+def proven(algorithm, budget=BUDGET, problem=None) -> dict[str, float]:
+    given = algorithm.guarantees(budget, problem or problem_of())
+    return {g.view: g.eps for g in given if g.basis == "proven"}
+
+
+def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
+    """The largest mu of a view, from the covariance of all that is seen when gradients do not depend on the model.
+
+    One coordinate, T rounds; a replaced row of client k moves that client's mean gradient by 2G/N_k in every round.
+    Noise is listed source by source (client, round), what is seen is a matrix times it.
+    """
+    T, M, N = algorithm.rounds, len(sizes), sum(sizes)
+    shares = np.asarray(sizes) / N
+    widths = algorithm.client_noise(budget, problem_of(sizes), np.asarray(sizes, dtype=float))
+    honest = problem_of(sizes).honest
+    coalitions = itertools.combinations(range(M), M - honest) if view == "colluders" else [()]
+    worst = 0.0
+    for coalition, k in itertools.product(coalitions, range(M)):
+        if k in coalition:
+            continue
+        seen = []  # (coefficients over (client, round) of the noisy gradients)
+        for t in range(T):
+            average, own = np.zeros((M, T)), np.zeros((M, T))
+            average[:, t], own[k, t] = shares, 1.0
+            if view in ("aggregate", "colluders") or (view == "release" and algorithm.synchronous):
+                seen.append(average)
+            if view == "client":
+                seen.append(own)
+        if view == "release" and not algorithm.synchronous:
+            seen.append(np.repeat(shares[:, None], T, axis=1))  # the average of last models: all rounds added up
+        known = []
+        for j, t in itertools.product(coalition, range(T)):
+            their = np.zeros((M, T))
+            their[j, t] = 1.0
+            known.append(their)
+        A = np.array([entry.ravel() for entry in (*seen, *known)])
+        shift = np.zeros((M, T))
+        shift[k] = 2 * algorithm.lipschitz / sizes[k]
+        covariance = (A * np.repeat(widths**2, T)) @ A.T
+        moved = A @ shift.ravel()
+        worst = max(worst, gdp.correlated(covariance, moved))
+    return worst
+
+
+KINDS = {
+    "paper": {},
+    "synchronous": {"variant": "synchronous"},
+    "tight aggregate": {"calibration": "tight"},
+    "tight colluders": {"calibration": "tight", "protects": "colluders"},
+    "tight client": {"calibration": "tight", "protects": "client"},
+    "tight client, synchronous": {"calibration": "tight", "protects": "client", "variant": "synchronous"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sizes", [SIZES, np.full(6, 20), np.array([9, 1])], ids=["unequal", "equal", "two"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
+def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
+    for T in (1, 4):
+        algorithm = WeightedDescent(loss, rounds=T, **KINDS[kind])
+        for view, mu in algorithm.mus(BUDGET, problem_of(sizes)).items():
+            if not algorithm.synchronous and view in ("aggregate", "colluders"):
+                continue  # bounded by the client's chain, which they are made of
+            expected = everything_seen(algorithm, sizes, view)
+            if view == "release" and not algorithm.synchronous and T > 1:
+                assert mu > expected  # the bound holds for gradients that do depend on the model, too
+            else:
+                assert mu == pytest.approx(expected, rel=1e-9)
+
+
+def test_views_of_local_rounds_are_ordered():
+    """More is seen from view to view, and nothing that the server gets says more than a client's whole chain."""
+    mus = WeightedDescent(LOGISTIC).mus(BUDGET, problem_of())
+    assert mus["release"] < mus["aggregate"] == mus["colluders"] == mus["client"]
+
+
+@pytest.mark.parametrize("algorithm", [Central(LOGISTIC, rounds=50), Jayaraman(SIGMOID, rounds=7)])
+def test_composition_against_dp_accounting(algorithm):
+    """privacy-loss distributions of T Gaussian rounds, at several budgets, from a code that is not ours."""
+    for eps, delta in ((0.25, 1e-3), (2.0, 1e-5)):
+        budget, problem = Budget(eps, delta), problem_of()
+        n = problem.N if algorithm.name == "wang" else problem.M * problem.smallest
+        event = GaussianDpEvent(algorithm.noise_scale(budget, problem) * n / (2 * algorithm.lipschitz))
+        theirs = PLDAccountant().compose(SelfComposedDpEvent(event, algorithm.rounds)).get_epsilon(delta)
+        for ours in proven(algorithm, budget).values():
+            assert ours == pytest.approx(theirs, rel=2e-3, abs=2e-4)
+
+
+@pytest.mark.parametrize(("loss", "reach"), [(LOGISTIC, 0.98), (SIGMOID, 0.999)], ids=["logistic", "sigmoid"])
+def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
+    """Maximised over rows, labels and models: never above 2G/n, and as good as reached."""
+    n, largest = 4, 0.0
+    rng = np.random.default_rng(0)
+    for labels in itertools.product((-1.0, 1.0), repeat=2):
+        for _ in range(4):
+
+            def moved(v, labels=labels):
+                rows = v[:4].reshape(2, 2)
+                rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1)[:, None]
+                w = 30 * v[4:][None]
+                first, second = (mean_gradient(loss, rows[i : i + 1], np.array(labels[i : i + 1]), w) for i in (0, 1))
+                return -float(np.linalg.norm(first - second)) / n
+
+            found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 2000})
+            largest = max(largest, -found.fun)
+    limit = 2 * loss.lipschitz / n
+    assert reach * limit <= largest <= limit * (1 + 1e-12)
+
+
+def test_a_row_of_a_client_moves_what_the_weights_say():
+    """Weighted average: 2G/N for a row of any client. Plain mean: 2G/(M n_min) for one of the smallest."""
+    parties = dealt()
+    offsets = parties.offsets[:-1]
+    plain, weighted = Jayaraman(LOGISTIC).weights(parties), parties.sizes / parties.sizes.sum() / parties.sizes
+    assert plain.max() == pytest.approx(1 / (len(SIZES) * SIZES.min()))
+    assert np.allclose(plain[offsets], 1 / (len(SIZES) * SIZES))
+    assert np.allclose(weighted, 1 / SIZES.sum())
+    assert plain.sum() == pytest.approx(1)
+
+
+def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
+    """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
+    parties = dealt()
+    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+    weights = mechanism.release([BUDGET], np.random.default_rng(1), draws).weights[0]
+    variance = weights.var(axis=0, ddof=1).mean() / algorithm.tried[0] ** 2
+    freedom = (draws - 1) * weights.shape[1]
+    return math.sqrt(variance), 4 / math.sqrt(2 * freedom)  # 4 s.d.: a false alarm in 16,000
+
+
+@pytest.mark.parametrize("kind", ["wang", "jayaraman", *KINDS])
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, calibration):
+    """After one round mu = 2G/(N s) for the average of all clients, with s measured in 4,000 releases."""
+    problem = problem_of()
+    if kind in ("wang", "jayaraman"):
+        algorithm = {"wang": Central, "jayaraman": Jayaraman}[kind](LOGISTIC, calibration=calibration, rounds=1)
+        n = problem.N if kind == "wang" else problem.M * problem.smallest
+    else:
+        if KINDS[kind].get("calibration", "published") != calibration:
+            return
+        algorithm, n = WeightedDescent(LOGISTIC, rounds=1, **KINDS[kind]), problem.N
+    measured, tolerance = drawn_scale(algorithm)
+    assert 2 * algorithm.lipschitz / (n * measured) == pytest.approx(
+        algorithm.mus(BUDGET, problem)["release"], rel=tolerance
+    )
+
+
+def test_local_rounds_add_up_noise_of_every_client():
+    """The s.d. over draws of a model after T rounds, gradients made zero: step^2 T sum (N_k/N sigma_k)^2 per entry."""
+    parties = dealt()
+    parties.X[:] = 0.0
+    for options in (KINDS["paper"], KINDS["tight client"]):
+        algorithm = WeightedDescent(LOGISTIC, rounds=20, step=0.5, **options)
+        release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
+        scales = algorithm.client_noise(BUDGET, problem_of(), SIZES.astype(float)) * SIZES / SIZES.sum()
+        expected = 20 * 0.25 * np.sum(scales**2)
+        ratio = release.weights[0].var(axis=0, ddof=1).mean() / expected
+        assert abs(ratio - 1) < 4 * math.sqrt(2 / (1999 * 5))  # a false alarm in 16,000
+
+
+def test_published_noise_is_the_formula():
+    N, T = SIZES.sum(), 1000
+    variance = 16 * T * math.log(1e3) / 0.25**2
+    assert Central(LOGISTIC).noise_scale(BUDGET, problem_of()) ** 2 == pytest.approx(variance / N**2)
+    smallest = len(SIZES) * SIZES.min()
+    assert Jayaraman(LOGISTIC).noise_scale(BUDGET, problem_of()) ** 2 == pytest.approx(variance / smallest**2)
+    clients = WeightedDescent(LOGISTIC).client_noise(BUDGET, problem_of(), SIZES.astype(float))
+    assert clients**2 == pytest.approx(np.full(len(SIZES), variance / N**2))
+    assert Central(SIGMOID, c=4.0).noise_scale(BUDGET, problem_of()) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
+
+
+def test_the_claim_of_wang_holds_and_that_of_wddp_does_not():
+    """mu = eps / (2 sqrt(ln(1/delta))) for all N and T; a client of wddp has N/N_k times that (M = 32, Adult)."""
+    adult = 30_162
+    for T in (1, 1000):
+        mu = Central(LOGISTIC, rounds=T).mus(BUDGET, Problem(1, adult, 105))["release"]
+        assert mu == pytest.approx(0.25 / (2 * math.sqrt(math.log(1e3))))
+        assert gdp.eps_of(mu, 1e-3) < 0.25
+    worst = {
+        u: max(proven(WeightedDescent(LOGISTIC), problem=problem_of(TwoGroup(u=u).sizes(adult, 32, None))).values())
+        for u in (1, 9)
+    }
+    assert worst[1] == pytest.approx(5.32, abs=0.01)
+    assert worst[9] > 50
+
+
+@pytest.mark.parametrize("eps", [0.01, 0.25, 3.0])
+def test_tight_makes_the_view_that_it_is_for_exact(eps):
+    budget = Budget(eps, 1e-3)
+    for algorithm in (Central(LOGISTIC, calibration="tight"), Jayaraman(SIGMOID, calibration="tight")):
+        assert list(proven(algorithm, budget).values()) == pytest.approx([eps] * len(algorithm.visible), rel=1e-9)
+    for view in ("aggregate", "colluders", "client"):
+        for variant in ("paper", "synchronous"):
+            algorithm = WeightedDescent(LOGISTIC, calibration="tight", protects=view, variant=variant)
+            assert proven(algorithm, budget)[view] == pytest.approx(eps, rel=1e-9)
+            if view != "aggregate":
+                assert max(proven(algorithm, budget).values()) == pytest.approx(eps, rel=1e-9)
+
+
+def test_tight_is_wang_without_a_trusted_place():
+    """The sum of all shares is exactly the central noise, whatever the sizes; colluders cost sqrt(M/H)."""
+    parties, problem = dealt(), problem_of()
+    central = Central(LOGISTIC, calibration="tight").noise_scale(BUDGET, problem)
+    assert WeightedDescent(LOGISTIC, calibration="tight").scales(BUDGET, parties) == pytest.approx([central])
+    against = WeightedDescent(LOGISTIC, calibration="tight", protects="colluders").scales(BUDGET, parties)
+    assert against == pytest.approx([central * math.sqrt(problem.M / problem.honest)])
+
+
+def test_one_client_is_the_centre():
+    """With M = 1 all three are one algorithm, number for number."""
+    parties = dealt([100])
+    released = [
+        algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 3).weights
+        for algorithm in (kind(LOGISTIC, rounds=30) for kind in (Central, Jayaraman, WeightedDescent))
+    ]
+    for other in released[1:]:
+        np.testing.assert_array_equal(other, released[0])
+
+
+def test_equal_sizes_make_jayaraman_wang():
+    parties = dealt([20] * 5)
+    first, second = (
+        kind(LOGISTIC, rounds=30).prepare(parties, np.random.default_rng(0)).release(
+            [BUDGET, Budget(1.0, 1e-3)], np.random.default_rng(1), 3
+        ).weights
+        for kind in (Central, Jayaraman)
+    )  # fmt: skip
+    np.testing.assert_allclose(first, second, rtol=1e-5)
+    assert proven(Jayaraman(LOGISTIC), problem=parties.problem)["release"] == proven(Central(LOGISTIC))["release"]
+
+
+def test_without_noise_every_one_of_them_learns():
+    """eps = inf: wang and synchronous wddp come to the pooled optimum; with local rounds, to the mean of the optima."""
+    parties = dealt([200, 300])
+    budget, rng = Budget(math.inf, 1e-3), np.random.default_rng
+    options = {"lam": 0.05, "rounds": 400}
+    found = {
+        name: algorithm.prepare(parties, rng(0)).release([budget], rng(1), 1).weights[0, 0]
+        for name, algorithm in {
+            "wang": Central(LOGISTIC, **options),
+            "synchronous": WeightedDescent(LOGISTIC, variant="synchronous", **options),
+            "local": WeightedDescent(LOGISTIC, **options),
+        }.items()
+    }
+    from dpml.optim.convex import optimum
+
+    pooled = optimum(LOGISTIC, parties.X, parties.y, 0.05)
+    own = [optimum(LOGISTIC, parties.X[parties.of(k)], parties.y[parties.of(k)], 0.05) for k in (0, 1)]
+    np.testing.assert_allclose(found["wang"], pooled, atol=1e-4)
+    np.testing.assert_allclose(found["synchronous"], pooled, atol=1e-4)
+    np.testing.assert_allclose(found["local"], 0.4 * own[0] + 0.6 * own[1], atol=1e-4)
+    assert math.isinf(proven(Central(LOGISTIC), budget)["release"])
+
+
+def test_the_oracle_takes_the_best_step():
+    """Every step alone gives the models that the grid has (common noise), and the chosen one the least mean loss."""
+    parties, budgets = dealt([400, 200]), [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]
+    algorithm = WeightedDescent(LOGISTIC, rounds=40, tuned="oracle", steps=(0.01, 0.3, 4.0))
+    release = algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(1), 4)
+    losses = []
+    for step in algorithm.steps:
+        alone = WeightedDescent(LOGISTIC, rounds=40, step=step).prepare(parties, np.random.default_rng(0))
+        weights = alone.release(budgets, np.random.default_rng(1), 4).weights
+        losses.append(mean_loss(LOGISTIC, parties.X, parties.y, weights.reshape(8, -1)).reshape(2, 4).mean(axis=1))
+        for e in range(2):
+            if release.metrics["step"][e, 0] == step:
+                np.testing.assert_allclose(release.weights[e], weights[e], rtol=1e-5, atol=1e-6)
+    best = np.array(algorithm.steps)[np.argmin(losses, axis=0)]
+    np.testing.assert_array_equal(release.metrics["step"], np.repeat(best[:, None], 4, axis=1))
+    assert best[0] < best[1]  # more noise, smaller steps
+
+
+def test_a_loss_that_is_not_convex():
+    parties = dealt([300, 500])
+    algorithm = WeightedDescent(SIGMOID, rounds=300, calibration="tight")
+    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+    weights = mechanism.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 5).weights[0]
+    before, after = (mean_loss(SIGMOID, parties.X, parties.y, w) for w in (mechanism.start[None], weights))
+    assert np.all(after < before - 0.02)
+    assert algorithm.tried[0] == pytest.approx(6 * math.sqrt(3))
+
+
+def test_sizes_in_a_problem():
+    problem = problem_of()
+    assert (problem.N, problem.smallest) == (SIZES.sum(), 10)
+    assert problem.squares == pytest.approx(np.sum((SIZES / SIZES.sum()) ** 2))
+    kept = np.sort(SIZES)[: problem.honest]
+    assert problem.honest == len(SIZES) - 2
+    assert problem.honest_squares == pytest.approx(np.sum((kept / SIZES.sum()) ** 2))
+    equal, given = Problem(5, 100, 2), Problem(5, 100, 2).of_sizes(np.full(5, 20))
+    assert (given.smallest, given.squares, given.honest_squares) == pytest.approx(
+        (equal.smallest, equal.squares, equal.honest_squares)
+    )
+
+
+def test_the_command_knows_the_sizes_of_a_run(run_command):
+    """`dpml guarantee` and the rows of a run agree to the last digit, also where sizes are random."""
+    words = ["algo=wddp", "partition=simplex", "partition.floor=9", "M=6", "eps=0.25", "algo.rounds=2", "seed=3"]
+    outcome = run_command("dpml", "guarantee", *words, "--json")
+    assert outcome.code == 0, outcome.err
+    said = max(entry["eps"] for entry in json.loads(outcome.out))
+    assert run_command("dpml-run", *words, "draws=2", "algo.tuned=oracle", "hydra.run.dir=out").code == 0
+    rows = pd.read_csv("out/rows.csv")
+    assert rows["proven_eps"].unique() == pytest.approx([said], rel=1e-12)
+    assert set(rows["tuned"]) == {"oracle"}
+    assert set(rows["metric"]) == {"loss", "optimality_gap", "accuracy", "step"}
+
+
+def test_party_sizes_are_those_of_the_partition():
+    data = dataset(200)
+    for rule in (TwoGroup(u=3.0, auxiliary=0.1), Simplex(floor=3), PerParty(n=7), Equal()):
+        sizes = party_sizes(rule, 200, 4, np.random.default_rng(7))
+        np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
+
+
+def test_the_command_takes_any_number_of_rows(run_command):
+    """Only the parties' sizes are made, not their rows."""
+    for rule in ("equal", "two_group"):
+        outcome = run_command("dpml", "guarantee", "algo=wddp", f"partition={rule}", "N=1000000000", "M=100", "--json")
+        assert outcome.code == 0, outcome.err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"rounds": 0}, "algo.rounds"),
+        ({"c": 0.0}, "algo.c"),
+        ({"lam": -1.0}, "algo.lam"),
+        ({"step": math.nan}, "algo.step"),
+        ({"steps": ()}, "algo.steps"),
+        ({"tuned": "orcale"}, "did you mean 'oracle'"),
+        ({"protects": "clients"}, "did you mean 'client'"),
+        ({"variant": "authors"}, "algo.variant"),
+        ({"calibration": "loose"}, "calibration"),
+        ({"loss": LOSSES["squared"]}, "loss=logistic or loss=sigmoid"),
+    ],
+)
+def test_mistakes_are_one_sentence(options, says):
+    with pytest.raises(UserError, match=says):
+        WeightedDescent(**({"loss": LOGISTIC} | options))
+
+
+def test_a_budget_needs_a_delta():
+    with pytest.raises(UserError, match="needs a delta"):
+        Central(LOGISTIC).guarantees(Budget(1.0), problem_of())

@@ -1,0 +1,161 @@
+"""Gradient descent on noisy sums: its limit, its rounds, and the real protocol."""
+
+import math
+
+import numpy as np
+import pytest
+from examples import binary_parties, eta_of, proven
+from scipy import stats
+
+from dpml.algorithms import noisy_gradient_sums
+from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation
+from dpml.data.partition import Equal, Fractions
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES, mean_gradient
+from dpml.privacy import Budget, Problem, gdp
+
+LOGISTIC = LOSSES["logistic"]
+BUDGET = Budget(0.5, 1e-2)
+
+
+def test_psgd_sees_the_parties_through_their_number_only() -> None:
+    shares = (Equal(), Fractions(fractions=(0.01, 0.29, 0.2, 0.25, 0.25)))
+    algorithm = PrivateSGD(LOGISTIC, lam=0.1, rounds=20)
+    found = [
+        algorithm.prepare(binary_parties(rule), np.random.default_rng(0))
+        .release([BUDGET], np.random.default_rng(2), 3)
+        .weights
+        for rule in shares
+    ]
+    assert np.allclose(*found, rtol=1e-9)
+    other = (
+        algorithm.prepare(binary_parties(M=7), np.random.default_rng(0))
+        .release([BUDGET], np.random.default_rng(2), 3)
+        .weights
+    )
+    assert not np.allclose(found[0], other)
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_budgets_share_directions_and_do_not_touch_each_other(calibration: str) -> None:
+    algorithm, parties = PrivateSGD(LOGISTIC, calibration=calibration, lam=0.1, rounds=30), binary_parties()
+    prepared = algorithm.prepare(parties, np.random.default_rng(0))
+    budgets = [Budget(0.5, 1e-2), Budget(3.0, 1e-2)]
+    together = prepared.release(budgets, np.random.default_rng(3), 4).weights
+    for i, budget in enumerate(budgets):
+        assert np.allclose(prepared.release([budget], np.random.default_rng(3), 4).weights[0], together[i], atol=1e-12)
+
+
+def test_answers_are_the_sum_of_the_parties_gradients(monkeypatch) -> None:
+    parties, w = binary_parties(), np.random.default_rng(0).standard_normal((6, 4)) * 500  # some slopes vanish
+    prepared = PrivateSGD(LOGISTIC).prepare(parties, np.random.default_rng(0))
+    own = [slice(*parties.offsets[k : k + 2]) for k in range(5)]
+    brute = sum(mean_gradient(LOGISTIC, parties.X[rows], parties.y[rows], w) * len(parties.y[rows]) for rows in own)
+    assert np.allclose(prepared.answers(w, slice(None)), brute, atol=1e-9)
+    monkeypatch.setattr(noisy_gradient_sums, "_BLOCK", 1)
+    assert np.allclose(prepared.answers(w, slice(None)), brute, atol=1e-9)
+
+
+def test_one_round_of_psgd_is_procedure_3() -> None:
+    """w_1 = - z_0/N (sum of gradients at 0 + rho + eta): the noise, measured, is what the views count."""
+    parties, draws, M = binary_parties(M=4), 4000, 4
+    for calibration in ("published", "tight"):
+        algorithm = PrivateSGD(LOGISTIC, calibration=calibration, lam=0.1, rounds=1)
+        made = algorithm.perturbation(BUDGET, parties.problem)
+        prepared = algorithm.prepare(parties, np.random.default_rng(0))
+        weights = prepared.release([BUDGET], np.random.default_rng(4), draws).weights[0]
+        noise = -weights * (algorithm.lam + made.extra + 0.25) * 300 - prepared.answers(np.zeros((1, 4)), slice(None))
+        fresh = algorithm.fresh(BUDGET, parties.problem)
+        if calibration == "published":
+            assert fresh == 2 / 0.5
+            assert (
+                made.sigma
+                == GaussianObjectivePerturbation(LOGISTIC, lam=0.1).perturbation(BUDGET, parties.problem).sigma
+            )
+            variance = M * (4 + 1) * fresh**2 + made.sigma**2  # of an L2-Laplace coordinate: d + 1
+        else:
+            variance = fresh**2
+            mu = gdp.mu_of(0.5, 1e-2)
+            # the three honest parties' share alone is the Gaussian mechanism of sensitivity 2
+            assert variance * parties.problem.honest / M == pytest.approx((2 / mu) ** 2)
+        # 16,000 numbers of kurtosis below 6: five standard errors
+        assert noise.var() == pytest.approx(variance, rel=0.1)
+
+
+def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
+    """Where its own noise lets it: the distance of T noisy gradients is their noise over T^1/2 and the curvature."""
+    parties = binary_parties(N=2000)
+    budget = Budget(20.0, 1e-2)
+    for rounds, within in ((100, 2e-2), (3000, 1e-3)):
+        algorithm = PrivateSGD(LOGISTIC, lam=1.0, rounds=rounds)
+        release = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(5), 20)
+        assert release.metrics["distance"].max() < within
+        made = algorithm.perturbation(budget, parties.problem)
+        eta = eta_of(release.weights[0], parties, 1.0 + made.extra)
+        assert eta.std() == pytest.approx(made.sigma, rel=0.4)  # it approaches its own eta, not w*
+
+
+def test_the_distance_falls_as_one_over_the_root_of_the_rounds() -> None:
+    parties, found = binary_parties(), []
+    for rounds in (250, 4000):
+        prepared = PrivateSGD(LOGISTIC, lam=0.3, rounds=rounds).prepare(parties, np.random.default_rng(0))
+        found.append(prepared.release([BUDGET], np.random.default_rng(6), 60).metrics["distance"].mean())
+    assert found[0] / found[1] == pytest.approx(4, rel=0.25)
+
+
+def test_tolerance_stops_a_run_before_its_rounds() -> None:
+    parties = binary_parties()
+    prepared = PrivateSGD(LOGISTIC, lam=0.3, rounds=2000, tolerance=1e-3).prepare(parties, np.random.default_rng(0))
+    release = prepared.release([BUDGET, Budget(50.0, 1e-2)], np.random.default_rng(7), 5)
+    used = release.metrics["rounds"]
+    assert used.max() < 2000
+    assert used[1].mean() < used[0].mean()
+    assert len(set(used.ravel())) > 2  # each stops on its own
+    # the guarantee counts them all
+    eager, patient = (PrivateSGD(LOGISTIC, rounds=2000, tolerance=t) for t in (0.0, 1e-3))
+    assert proven(eager, BUDGET, parties.problem) == proven(patient, BUDGET, parties.problem)
+
+
+def test_views_of_psgd() -> None:
+    budget = Budget(0.1, 0.05)
+    for M in (1, 2, 5, 15):
+        problem = Problem(M, 1000, 10)
+        seen = proven(PrivateSGD(LOGISTIC, lam=1.0), budget, problem)
+        assert seen["release"] == seen["transcript"] <= seen["colluders"] <= seen["client"]
+        tight = proven(PrivateSGD(LOGISTIC, calibration="tight"), budget, problem)
+        assert set(tight) == {"release", "transcript", "colluders"}
+        assert max(tight.values()) == tight["colluders"] == pytest.approx(0.1, rel=1e-9)
+    assert proven(PrivateSGD(LOGISTIC, rounds=4000), budget, problem)["transcript"] > seen["transcript"]
+    claimed = [g.view for g in PrivateSGD(LOGISTIC).guarantees(budget, problem) if g.basis == "published"]
+    assert claimed == ["release", "transcript"]
+
+
+def test_without_noise_secure_sums_are_the_sums() -> None:
+    parties, free = binary_parties(Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), M=4), [Budget(math.inf, 1e-3)]
+    found = [
+        PrivateSGD(LOGISTIC, rounds=20, protocol=protocol).prepare(parties, np.random.default_rng(0))
+        .release(free, np.random.default_rng(1), 2).weights
+        for protocol in ("simulate", "secagg")
+    ]  # fmt: skip
+    assert np.allclose(*found, atol=1e-12)
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
+    """One round from 0: (heard/N) / (lam + Delta + c) is released, of known mean and covariance. False alarms: 1e-6."""
+    parties, draws = binary_parties(M=3), 4_000
+    algorithm = PrivateSGD(LOGISTIC, calibration=calibration, rounds=1, protocol="secagg")
+    prepared = algorithm.prepare(parties, np.random.default_rng(0))
+    weights = prepared.release([BUDGET], np.random.default_rng(5), draws).weights[0]
+    made, fresh = algorithm.perturbation(BUDGET, parties.problem), algorithm.fresh(BUDGET, parties.problem)
+    heard = -weights * (algorithm.lam + made.extra + 0.25) * 300
+    noise = heard - prepared.answers(np.zeros((1, 4)), slice(None))
+    variance = made.sigma**2 + fresh**2 * (3 * 5 if calibration == "published" else 1)  # M (d + 1), or of the sum
+    assert stats.ttest_1samp(noise.ravel(), 0.0).pvalue > 1e-6
+    assert noise.var() == pytest.approx(variance, rel=5 * math.sqrt(4 / noise.size))
+
+
+def test_a_protocol_that_does_not_exist() -> None:
+    with pytest.raises(UserError, match="must be one of simulate, secagg"):
+        PrivateSGD(LOGISTIC, protocol="tls")

@@ -1,0 +1,68 @@
+"""The entry points: the version, and Ctrl-C at any moment."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dpml import __version__
+
+
+@pytest.mark.parametrize("program", ["dpml", "dpml-run"])
+def test_the_version_is_dpmls(run_command, program) -> None:
+    done = run_command(program, "--version")
+    assert (done.code, done.out, done.err) == (0, f"dpml {__version__}\n", "")
+
+
+# a finder of modules that presses Ctrl-C when one of them is imported, which an import may catch and ignore
+INTERRUPT = """
+import os, signal, sys
+from dpml import cli
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000):
+                    pass
+            except KeyboardInterrupt:
+                print("caught and ignored", file=sys.stderr)
+        return None
+
+sys.meta_path.insert(0, Finder())
+sys.argv = {argv!r}
+getattr(cli, {entry!r})()
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "module", "argv"),
+    [
+        ("dpml_run", "hydra", ["dpml-run"]),
+        ("dpml_run", "dpml.cli.run", ["dpml-run"]),
+        ("dpml", "dpml.cli.main", ["dpml", "guarantee"]),
+        ("dpml", "dpml.cli.guarantee", ["dpml", "guarantee"]),
+    ],
+)
+def test_ctrl_c_while_modules_are_loaded(tmp_path, entry, module, argv) -> None:
+    program = INTERRUPT.format(entry=entry, module=module, argv=argv)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_later(run_command, monkeypatch) -> None:
+    def interrupt(arguments) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpml.cli.secagg.run", interrupt)
+    done = run_command("dpml", "secagg")
+    assert (done.code, done.out, done.err) == (130, "", "")
+
+
+def test_who_ignores_ctrl_c_goes_on_ignoring_it(tmp_path) -> None:
+    program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + INTERRUPT.format(
+        entry="dpml", module="dpml.cli.secagg", argv=["dpml", "secagg", "-M", "2", "-d", "2"]
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

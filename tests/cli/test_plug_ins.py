@@ -1,0 +1,66 @@
+"""Options from a folder of one's own, in every command that takes overrides: the README's algorithm."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dpml.config.compose import compose
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def mean_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The README's algorithm beside a folder of options, whose name needs quoting."""
+    for file, target in (
+        ("mean_model.py", "mean_model.py"),
+        ("conf/algo/mean_model.yaml", "it's mine, x/algo/mean_model.yaml"),
+    ):
+        (content,) = re.findall(rf"`{file}`[^\n]*\n\n```\w+\n(.*?)```", README, flags=re.DOTALL)
+        path = tmp_path / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return "it's mine, x"
+
+
+def test_guarantee(run_command, mean_model) -> None:
+    words = ["guarantee", "--config-dir", mean_model, "algo=mean_model", "--json", "eps=0.7"]
+    entries = json.loads(run_command("dpml", *words).out)
+    assert {(entry["view"], entry["eps"], entry["delta"]) for entry in entries} == {("release", 0.7, 0.0)}
+    assert "unknown algo 'mean_model'" in run_command("dpml", "guarantee", "algo=mean_model").err
+    other = run_command("dpml", "guarantee", "--config-dir", mean_model, "algo=capefm", "--json")
+    assert len(json.loads(other.out)) == 10  # what comes with dpml is still there
+
+
+def test_its_options_are_checked(run_command, mean_model) -> None:
+    done = run_command("dpml", "guarantee", "-cd", mean_model, "algo=mean_model", "algo.lenght=2")
+    assert "unknown key 'algo.lenght': did you mean 'algo.length'?" in done.err
+    done = run_command("dpml", "guarantee", "-cd", mean_model, "algo=mean_model", "algo.length=x")
+    assert "algo.length must be a number, got algo.length=x" in done.err
+
+
+def test_an_audit_needs_to_know_what_it_exposes(run_command, mean_model) -> None:
+    done = run_command("dpml", "audit", "--config-dir", mean_model, "algo=mean_model")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "algo=mean_model cannot be audited" in done.err
+
+
+def test_an_audit_of_ones_own_algorithm(run_command, tmp_path, monkeypatch) -> None:
+    (tmp_path / "own/algo").mkdir(parents=True)
+    (tmp_path / "own/algo/louder.yaml").write_text("_target_: louder.Louder\n")
+    capefm = compose(["algo=capefm"]).algo._target_
+    module, _, _ = capefm.rpartition(".")
+    (tmp_path / "louder.py").write_text(f"import {module}\n\n\nclass Louder({capefm}):\n    name = 'louder'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    done = run_command("dpml", "audit", "-cd", "own", "algo=louder", "draws=1000", "--json")
+    assert done.code == 0, done.err
+    assert {finding["verdict"] for finding in json.loads(done.out)} == {"consistent"}
+
+
+def test_completion_of_the_shell(run_command, monkeypatch) -> None:
+    monkeypatch.setenv("COMP_LINE", "dpml-run algo=cap")
+    done = run_command("dpml-run", "-sc", "query=bash")
+    assert done.out.split() == ["algo=capefm"]

@@ -1,0 +1,363 @@
+"""`dpml-run`: runs, sweeps and experiments are one plan: kept, resumed, interrupted, overridden alike."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+PROGRAM = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()"]
+
+METRIC = '''
+import numpy as np
+
+
+def length(weights, parties, loss, lam):
+    """The models' norms."""
+    return np.linalg.norm(weights, axis=1)
+'''
+
+EXPERIMENT = {
+    "title": "Tiny",
+    "source": "nobody, 2000",
+    "settings": {"dataset": "synthetic", "dataset.d": 3, "algo": ["nonpriv", "capefm"], "M": 2, "draws": 3},
+    "grid": {"a_eps": {"N": 200, "eps": [0.1, 1, 10], "seed": [0, 1]}},
+    "panels": [{"block": "a_eps", "x": "eps", "y": "loss"}],
+}
+
+
+def own(tmp_path, name="mine/tiny", content=EXPERIMENT):
+    """A folder of the user's own configuration with an experiment, as words of the command line."""
+    path = tmp_path / "own" / "experiment" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("# @package experiment\n" + json.dumps(content))
+    return "--config-dir", str(tmp_path / "own")
+
+
+def files(folder="results"):
+    """Everything under a folder apart from what is kept of cells."""
+    return sorted(
+        str(path.relative_to(folder))
+        for path in Path(folder).rglob("*")
+        if path.is_file() and ".cells" not in path.parts
+    )
+
+
+def cells():
+    return sorted(Path("results/.cells").glob("*/*/result.json"))
+
+
+# ---- what is kept
+
+
+def test_a_run_is_kept_and_not_computed_again(run_command):
+    first = run_command("dpml-run", "algo=capefm", "hydra.run.dir=a")
+    kept = {path: path.stat().st_mtime_ns for path in cells()}
+    second = run_command("dpml-run", "algo=capefm", "hydra.run.dir=b")
+    assert "0 cached, 1 to run" in first.out
+    assert "1 cached, 0 to run" in second.out
+    assert {path: path.stat().st_mtime_ns for path in cells()} == kept
+    for name in ("rows.csv", "guarantees.csv"):
+        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+
+
+def test_runs_sweeps_and_experiments_share_what_is_kept(run_command, tmp_path):
+    run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny")
+    words = ["dataset=synthetic", "dataset.d=3", "M=2", "draws=3", "N=200", "eps=[0.1,1,10]"]
+    assert "1 cached, 0 to run" in run_command("dpml-run", "algo=capefm", "seed=1", *words).out
+    assert "4 cached, 0 to run" in run_command("dpml-run", "-m", "algo=capefm,nonpriv", "seed=0,1", *words).out
+
+
+def test_the_same_setting_twice_is_one_setting(run_command):
+    run_command("dpml-run", "-m", "algo=capefm,capefm", "seed=0,0", "eps=[1,1]", "hydra.sweep.dir=s")
+    rows = pd.read_csv("s/rows.csv")
+    assert len(rows) == 10 * rows["metric"].nunique()
+    assert not rows.duplicated(["metric", "draw"]).any()
+
+
+def test_a_damaged_cell_is_computed_again(run_command):
+    run_command("dpml-run", "algo=capefm", "hydra.run.dir=a")
+    (path,) = cells()
+    content = path.read_bytes()
+    digit = content.rindex(b"7", 0, len(content) - 2)
+    path.write_bytes(content[:digit] + b"8" + content[digit + 1 :])
+    again = run_command("dpml-run", "algo=capefm", "hydra.run.dir=b")
+    assert again.code == 0
+    assert "1 kept cells are damaged and are computed again" in again.out
+    assert Path("a/rows.csv").read_bytes() == Path("b/rows.csv").read_bytes()
+    assert path.read_bytes().splitlines()[2] == content.splitlines()[2]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00\x01", b"abc\n{}\n", None])
+def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command, damage):
+    run_command("dpml-run", "algo=nonpriv", "hydra.run.dir=a")
+    (path,) = cells()
+    if damage is None:  # the header of a skipped cell, its checksum kept
+        lines = path.read_bytes().splitlines(keepends=True)
+        head = json.loads(lines[1]) | {"skipped": "no reason"}
+        damage = lines[0] + json.dumps(head).encode() + b"\n"
+    path.write_bytes(damage)
+    assert run_command("dpml-run", "algo=nonpriv", "hydra.run.dir=b").code == 0
+    assert Path("a/rows.csv").read_bytes() == Path("b/rows.csv").read_bytes()
+
+
+# ---- settings are columns
+
+
+def test_what_was_set_or_varies_is_a_column_named_as_on_the_command_line(run_command):
+    outcome = run_command("dpml-run", "-m", "algo=capefm", "algo.lam=0,1", "partition=two_group", "partition.u=2",
+                          "hydra.sweep.dir=s")  # fmt: skip
+    rows = pd.read_csv("s/rows.csv")
+    assert set(rows["algo.lam"]) == {0.0, 1.0}
+    assert set(rows["partition.u"]) == {2.0}
+    means = rows[rows["metric"] == "loss"].groupby("algo.lam")["value"].mean()
+    assert outcome.out.count("\n") > 4
+    for mean in means:
+        assert f"{mean:.3g}" in outcome.out
+    assert f"{rows.loc[rows['metric'] == 'loss', 'value'].mean():.3g} " not in outcome.out
+
+
+def test_intervals_of_a_sweep_are_over_seeds(run_command):
+    outcome = run_command("dpml-run", "-m", "algo=nonpriv", "seed=0,1,2,3,4", "hydra.sweep.dir=s")
+    assert "5 seeds" in outcome.out
+    assert "0.935 ± 0.01" in outcome.out
+
+
+# ---- many draws
+
+
+def test_many_draws_are_several_cells_whose_first_is_the_same(run_command):
+    run_command("dpml-run", "algo=capefm", "draws=10000", "hydra.run.dir=few")
+    outcome = run_command("dpml-run", "algo=capefm", "draws=10005", "hydra.run.dir=many")
+    assert "1 cached, 1 to run" in outcome.out
+    few, many = (pd.read_csv(f"{name}/rows.csv").set_index(["metric", "draw"])["value"] for name in ("few", "many"))
+    assert sorted(many["loss"].index) == list(range(10005))
+    pd.testing.assert_series_equal(many.loc[few.index], few, check_exact=True)
+    assert many["loss"].nunique() == 10005  # no draw stands there twice
+
+
+# ---- dry
+
+
+@pytest.mark.parametrize("words", [[], ["-m", "seed=0,1"]])
+def test_a_dry_run_or_sweep_writes_nothing(run_command, words):
+    outcome = run_command("dpml-run", *words, "run.dry=true")
+    assert outcome.code == 0
+    assert ",to run," in outcome.out
+    assert files() == []
+    assert not cells()
+
+
+@pytest.mark.parametrize("words", [[], ["-m", "seed=0,1"]])
+def test_the_keys_under_run_count_for_runs_and_sweeps(run_command, words):
+    outcome = run_command("dpml-run", *words, "run.engine=fog")
+    assert outcome.code == 2
+    assert "unknown run.engine='fog'" in outcome.err
+    assert files() == []
+
+
+def test_a_sweep_uses_workers_and_gives_the_same_bytes(run_command):
+    words = ["algo=capefm,conv", "draws=3"]
+    run_command("dpml-run", "-m", *words, "hydra.sweep.dir=one")
+    run_command("dpml-run", "-m", *words, "hydra.sweep.dir=two", "results_dir=other", "run.workers=2")
+    assert Path("one/rows.csv").read_bytes() == Path("two/rows.csv").read_bytes()
+
+
+# ---- interruptions
+
+
+def interrupted(words, tmp_path, sign, cells=1):
+    """Start a command, send it a signal when some cells are kept: exit status and what it said."""
+    process = subprocess.Popen(
+        [*PROGRAM, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path
+    )
+    deadline = time.time() + 60
+    while len(list(tmp_path.glob("results/.cells/*/*/result.json"))) < cells and process.poll() is None:
+        assert time.time() < deadline
+        time.sleep(0.002)
+    process.send_signal(sign)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["algo=capefm", "draws=100000"],
+        ["-m", "algo=capefm", "seed=range(40)", "draws=5000"],
+    ],
+)
+def test_interrupted_the_same_command_goes_on(tmp_path, words, monkeypatch):
+    code, err = interrupted(words, tmp_path, signal.SIGINT)
+    assert code == 130
+    assert "interrupted: completed cells are saved; resume with: dpml-run" in err
+    assert all(word in err for word in words[:2])
+    assert "Traceback" not in err
+    monkeypatch.chdir(tmp_path)
+    assert files() == []
+    kept = len(cells())
+    dry = subprocess.run([*PROGRAM, *words, "run.dry=true"], capture_output=True, text=True, check=True)
+    assert f"{kept} cached" in dry.stdout
+
+
+def test_a_terminated_run_leaves_nothing_behind(tmp_path):
+    code, err = interrupted(["algo=capefm", "draws=100000"], tmp_path, signal.SIGTERM)
+    assert code == 128 + signal.SIGTERM
+    assert "Traceback" not in err
+    names = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert set(names) <= {"result.json", *(path.name for path in tmp_path.glob("results/.cells/data/*"))}
+
+
+def test_temporary_names_are_unique_even_for_one_process_number(tmp_path, monkeypatch):
+    from dpml.atomic import write_atomically
+
+    seen = []
+    replace = Path.replace
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    monkeypatch.setattr(Path, "replace", lambda path, target: (seen.append(path.name), replace(path, target)))
+    for _ in range(2):
+        write_atomically(tmp_path / "file", "content")
+    assert len(set(seen)) == 2
+
+
+# ---- trials
+
+
+def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path):
+    run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny")
+    before = {name: Path("results", name).read_bytes() for name in files()}
+    outcome = run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny", "algo=capefm", "draws=4")
+    assert outcome.code == 0
+    assert {name: Path("results", name).read_bytes() for name in before} == before
+    trial = "trials/mine/tiny/algo=capefm,draws=4"
+    assert {f"{trial}/tiny.csv", f"{trial}/tiny.png"} <= set(files())
+    assert set(pd.read_csv(f"results/{trial}/tiny_rows.csv")["algo"]) == {"capefm"}
+
+
+@pytest.mark.parametrize("word", ["delta=0.001", "draws=3", "partition.auxiliary=0"])
+def test_an_override_that_changes_nothing_is_an_error(run_command, tmp_path, word):
+    outcome = run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny", word)
+    assert outcome.code == 2
+    assert f"{word} changes nothing of experiment=mine/tiny" in outcome.err
+    assert files() == []
+
+
+def test_eps_means_nothing_to_a_figure_of_formulas(run_command):
+    outcome = run_command("dpml-run", "experiment=imtiaz2019/fig5", "eps=0.1")
+    assert outcome.code == 2
+    assert "eps=0.1 changes nothing of experiment=imtiaz2019/fig5" in outcome.err
+
+
+def test_the_jobs_of_a_sweep_of_trials_do_not_overwrite_each_other(run_command, tmp_path):
+    run_command("dpml-run", *own(tmp_path), "-m", "experiment=mine/tiny", "algo=[nonpriv],[capefm]")
+    tables = list(Path("results/trials").rglob("tiny_rows.csv"))
+    assert sorted(set(pd.read_csv(path)["algo"]).pop() for path in tables) == ["capefm", "nonpriv"]
+
+
+def test_a_rerun_leaves_every_file_as_it_is(run_command, tmp_path):
+    run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny")
+    before = {name: Path("results", name).read_bytes() for name in files() if not name.endswith("_plan.csv")}
+    manifest = json.loads(before["mine/tiny.json"])
+    assert set(manifest["environment"]) == {"versions", "git"}
+    for path in cells():
+        path.unlink()
+    run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny")
+    assert {name: Path("results", name).read_bytes() for name in before} == before
+
+
+# ---- several experiments
+
+
+def test_a_list_of_experiments_is_run_as_one_plan(run_command, tmp_path):
+    other = EXPERIMENT | {
+        "grid": {"b_N": {"N": [100, 200], "eps": 1.0}},
+        "panels": [{"block": "b_N", "x": "N", "y": "loss"}],
+    }
+    own(tmp_path, "mine/other", other)
+    own(tmp_path, "mine/tiny")
+    words = own(tmp_path, "mine", {"experiments": ["mine/tiny", "mine/other"]})
+    outcome = run_command("dpml-run", *words, "experiment=mine")
+    assert "mine/tiny, mine/other: 0 cached, 8 to run" in outcome.out
+    assert {"mine/tiny.png", "mine/other.png", "claims.md"} <= set(files())
+
+
+def test_a_paper_and_all_are_known(run_command):
+    paper = run_command("dpml-run", "experiment=kang2019", "run.dry=true")
+    assert paper.code == 0, paper.err
+    assert {line.split(",")[0] for line in paper.out.splitlines()} >= {"kang2019/fig1", "kang2019/table1"}
+    assert not any(line.startswith("kang2019/_") for line in paper.out.splitlines())
+
+
+# ---- one's own metrics, and what a job returns
+
+
+def test_a_metric_of_ones_own(run_command, tmp_path, monkeypatch):
+    (tmp_path / "own_metrics.py").write_text(METRIC)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run_command("dpml-run", "algo=nonpriv", "metrics=[own_metrics.length]", "hydra.run.dir=a").code == 0
+    rows = pd.read_csv("a/rows.csv")
+    assert (rows.loc[rows["metric"] == "length", "value"] > 0).all()
+    content = EXPERIMENT | {"panels": [{"block": "a_eps", "x": "eps", "y": "own_metrics.length"}]}
+    assert run_command("dpml-run", *own(tmp_path, content=content), "experiment=mine/tiny").code == 0
+    assert "length" in Path("results/mine/tiny.csv").read_text()
+    wrong = run_command("dpml-run", "metrics=[own_metrics.width]")
+    assert wrong.code == 2
+    assert "metrics=own_metrics.width names no function" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("panel", "sentence"),
+    [
+        ({"y": "acuracy"}, "unknown metric 'acuracy' in a panel of experiment=mine/tiny: did you mean 'accuracy'?"),
+        ({"x": "epsilon"}, "unknown key 'epsilon' in a panel of experiment=mine/tiny: did you mean 'eps'?"),
+        ({"where": {"algo.lam": 1}}, "unknown key 'algo.lam' in a panel"),
+        ({"curve": ["calibratoin"]}, "did you mean 'calibration'?"),
+        ({"published": "fig1"}, "unknown series 'fig1' in a panel"),
+    ],
+)
+def test_a_panel_that_could_show_nothing_is_refused_before_any_work(run_command, tmp_path, panel, sentence):
+    content = EXPERIMENT | {"panels": [EXPERIMENT["panels"][0] | panel]}
+    outcome = run_command("dpml-run", *own(tmp_path, content=content), "experiment=mine/tiny")
+    assert outcome.code == 2
+    assert sentence in outcome.err
+    assert not cells()
+    assert files() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"claims": ["I3.1"]}, "has claims, but no claims_from"),
+        ({"claims": ["I3.11"], "claims_from": "dpml.papers.imtiaz2019.claims"}, "did you mean 'I3.1'?"),
+        ({"claims": ["I3.1"], "claims_from": "dpml.papers.nobody"}, "claims_from='dpml.papers.nobody'"),
+    ],
+)
+def test_an_unknown_claim_is_refused_before_any_work(run_command, tmp_path, change, sentence):
+    outcome = run_command("dpml-run", *own(tmp_path, content=EXPERIMENT | change), "experiment=mine/tiny")
+    assert outcome.code == 2
+    assert sentence in outcome.err
+    assert not cells()
+
+
+# ---- Hydra's habits
+
+
+def test_a_run_keeps_its_configuration_and_a_log(run_command):
+    run_command("dpml-run", "algo=capefm", "eps=0.5", "hydra.run.dir=a")
+    assert "eps: 0.5" in Path("a/.hydra/config.yaml").read_text()
+    assert Path("a/.hydra/overrides.yaml").read_text().split() == ["-", "algo=capefm", "-", "eps=0.5"]
+    log = Path("a/dpml-run.log").read_text()
+    assert "0 cached, 1 to run" in log
+    assert "a/rows.csv" in log
+
+
+def test_what_hydra_prints_itself_is_no_run(run_command):
+    outcome = run_command("dpml-run", "--cfg", "job", "algo=conv")
+    assert outcome.code == 0
+    assert "dpml.algorithms" in outcome.out
+    assert files() == []

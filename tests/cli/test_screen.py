@@ -1,0 +1,222 @@
+"""What a run, a sweep, a guarantee and an audit show at 80 columns, which is what a pipe gets."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.cells import cell_len
+
+from dpml.cli.screen import short, show
+from dpml.reporting.statistics import summarise
+
+COMMON = {
+    "dataset": "wdbc",
+    "partition": "equal",
+    "variant": "paper",
+    "calibration": "published",
+    "loss": "logistic",
+    "delta": 1e-3,
+    "N": 455,
+    "d": 30,
+    "unit": "sample",
+    "private_preprocessing": "",
+}
+
+
+def rows_of(seeds: int = 1, draws: int = 10, spread: float = 0.1, **settings: list[object]) -> pd.DataFrame:
+    """Rows made up of every combination of some settings, with two metrics."""
+    axes = {"algo": ["capefm"], "eps": [0.1], "M": [5], "tuned": ["fixed"]} | settings
+    rng = np.random.default_rng(0)
+    lines = []
+    for values in product(*axes.values(), range(seeds)):
+        setting = dict(zip((*axes, "seed"), values, strict=True))
+        privacy = {"claimed_eps": setting["eps"], "proven_eps": 1.234 * setting["eps"], "proven_view": "colluders"}
+        for metric, draw in product(("loss", "accuracy"), range(draws)):
+            value = 0.5 + spread * rng.standard_normal()
+            lines.append(COMMON | setting | privacy | {"metric": metric, "draw": draw, "value": value})
+    return pd.DataFrame(lines)
+
+
+GUARANTEES = pd.DataFrame(
+    [
+        {"view": view, "unit": "sample", "eps": eps, "delta": 1e-3, "basis": basis}
+        for view, basis, eps in (
+            ("release", "published", 0.1),
+            ("release", "proven", 0.08),
+            ("colluders", "proven", 0.1234),
+            ("colluders", "proven", 0.4321),  # of another seed
+        )
+    ]
+)
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """What `show` prints for some rows at a width."""
+
+    def run(rows: pd.DataFrame, width: int = 80) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        show(rows, GUARANTEES)
+        out = capsys.readouterr().out
+        assert max(map(cell_len, out.splitlines())) <= width
+        assert "…" not in out
+        return out
+
+    return run
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_one_setting(shown) -> None:
+    out = shown(rows_of(**{"algo.lam": [0.25]}))
+    assert "algo.lam=0.25" in out
+    assert "eps=0.1" in out
+    assert "tuned" not in out
+    assert re.search(r"release +\(0\.1, 0\.001\) +\(0\.08, 0\.001\) +sample", out)
+    assert re.search(r"colluders +- +\(0\.4321, 0\.001\) +sample", out)  # the weakest of two seeds
+
+
+def test_a_sweep_in_a_table(shown) -> None:
+    out = shown(rows_of(eps=[0.1, 123.4]), 100)
+    assert "M=5" in out
+    for eps in ("0.1", "123.4"):
+        line = next(line.split() for line in out.splitlines() if line.split()[:1] == [eps])
+        assert line[-3:] == [eps, f"{1.234 * float(eps):.4g}", "colluders"]
+
+
+FOUR = {"algo": ["capefm", "conv"], "eps": [0.0123, 12.34], "M": [5, 1_000_000], "algo.lam": [0.0005, 0.25]}
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_sweep_over_four_keys_says_everything_at_any_width(shown, width) -> None:
+    rows = rows_of(**FOUR)
+    out = shown(rows, width)
+    summary = summarise(rows)
+    assert len(summary) == 2 * 2**4
+    for _, row in summary.iterrows():
+        mean = f"{row['mean']:.3g} ± {row['interval']:.1g}"
+        values = [row["algo"], short(row["eps"]), str(row["M"]), short(row["algo.lam"])]
+        if width == 200:
+            assert any(line.split()[:4] == values and mean in line for line in out.splitlines())
+        else:
+            paragraph = next(p for p in out.split("\n\n") if set(zip(FOUR, values, strict=True)) <= pairs(p))
+            assert (row["metric"], mean) in pairs(paragraph)
+            assert ("proven ε", short(row["proven_eps"])) in pairs(paragraph)
+            assert ("view", "colluders") in pairs(paragraph)
+
+
+def pairs(paragraph: str) -> set[tuple[str, ...]]:
+    return {tuple(item.split("=")) for line in paragraph.splitlines() for item in line.strip().split("  ")}
+
+
+def test_tuned_is_a_column_where_it_varies_and_said_once_where_not(shown) -> None:
+    out = shown(rows_of(eps=[0.1, 1.0], tuned=["fixed", "oracle"]), 120)
+    assert "tuned" in out
+    assert sum("oracle" in line for line in out.splitlines()) == 2
+    out = shown(rows_of(eps=[0.1, 1.0], tuned=["oracle"]), 120)
+    assert out.count("tuned=oracle") == 1
+
+
+def test_a_setting_that_only_one_algorithm_has(shown) -> None:
+    rows = rows_of(algo=["capefm", "nonpriv"])
+    rows.loc[rows["algo"] == "capefm", "algo.lam"] = 0.25
+    out = shown(rows, 120)
+    assert [line.split()[:2] for line in out.splitlines() if line.split()[:1] in (["capefm"], ["nonpriv"])] == [
+        ["capefm", "0.25"],
+        ["nonpriv", "-"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"seeds": 5, "draws": 4}, "± is half a 95 % interval over 5 seeds, 4 draws each."),
+        ({"draws": 10}, "± is half a 95 % interval over 10 draws of one seed: these rows and this partition only."),
+        ({"spread": 0.0}, "No intervals: one seed without noise"),
+    ],
+)
+def test_what_an_interval_is_over(shown, options, expected) -> None:
+    assert expected in words(shown(rows_of(**options)))
+
+
+# ---- the commands, through a pipe
+
+
+@pytest.fixture
+def piped(tmp_path: Path):
+    """The tables that a command writes into a pipe, no line of them longer than 80 columns."""
+
+    def run(program: str, *arguments: str) -> list[str]:
+        done = subprocess.run(
+            [Path(sys.executable).with_name(program), *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"COLUMNS": "80", "DPML_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        # the plan, and what was done and written, are commands and paths, which cannot be broken
+        lines = [line for line in done.stdout.splitlines() if not re.match("job |done: |Written to ", line)]
+        if "--json" in arguments:
+            return lines
+        assert max(map(cell_len, lines)) <= 80
+        assert "…" not in done.stdout
+        return lines
+
+    return run
+
+
+def test_an_audit(piped) -> None:
+    arguments = ["audit", "algo=capefm", "eps=1.2345", "draws=2000"]
+    lines = piped("dpml", *arguments)
+    findings = json.loads("\n".join(piped("dpml", *arguments, "--json")))
+    assert {"view", "unit", "delta", "claimed", "proven", "exact", "attacked", "attack", "verdict"} == set(findings[0])
+    assert len(findings) == 5
+    for finding in findings:
+        line = next(line for line in lines if line.split()[:1] == [finding["view"]])
+        numbers = [f"{finding[key]:.4g}" for key in ("claimed", "proven", "exact", "attacked")]
+        assert line.split()[1:5] == numbers
+        assert line.rstrip().endswith(finding["verdict"])
+    assert "eps; per sample; delta 0.001; attacked:" in words(" ".join(lines))
+
+
+def test_an_audit_without_privacy(run_command) -> None:
+    done = run_command("dpml", "audit", "algo=nonpriv")
+    assert done.code == 0
+    assert "no privacy" in done.out
+
+
+def test_guarantees(piped) -> None:
+    arguments = ["guarantee", "algo=capefm", "eps=0.123456"]
+    text = piped("dpml", *arguments)
+    lines = [line.split() for line in text]
+    for entry in json.loads("\n".join(piped("dpml", *arguments, "--json"))):
+        assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source"}
+        assert any(line[:3] == [entry["view"], f"{entry['eps']:.6g}", entry["basis"]] for line in lines)
+        assert all(word in "\n".join(text) for word in entry["source"].split())
+    assert text[-1].strip() == "per sample  delta 0.001"
+
+
+def test_guarantees_for_parties_whose_public_rows_nobody_set_aside(piped) -> None:
+    out = "\n".join(piped("dpml", "guarantee", "algo=soft"))
+    for entry in json.loads("\n".join(piped("dpml", "guarantee", "algo=soft", "--json"))):
+        assert entry["unit"] in out
+        assert f"{entry['eps']:.6g}" in out
+
+
+def test_a_sweep_over_four_keys(piped) -> None:
+    out = "\n".join(
+        piped("dpml-run", "-m", "algo=fm,nonpriv", "algo.lam=0.0005,0.25", "eps=[0.0123,12.34]", "M=[5,6]", "draws=2")
+    )
+    for algo, lam, eps, M in product(("fm", "nonpriv"), ("0.0005", "0.25"), ("0.0123", "12.34"), ("5", "6")):
+        expected = {("algo", algo), ("algo.lam", lam), ("eps", eps), ("M", M)}
+        assert any(expected <= pairs(paragraph) for paragraph in out.split("\n\n"))

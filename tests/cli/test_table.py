@@ -1,0 +1,55 @@
+"""Tables fit the terminal, and nothing in them is cut."""
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from dpml.cli.table import packed, print_table
+
+HEADS = ("view", "proven ε", "source")
+LINES = [("release", "0.826578", "Gaussian DP of the joint view"), ("colluders", "1.20233", "-")]
+
+
+def printed(width: int, capsys: pytest.CaptureFixture[str], **options: object) -> list[str]:
+    print_table(Console(width=width), HEADS, LINES, **options)  # type: ignore[arg-type]
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(cell_len, lines)) <= width
+    return lines
+
+
+def test_a_line_for_each_where_there_is_room(capsys) -> None:
+    lines = [line.strip() for line in printed(80, capsys)]
+    assert "release    0.826578  Gaussian DP of the joint view" in lines
+    assert "colluders  1.20233   -" in lines
+
+
+def test_a_column_of_words_is_broken_between_words(capsys) -> None:
+    lines = printed(40, capsys, wrapped=("source",))
+    assert "0.826578" in "\n".join(lines)
+    assert " ".join(line[22:].strip() for line in lines[3:6]).strip().startswith("Gaussian DP of the joint")
+
+
+def test_paragraphs_where_there_is_none(capsys) -> None:
+    lines = printed(40, capsys)
+    assert lines == [
+        "",
+        "view=release",
+        "  proven ε=0.826578",
+        "  source=Gaussian DP of the joint view",
+        "",
+        "view=colluders",
+        "  proven ε=1.20233",  # what is absent is left out
+        "",
+    ]
+
+
+def test_brackets_are_text(capsys) -> None:
+    for width in (14, 80):
+        print_table(Console(width=width), ("key", "algo"), [("a", "[red]")])
+        assert "[red]" in capsys.readouterr().out
+
+
+def test_items_are_packed_without_breaking_one() -> None:
+    assert packed(["eps=1", "", "M=5", "N=100"], 11) == "eps=1  M=5\nN=100"
+    assert packed(["a-long-item", "b"], 4) == "a-long-item\nb"
+    assert packed([], 10) == ""

@@ -1,0 +1,69 @@
+"""Experiments without a command line: the same jobs, plans and files."""
+
+import hashlib
+
+import hydra
+from omegaconf import open_dict
+
+from dpml import where
+from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, write_jobs
+from dpml.config.compose import initialise
+from dpml.running.plan import Options, make_plan
+from dpml.running.store import Store
+
+TINY = {
+    "title": "Tiny",
+    "source": "nobody, 2000",
+    "settings": {"dataset": "synthetic", "dataset.d": 3, "algo": ["nonpriv", "capefm", "conv"], "M": 2, "draws": 3},
+    "grid": {
+        "a_eps": {"N": 200, "eps": [0.1, 1, 10], "seed": [0, 1]},
+        "a_N": {"N": [100, 200], "eps": 1.0, "calibration": ["published", "tight"], "seed": [0, 1]},
+    },
+    "panels": [
+        {"block": "a_eps", "x": "eps", "y": "loss", "title": "N = 200"},
+        {"block": "a_N", "x": "N", "y": "err_w"},
+    ],
+}
+CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
+
+
+def jobs(results, content=TINY, words=(), name="mine/tiny"):
+    """The job of an experiment that is no file, as `dpml-run experiment=mine/tiny WORDS` would have it."""
+    with initialise():
+        folders = [word for word in words if word.startswith(("data_dir=", "metrics="))]
+        config = hydra.compose("config", [f"results_dir={results}", *folders])
+        with open_dict(config):
+            config.experiment = content
+        return experiment_jobs(config, [f"experiment={name}", *words], [])
+
+
+def shipped(name, words=()):
+    """The job of an experiment that comes with dpml, as `dpml-run experiment=NAME WORDS` would have it."""
+    words = [f"experiment={name}", *words]
+    with initialise():
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [where.folder("experiments")])
+    return job
+
+
+def run(results, content=TINY, words=(), name="mine/tiny", **options):
+    """Compute and write an experiment that is no file: the exit status."""
+    work = jobs(results, content, words, name)
+    plan, status = compute_jobs(work, Options(**options), results, "dpml-run")
+    if options.get("dry"):
+        return status
+    _, unwritten = write_jobs(plan, work, stopped=bool(status))
+    for _, error in unwritten:
+        raise error
+    return status or failures(plan, "dpml-run")
+
+
+def plan(results, content=TINY, words=(), **options):
+    """The plan of an experiment that is no file."""
+    tasks = [job.task for job in jobs(results, content, words)]
+    return make_plan(tasks, Store(results / ".cells"), Options(**options))
+
+
+def digests(results):
+    """The outputs of mine/..., apart from what says how the cells were come by."""
+    files = [path for path in (results / "mine").iterdir() if not path.name.endswith(("_plan.csv", ".json"))]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

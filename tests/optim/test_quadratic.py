@@ -1,0 +1,107 @@
+"""Minimisers of quadratics against closed forms and SciPy."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from dpml import optim
+from dpml.optim import quadratic
+
+
+def stack(rng: np.random.Generator, count: int, d: int, shift: float) -> tuple[np.ndarray, np.ndarray]:
+    A = rng.standard_normal((count, d, d))
+    return (A + A.transpose(0, 2, 1)) / 2 + shift * np.eye(d), rng.standard_normal((count, d))
+
+
+def test_definite_quadratics_are_solved_exactly() -> None:
+    A, b = stack(np.random.default_rng(0), 50, 6, shift=8)
+    w, trimmed = quadratic.minimise_quadratic(A, b)
+    assert not trimmed.any()
+    assert np.abs(2 * np.einsum("bij,bj->bi", A, w) + b).max() < 1e-12
+
+
+def test_indefinite_quadratics_are_minimised_on_their_positive_span() -> None:
+    A, b = stack(np.random.default_rng(1), 40, 5, shift=1)
+    w, trimmed = quadratic.minimise_quadratic(A, b)
+    assert 0 < trimmed.sum() < 40  # the stack mixes both kinds
+    for i in range(40):
+        values, vectors = np.linalg.eigh(A[i])
+        assert trimmed[i] == (values[0] <= 0)
+        positive = vectors[:, values > 0]
+        assert np.abs(positive.T @ (2 * A[i] @ w[i] + b[i])).max() < 1e-10  # stationary there
+        assert np.linalg.norm(w[i] - positive @ (positive.T @ w[i])) < 1e-10  # and zero elsewhere
+
+
+def test_singular_quadratics_get_the_shortest_minimiser() -> None:
+    X = np.random.default_rng(2).standard_normal((4, 9))
+    y = np.ones(4)
+    w, trimmed = quadratic.minimise_quadratic(X.T @ X / 4, -2 * X.T @ y / 4)
+    assert trimmed
+    assert np.allclose(w, np.linalg.pinv(X) @ y)
+
+
+def test_box_matches_scipy_where_convex() -> None:
+    A, b = stack(np.random.default_rng(3), 20, 7, shift=6)
+    b *= 8  # so that some coordinates sit on the boundary
+    w = quadratic.minimise_quadratic_in_box(A, b, np.full(7, 0.3))
+    for i in range(20):
+        reference = minimize(
+            lambda v, i=i: (v @ A[i] @ v + b[i] @ v, 2 * A[i] @ v + b[i]),
+            np.zeros(7),
+            jac=True,
+            bounds=[(-1, 1)] * 7,
+            options={"ftol": 1e-15, "gtol": 1e-12},
+        )
+        assert np.allclose(w[i], reference.x, atol=1e-5)
+    assert (np.abs(w) == 1).any()
+
+
+def test_least_squares_in_box_matches_coordinate_descent() -> None:
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((12, 5))
+    A, b = X.T @ X / 12, 15 * X.T @ rng.standard_normal(12) / 12
+    exact = quadratic.minimise_least_squares_in_box(A, b)
+    assert np.allclose(exact, quadratic.minimise_quadratic_in_box(A[None], b[None], np.zeros(5))[0], atol=1e-5)
+    assert (np.abs(exact) == 1).any()
+    assert (np.abs(exact) < 1).any()
+
+
+def test_box_says_when_it_has_not_converged() -> None:
+    A = np.array([[[1.0, 1.0001], [1.0001, 1.0]]])  # indefinite, just
+    with pytest.raises(optim.NotConvergedError, match="after 3 sweeps"):
+        quadratic.minimise_quadratic_in_box(A, np.array([[0.1, -0.1]]), np.array([0.9, -0.9]), sweeps=3)
+
+
+def test_box_ends_at_a_local_minimum_where_indefinite() -> None:
+    rng = np.random.default_rng(4)
+    A, b = stack(rng, 30, 8, shift=0)
+    start = np.full(8, 1 / np.sqrt(8))
+    w = quadratic.minimise_quadratic_in_box(A, b, start)
+    value = np.einsum("bi,bij,bj->b", w, A, w) + np.einsum("bi,bi->b", b, w)
+    assert np.all(value <= np.einsum("i,bij,j->b", start, A, start) + b @ start)
+    for j in range(8):  # no single coordinate can do better, wherever in the box it goes
+        for at in np.linspace(-1, 1, 21):
+            other = w.copy()
+            other[:, j] = at
+            moved = np.einsum("bi,bij,bj->b", other, A, other) + np.einsum("bi,bi->b", b, other)
+            assert np.all(moved >= value - 1e-9)
+
+
+def test_ball_matches_scipy() -> None:
+    rng = np.random.default_rng(5)
+    root = rng.standard_normal((3, 5))
+    A, b = root.T @ root / 3, rng.standard_normal((12, 5)) * np.geomspace(0.01, 30, 12)[:, None]
+    b[0] = A @ rng.standard_normal(5) * 0.01  # a singular A whose minimiser lies inside
+    shift = np.where(np.arange(12) % 2, 0.3, 0.0)
+    w = quadratic.minimise_quadratic_in_ball(A, b, 1.5, shift)
+    assert np.linalg.norm(w, axis=1).max() <= 1.5 * (1 + 1e-9)
+    for i in range(12):
+        reference = minimize(
+            lambda v, i=i: v @ (A + shift[i] * np.eye(5)) @ v + b[i] @ v,
+            np.zeros(5),
+            constraints={"type": "ineq", "fun": lambda v: 1.5**2 - v @ v},
+            method="SLSQP",
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        ours = w[i] @ (A + shift[i] * np.eye(5)) @ w[i] + b[i] @ w[i]
+        assert ours <= reference.fun + 1e-7

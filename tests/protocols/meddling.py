@@ -1,0 +1,299 @@
+"""Runs of secure aggregation in which somebody meddles with messages, and the ways to do so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages
+from dpml.protocols.messages import Kind
+from dpml.protocols.party import Party
+from dpml.protocols.server import Server
+from dpml.protocols.shamir import PRIME
+
+M, D = 6, 5
+Meddler = Callable[[int, bytes], list[bytes]]
+
+
+def numbers(parties: int, length: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 2**64, (parties, length), dtype=np.uint64)
+
+
+@dataclass
+class Run:
+    """A run in which somebody meddles: what comes to the server, or to the parties, is what `meddle` makes of it."""
+
+    session: Session
+    inputs: np.ndarray
+    refused: list[str] = field(default_factory=list)
+    wire: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.server = Server(self.session)
+        self.parties = [Party(self.session, k, x) for k, x in enumerate(self.inputs)]
+
+    def go(self, to_server: Meddler | None = None, to_party: Meddler | None = None) -> "Run":
+        server, mail = self.server, dict.fromkeys(range(self.session.parties))
+        while server.stage is not Stage.DONE:
+            for k, text in mail.items():
+                for coming in [text] if to_party is None or text is None else to_party(k, text):
+                    self.attempt(lambda k=k, text=coming: self.answer(k, text, to_server))
+            mail = server.advance()
+            self.wire += mail.values()
+        return self
+
+    def answer(self, k: int, text: bytes | None, to_server: Meddler | None) -> None:
+        message = self.parties[k].start() if text is None else self.parties[k].receive(text)
+        self.wire.append(message)
+        for arriving in to_server(k, message) if to_server else [message]:
+            self.attempt(lambda arriving=arriving: self.server.receive(arriving, k))
+
+    def attempt(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except RefusedError as error:
+            self.refused.append(str(error))
+
+    def assert_exact(self) -> None:
+        assert np.array_equal(self.server.total, self.inputs[self.server.survivors].sum(axis=0))
+
+
+def a_run(threshold: int = 3) -> Run:
+    return Run(Session.of(M, D, complete(M, threshold)), numbers(M, D))
+
+
+def or_none(act: Callable[[], object]):
+    """What comes of it, or None when the run ends without a sum, and says so."""
+    try:
+        return act()
+    except ProtocolError as error:
+        if "no sum" not in str(error).lower():
+            raise
+        return None
+
+
+def repacked(message: bytes, of: Session, /, **changes: object) -> bytes:
+    """The message with another kind, party, body, or session, and a checksum that fits."""
+    kind, party, body = messages.unpack(message, of.name)
+    change = changes.get("body")
+    return messages.pack(
+        changes.get("kind", kind),
+        changes.get("session", of.name),
+        changes.get("party", party),
+        change(body) if callable(change) else body,
+    )
+
+
+def flipped(text: bytes, at: int = -20) -> bytes:
+    at %= len(text)
+    return text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :]
+
+
+def out_of_field(body: bytes) -> bytes:
+    return body[:-4] + PRIME.to_bytes(4, "little")
+
+
+def first_twice(width: int, head: int) -> Callable[[bytes], bytes]:
+    """Entries of some width behind a head, with the second one replaced by the first."""
+    return lambda body: body[: head + width] + body[head : head + width] + body[head + 2 * width :]
+
+
+SHARE, SEALED, KEY = 4 + messages.SHARE_BYTES, 4 + messages.SEALED_BYTES, 4 + 64
+
+
+# name: (stage, what party 2's message becomes, the reason given, whether the run still ends with a sum)
+TO_SERVER = {
+    "truncated": (Stage.MASKED, lambda m, s: [m[:-3]], "damaged: its checksum does not match", True),
+    "cut to nothing": (Stage.MASKED, lambda m, s: [m[:10]], "a message of 10 bytes is too short", True),
+    "a bit flipped": (Stage.MASKED, lambda m, s: [flipped(m)], "damaged: its checksum does not match", True),
+    "keys of a wrong length": (
+        Stage.KEYS,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:-1])],
+        "KEYS has a wrong length: 63 bytes where 64",
+        True,
+    ),
+    "shares of a wrong length": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:-1])],
+        "SHARES has a wrong length",
+        True,
+    ),
+    "shares without a commitment": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:9])],
+        "9 bytes hold no commitment",
+        True,
+    ),
+    "vector of a wrong length": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, body=lambda b: b[8:])],
+        "MASKED has a wrong length: 32 bytes where 40",
+        True,
+    ),
+    "answer of a wrong length": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:-1])],
+        "UNMASK has a wrong length",
+        True,
+    ),
+    "answer that announces too much": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: b"\xff" + b[1:])],
+        "announces 255 shares",
+        True,
+    ),
+    "replayed": (Stage.MASKED, lambda m, s: [m, m], "party 2, which has sent this message already", True),
+    "of another session": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, session=bytes(16))],
+        "of session 0{32} came to session",
+        True,
+    ),
+    "of an unknown party": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, party=99)],
+        "unknown party 99: there are 6",
+        True,
+    ),
+    "in another's name": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, party=3)],
+        "in the name of party 3 came from party 2",
+        True,
+    ),
+    "of an unknown kind": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, kind=77)],
+        "of unknown kind 77 came from party 2",
+        True,
+    ),
+    "before its time": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, kind=Kind.MASKED)],
+        "MASKED came from party 2 when SHARES was due: replayed, late or out of order",
+        True,
+    ),
+    "a key nobody can agree with": (
+        Stage.KEYS,
+        lambda m, s: [repacked(m, s, body=lambda b: bytes(32) + b[32:])],
+        "public key of party 2 is not valid",
+        True,
+    ),
+    "one key for both uses": (
+        Stage.KEYS,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:32] * 2)],
+        "key of party 2 has been announced before",
+        True,
+    ),
+    "a neighbour without a share": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:-SEALED])],
+        "one share to each of its 5 neighbours",
+        True,
+    ),
+    "two shares for one neighbour": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=first_twice(SEALED, 32))],
+        "one share to each of its 5",
+        True,
+    ),
+    "tampered share": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: flipped(b, -1))],
+        "share from party 2 for party 5 does not decrypt",
+        True,
+    ),
+    "another's sealed shares": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:36] + b[40 + 84 : 36 + SEALED + 84] + b[36 + 88 :])],
+        "does not decrypt",
+        True,
+    ),
+    "share not in the field": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=out_of_field)],
+        "party 2 is out of range: not an element",
+        True,
+    ),
+    "a share kept back": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: (5).to_bytes(4, "little") + b[4:-SHARE])],
+        "party 2 must send a share of the seed of each survivor",
+        True,
+    ),
+    "a mask key instead of a seed": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: (5).to_bytes(4, "little") + b[4:])],
+        "of the mask key of each party that dropped out, no others",
+        True,
+    ),
+    "a wrong share": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: flipped(b, 9))],
+        "no sum|No sum",
+        False,
+    ),
+}
+
+
+# name: (stage of the server after it sent, what party 2 gets, the reason it gives)
+TO_PARTY = {
+    "for another": (Stage.SHARES, lambda m, s: [repacked(m, s, party=1)], "for party 1 came to party 2"),
+    "of another session": (Stage.SHARES, lambda m, s: [repacked(m, s, session=bytes(16))], "of session"),
+    "replayed": (Stage.SHARES, lambda m, s: [m, m], "NEIGHBOURS when INBOX was due: replayed or out of order"),
+    "survivors too soon": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, kind=Kind.SURVIVORS)],
+        "SURVIVORS when INBOX was due",
+    ),
+    "too few neighbours": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:KEY])],
+        "sees 2 parties with itself, fewer than",
+    ),
+    "a neighbour twice": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=first_twice(KEY, 0))],
+        "NEIGHBOURS for party 2 names a party twice",
+    ),
+    "itself as neighbour": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: (2).to_bytes(4, "little") + b[4:])],
+        "names party 2, unknown here",
+    ),
+    "the same key for two": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:4] + b[4 + KEY : 2 * KEY] + b[KEY:])],
+        "got a public key twice",
+    ),
+    "a stranger's shares": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, body=lambda b: (77).to_bytes(4, "little") + b[4:])],
+        "INBOX for party 2 names party 77, unknown here",
+    ),
+    "shares in another's name": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:4] + b[4 + SEALED : 2 * SEALED] + b[SEALED:])],
+        "share from party 0 for party 2 does not decrypt",
+    ),
+    "survivors without it": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:8] + b[12:])],
+        "is not among the survivors",
+    ),
+    "a survivor twice": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: b + b[:4])],
+        "SURVIVORS for party 2 names a party twice",
+    ),
+    "an unknown survivor": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: b + b"\x63\0\0\0")],
+        "names party 99, unknown here",
+    ),
+    "too few survivors": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: b[4:12])],
+        "fewer than the threshold 3",
+    ),
+}

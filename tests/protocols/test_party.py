@@ -1,0 +1,124 @@
+"""A party refuses every fault on the way to it, and gives nothing secret away."""
+
+import itertools
+import logging
+from functools import partial
+
+import numpy as np
+import pytest
+from meddling import (
+    TO_PARTY,
+    TO_SERVER,
+    D,
+    M,
+    Run,
+    a_run,
+    flipped,
+    numbers,
+    repacked,
+)
+from scipy import stats
+
+from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages
+from dpml.protocols.messages import Kind
+from dpml.protocols.party import Party
+
+
+@pytest.mark.parametrize("fault", TO_PARTY)
+def test_a_fault_on_the_way_to_a_party(fault: str) -> None:
+    stage, change, reason = TO_PARTY[fault]
+    run = a_run()
+    run.go(to_party=lambda k, m: change(m, run.session) if k == 2 and run.server.stage is stage else [m])
+    run.assert_exact()
+    assert len(run.refused) == 1
+    assert reason in run.refused[0]
+
+
+def test_a_party_starts_once() -> None:
+    party = Party(Session.of(3, D), 0, numbers(3, D)[0])
+    party.start()
+    with pytest.raises(ProtocolError, match="has started already: its keys are for one run"):
+        party.start()
+
+
+def test_a_party_gives_one_secret_of_each_peer_away_and_never_both() -> None:
+    run = a_run()
+    run.go(to_server=lambda k, m: [] if (k, run.server.stage) in ((1, Stage.MASKED), (4, Stage.SHARES)) else [m])
+    for message in run.wire:
+        kind, _, body = messages.unpack(message, run.session.name)
+        if kind is Kind.UNMASK:
+            seeds, keys = ([who for who, _ in part] for part in messages.unpack_unmask(body))
+            assert (seeds, keys) == ([0, 2, 3, 5], [1])
+    # a server that then claims that others survived gets nothing more, from anybody
+    for k, survivors in itertools.product((0, 2, 3, 5), ([0, 1, 2, 3, 5], [0, 2, 3], [0, 2, 3, 5])):
+        lie = messages.pack(Kind.SURVIVORS, run.session.name, k, messages.pack_survivors(survivors))
+        with pytest.raises(RefusedError, match="SURVIVORS when none was due"):
+            run.parties[k].receive(lie)
+        assert not run.parties[k]._held
+    run.assert_exact()
+
+
+def test_a_party_keeps_its_state_when_it_refuses() -> None:
+    run = a_run()
+
+    def twice(k: int, message: bytes) -> list[bytes]:
+        return [flipped(message), repacked(message, run.session, party=k ^ 1), message]
+
+    run.go(to_party=twice).assert_exact()
+    assert len(run.refused) == 2 * 3 * M
+    assert len(run.server.survivors) == M
+
+
+def test_masked_vectors_are_uniform_and_unrelated_to_the_input() -> None:
+    """Chi-squared on the bytes of zero vectors; the system's randomness: false-alarm rate 1e-9 each, 12 tests."""
+    session = Session.of(3, 20_000, complete(3, 2))
+    zeros = np.zeros((3, 20_000), dtype=np.uint64)
+    run = Run(session, zeros).go()
+    run.assert_exact()
+    vectors = [messages.unpack(m, session.name) for m in run.wire]
+    vectors = [np.frombuffer(body, np.uint8) for kind, _, body in vectors if kind is Kind.MASKED]
+    assert len(vectors) == 3
+    words = [v.view("<u8") for v in vectors]
+    between = [(words[i] - words[j]).view(np.uint8) for i, j in ((0, 1), (0, 2), (1, 2))]
+    partial = [(words[i] + words[j]).view(np.uint8) for i, j in ((0, 1), (0, 2), (1, 2))]
+    for found in (*vectors, *between, *partial, sum(words).view(np.uint8)):  # even the sum keeps its self masks
+        assert stats.chisquare(np.bincount(found, minlength=256)).pvalue > 1e-9
+    for a, b in itertools.combinations(vectors, 2):
+        assert abs(np.corrcoef(a, b)[0, 1]) < 6.2 / np.sqrt(len(a))
+
+
+def test_runs_share_no_randomness() -> None:
+    """The same inputs in the same session, twice: no key, share or masked vector comes again."""
+    session = Session.of(3, D, complete(3, 2))
+    one, two = ({m[21:] for m in Run(session, numbers(3, D)).go().wire if m[0] != Kind.SURVIVORS} for _ in range(2))
+    assert not one & two
+
+
+def test_nothing_secret_is_printed_or_logged(caplog: pytest.LogCaptureFixture, capsys) -> None:
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+    secrets: list[bytes] = []
+
+    def meddle(run: Run, stage: Stage, change, k: int, message: bytes) -> list[bytes]:
+        party = run.parties[k]
+        said.extend((repr(party), str(party), repr(run.server), repr(run.session)))
+        secrets.extend(key.private_bytes_raw() for key in (party._sealing, party._masking))
+        secrets.extend((run.inputs[k].tobytes(), *party._held.values()))
+        secrets.extend([party._seed] if hasattr(party, "_seed") else [])
+        return change(message, run.session) if k == 2 and run.server.stage is stage else [message]
+
+    for way, faults in (("to_server", TO_SERVER), ("to_party", TO_PARTY)):
+        for stage, change, *_ in faults.values():
+            run = a_run()
+            try:
+                run.go(**{way: partial(meddle, run, stage, change)})
+            except ProtocolError as error:
+                said.append(str(error))
+            said += run.refused
+    captured = capsys.readouterr()
+    text = " ".join({*said, captured.out, captured.err, caplog.text})
+    assert len(set(secrets)) > 500
+    for secret in set(secrets):
+        for part in (secret[:8], secret[-8:]):
+            number = int.from_bytes(part, "little")
+            assert not any(form in text for form in (part.hex(), str(number), f"{number:x}", repr(part)[2:-1]))

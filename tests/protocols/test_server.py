@@ -1,0 +1,77 @@
+"""The server refuses every fault on the way to it, in words, or ends the run: never a wrong sum."""
+
+import pytest
+from meddling import TO_SERVER, D, a_run, numbers, repacked
+
+from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete
+from dpml.protocols.messages import Kind
+from dpml.protocols.party import Party
+from dpml.protocols.server import Server
+
+
+@pytest.mark.parametrize("fault", TO_SERVER)
+def test_a_fault_on_the_way_to_the_server(fault: str) -> None:
+    stage, change, reason, ends = TO_SERVER[fault]
+    run = a_run()
+
+    def meddle(k: int, message: bytes) -> list[bytes]:
+        return change(message, run.session) if k == 2 and run.server.stage is stage else [message]
+
+    if not ends:
+        with pytest.raises(ProtocolError, match=reason):
+            run.go(to_server=meddle)
+        with pytest.raises(ProtocolError, match="there is no sum yet"):
+            _ = run.server.total
+        return
+    run.go(to_server=meddle)
+    run.assert_exact()
+    assert len(run.refused) == 1
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(run.refused[0])
+    lost = stage <= Stage.MASKED and fault not in ("replayed", "tampered share", "another's sealed shares")
+    assert (2 in run.server.survivors) is not lost
+
+
+def test_a_message_of_an_earlier_stage_is_refused() -> None:
+    run, old = a_run(), {}
+
+    def meddle(k: int, message: bytes) -> list[bytes]:
+        old.setdefault(k, message)
+        return [message, old[k]] if run.server.stage is Stage.MASKED and k == 1 else [message]
+
+    run.go(to_server=meddle).assert_exact()
+    assert run.refused == ["a message KEYS came from party 1 when MASKED was due: replayed, late or out of order."]
+
+
+def test_a_second_party_of_the_same_number_is_refused() -> None:
+    session = Session.of(3, D, complete(3, 2))
+    server = Server(session)
+    server.receive(Party(session, 0, numbers(3, D)[0]).start())
+    with pytest.raises(RefusedError, match="KEYS came from party 0, which has sent this message already"):
+        server.receive(Party(session, 0, numbers(3, D)[1]).start())
+    with pytest.raises(ProtocolError, match="party 3 is not one of the 3 parties, 0 to 2"):
+        Party(session, 3, numbers(3, D)[0])
+
+
+def test_who_dropped_out_does_not_come_back() -> None:
+    run = a_run()
+    kept: list[bytes] = []
+
+    def meddle(k: int, message: bytes) -> list[bytes]:
+        if k == 4 and run.server.stage is Stage.MASKED:
+            kept.append(repacked(message, run.session, kind=Kind.UNMASK))
+            return []
+        return [message]
+
+    late: list[str] = []
+
+    def also(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.UNMASK and k == 0:
+            try:
+                run.server.receive(kept[0])
+            except RefusedError as error:
+                late.append(str(error))
+        return meddle(k, message)
+
+    run.go(to_server=also).assert_exact()
+    assert late == ["a message UNMASK came from party 4, which has dropped out before."]

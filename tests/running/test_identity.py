@@ -1,0 +1,130 @@
+"""The key of a cell: every formula that its numbers come from is in it, and no comment is."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import hydra
+import pandas as pd
+import pytest
+
+import dpml
+from dpml.config.compose import initialise
+from dpml.running import cell as cell_module
+from dpml.running.expansion import Expansion
+from dpml.running.store import digest
+
+PACKAGE = Path(dpml.__file__).parent
+
+FORMULAS = {
+    "metrics": ("running/metrics.py", "(scores >= 0) == (y > 0)[:, None]", "(scores < 0) == (y > 0)[:, None]"),
+    "loss": ("optim/losses.py", "Task", "Kind"),
+    "partition": ("data/partition.py", "np.floor(exact)", "np.ceil(exact)"),
+    "noise": ("privacy/noise.py", "rng.laplace(size=shape)", "2 * rng.laplace(size=shape)"),
+    "accounting": ("privacy/gdp.py", "return", "return 2 *"),
+    "preprocessing": ("data/preprocess.py", "import numpy as np", "import numpy as np\n\nOTHER = 1"),
+    "data set": ("data/sets/wdbc.py", "return Dataset(", "y = -y\n        return Dataset("),
+    "measuring": ("running/cell.py", 'generator(seed, "partition")', 'generator(seed + 1, "partition")'),
+    "streams": ("seeds.py", "crc32", "adler32"),
+}
+
+
+@pytest.fixture
+def key(tmp_path, monkeypatch):
+    """A function: the key of a cell when its code is that of a copy, after `old` was replaced by `new` in a file."""
+    shutil.copytree(PACKAGE, tmp_path / "dpml", ignore=shutil.ignore_patterns("__pycache__"))
+    with initialise():
+        (point,) = Expansion.from_config(hydra.compose("config", ["algo=capefm"]), []).run()
+
+    def key(file=None, old="", new=""):
+        if file:
+            path = tmp_path / "dpml" / file
+            content = path.read_text(encoding="utf-8")
+            assert old in content, f"{file} has no {old!r}"
+            path.write_text(content.replace(old, new, 1), encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("dpml.code", tmp_path / "dpml" / "code.py")
+        copied = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(copied)
+        monkeypatch.setattr(cell_module, "code", copied)
+        return digest(point.cell.identity("data"))
+
+    return key
+
+
+@pytest.mark.parametrize("what", FORMULAS)
+def test_a_changed_formula_changes_the_key(key, what):
+    before = key()
+    assert key(*FORMULAS[what]) != before
+
+
+def test_a_changed_solver_changes_the_key(key):
+    before = key()
+    solver = next(path for path in ("optim/quadratic.py", "optim/solvers.py") if (PACKAGE / path).is_file())
+    assert key(solver, "import numpy as np\n", "import numpy as np\n\nTOLERANCE = 1\n") != before
+
+
+def test_a_changed_algorithm_changes_the_key(key):
+    before = key()
+    with initialise():
+        target = hydra.compose("config", ["algo=capefm"]).algo._target_
+    module = "/".join(target.split(".")[1:-1])
+    assert key(f"{module}.py", "import", "import zlib\nimport") != before
+
+
+def test_comments_docstrings_and_what_does_not_make_numbers_change_nothing(key):
+    before = key()
+    assert key("privacy/noise.py", "import numpy as np\n", "import numpy as np  # arrays\n") == before
+    assert key("running/metrics.py", '"""How good', '"""About how good') == before
+    for path in ("reporting/tables.py", "running/runner.py", "cli/screen.py"):
+        assert key(path, "import ", "import zlib\nimport ") == before
+
+
+def test_a_metric_of_ones_own_is_in_the_key(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    keys = set()
+    for exponent in (1, 2):
+        (tmp_path / "identity_metric.py").write_text(
+            f"def size(w, parties, loss, lam):\n    return (w**{exponent}).sum(1)\n"
+        )
+        for function in (cell_module.code.digest, cell_module.code._path, cell_module.code._read):
+            function.cache_clear()
+        with initialise():
+            config = hydra.compose("config", ["algo=capefm", "metrics=[identity_metric.size]"])
+            (point,) = Expansion.from_config(config, []).run()
+        keys.add(digest(point.cell.identity("data")))
+    assert len(keys) == 2
+
+
+def test_an_old_number_is_never_shown_for_a_new_formula(tmp_path):
+    """End to end: the accuracy is turned round in a copy of the package, a comment is added, and each is run."""
+    for name in ("conf", "experiments"):
+        source = PACKAGE / name if (PACKAGE / name).is_dir() else PACKAGE.parent / name
+        shutil.copytree(source, tmp_path / name)
+    shutil.copytree(PACKAGE, tmp_path / "dpml", ignore=shutil.ignore_patterns("__pycache__"))
+    metrics = tmp_path / "dpml" / "running" / "metrics.py"
+    original = metrics.read_text(encoding="utf-8")
+
+    def run(folder):
+        program = "from dpml.cli import dpml_run; dpml_run()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, "algo=nonpriv", f"hydra.run.dir={folder}"],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        rows = pd.read_csv(tmp_path / folder / "rows.csv")
+        return rows.loc[rows["metric"] == "accuracy", "value"].iloc[0], done.stdout
+
+    accuracy, said = run("a")
+    assert "0 cached, 1 to run" in said
+    metrics.write_text(original + "# a comment\n", encoding="utf-8")
+    assert run("b")[1].startswith("run: 1 cached, 0 to run")
+    metrics.write_text(original.replace(*FORMULAS["metrics"][1:]), encoding="utf-8")
+    inverted, said = run("c")
+    assert "0 cached, 1 to run" in said
+    assert inverted == pytest.approx(1 - accuracy)

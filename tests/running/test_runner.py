@@ -1,0 +1,306 @@
+"""The experiment engine: plans, resumes, engines. Everything here runs on a small synthetic experiment."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from harness import CELLS, CONV, TINY, digests, plan, run
+
+from dpml.errors import UserError
+from dpml.running import cell as experiment
+from dpml.running import executors as engines
+from dpml.running.executors import Failure, compute
+from dpml.running.spec import Experiment
+from dpml.running.store import digest
+
+
+def written(results):
+    return sorted(path.parent.name for path in (results / ".cells").glob("*/*/result.json"))
+
+
+def write_file(folder, content=TINY):
+    """The experiment as a file that dpml-run --config-dir finds."""
+    path = folder / "experiment" / "mine" / "tiny.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("# @package experiment\n" + json.dumps(content))
+    return folder
+
+
+def command(conf, results, *words):
+    program = "from dpml.cli import dpml_run; dpml_run()"
+    return [sys.executable, "-c", program, "--config-dir", str(conf), "experiment=mine/tiny",
+            f"results_dir={results}", *words]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    results = tmp_path_factory.mktemp("finished")
+    assert run(results) == 0
+    return results
+
+
+def test_a_grid_becomes_cells_that_share_their_fits(tmp_path):
+    found = plan(tmp_path)
+    assert len(found.entries) == CELLS
+    assert all(len(e.point.cell.budgets) == 3 for e in found.entries.values() if e.point.block == "a_eps")
+
+
+def test_the_same_cell_in_two_blocks_is_computed_once(tmp_path):
+    content = TINY | {"grid": {"a": {"N": 100, "eps": 1.0}, "b": {"N": [100, 200], "eps": 1.0}}, "panels": []}
+    found = plan(tmp_path, content)
+    assert (len(found.points["mine/tiny"]), len(found.entries)) == (9, 6)
+
+
+def test_identity_is_settings_and_checksum_and_nothing_else(tmp_path):
+    entry = next(iter(plan(tmp_path).entries.values()))
+    assert entry.key == next(iter(plan(tmp_path / "elsewhere", words=["data_dir=/nowhere"]).entries))
+    assert digest(entry.point.cell.identity("another")) != entry.key
+
+
+def test_second_time_nothing_is_run_and_every_byte_stays(finished, capsys):
+    before = digests(finished)
+    assert {"tiny.csv", "tiny.png", "tiny.svg", "tiny.md", "tiny.tex", "tiny_rows.csv", "tiny_tight.png"} <= set(before)
+    assert run(finished) == 0
+    assert f"{CELLS} cached, 0 to run" in capsys.readouterr().out
+    assert digests(finished) == before
+
+
+def test_outputs_that_were_lost_or_changed_are_made_again_the_same(finished):
+    before = digests(finished)
+    (finished / "mine" / "tiny.png").unlink()
+    (finished / "mine" / "tiny.md").write_text("scribble")
+    assert run(finished) == 0
+    assert digests(finished) == before
+
+
+def test_two_workers_give_the_same_bits(finished, tmp_path):
+    assert run(tmp_path, workers=2) == 0
+    assert digests(tmp_path) == digests(finished)
+
+
+def test_more_blas_threads_around_it_do_not_change_the_bits(tmp_path):
+    cell = next(iter(plan(tmp_path).entries.values())).point.cell
+    found = set()
+    for threads in (1, 2):
+        with experiment._blas().limit(limits=threads):
+            found.add(experiment.measure(cell).metrics["loss"].tobytes())
+    assert len(found) == 1
+
+
+def test_data_and_partition_do_not_depend_on_algorithm_or_budget(tmp_path):
+    cells = [entry.point.cell for entry in plan(tmp_path).entries.values() if entry.point.block == "a_eps"]
+    by_seed = {}
+    for cell in cells:
+        experiment._parties.cache_clear()
+        experiment._data.cache_clear()
+        parties = experiment.deal(cell)
+        by_seed.setdefault(cell.seed, set()).add((parties.X.tobytes(), parties.order.tobytes()))
+    assert {seed: len(found) for seed, found in by_seed.items()} == {0: 1, 1: 1}
+    assert by_seed[0] != by_seed[1]
+
+
+def test_dry_run_computes_nothing(tmp_path, capsys):
+    assert run(tmp_path, dry=True) == 0
+    out = capsys.readouterr().out
+    assert f"0 cached, {CELLS} to run" in out
+    assert out.count(",to run,") == CELLS
+    assert not written(tmp_path)
+
+
+def test_a_dry_run_estimates_from_cells_that_are_done(finished, capsys):
+    assert run(finished, words=["draws=4"], dry=True) == 0
+    assert "no estimate" in capsys.readouterr().out
+    assert run(finished, dry=True, force="conv") == 0
+    assert f"{CONV} to run (about a second)" in capsys.readouterr().out
+
+
+def test_force_computes_one_algorithm_again(finished):
+    stores = {path: path.stat().st_mtime_ns for path in finished.glob(".cells/*/*/result.json")}
+    before = digests(finished)
+    assert run(finished, force="conv") == 0
+    changed = [path for path, then in stores.items() if path.stat().st_mtime_ns != then]
+    assert len(changed) == CONV
+    assert digests(finished) == before
+    with pytest.raises(UserError, match=r"run\.force=cov.*'conv'"):
+        run(finished, force="cov")
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """conv fails, as a bug would make it."""
+
+    def measure(cell):
+        if cell.algorithm.name == "conv" and broken:
+            raise ZeroDivisionError("no good")
+        return experiment.measure(cell)
+
+    broken = [True]
+    monkeypatch.setattr(engines, "measure", measure)
+    return broken
+
+
+def test_a_failure_is_shown_at_once_and_the_rest_goes_on(tmp_path, broken, capsys):
+    assert run(tmp_path) == 1
+    shown = capsys.readouterr().err
+    assert shown.count("ZeroDivisionError: no good") == CONV
+    assert f"{CONV} cells failed" in shown
+    assert len(written(tmp_path)) == CELLS - CONV
+    logs = list(tmp_path.glob(".cells/*/*/error.txt"))
+    assert len(logs) == CONV
+    assert "Traceback" in logs[0].read_text()
+    assert (tmp_path / "mine" / "tiny.png").exists()
+
+    broken.clear()
+    (tmp_path / ".cells" / written(tmp_path)[0][:2]).rename(tmp_path / "elsewhere")  # missing, but it has not failed
+    missing = CELLS - CONV - len(written(tmp_path))
+    failed = len(list(tmp_path.glob(".cells/*/*/error.txt")))
+    assert run(tmp_path, only="failed") == 0
+    assert len(written(tmp_path)) == CELLS - missing - (CONV - failed)
+    assert not list(tmp_path.glob(".cells/*/*/error.txt"))
+
+
+def test_stop_at_the_first_failure(tmp_path, broken, capsys):
+    assert run(tmp_path, on_error="raise") == 1
+    assert capsys.readouterr().err.count("no good") == 1
+    assert not (tmp_path / "mine" / "tiny.png").exists()
+
+
+def test_what_cannot_be_is_skipped_with_its_reason(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("DPML_OFFLINE", "1")
+    content = TINY | {
+        "grid": {
+            "a_eps": {"N": 50, "eps": [1, 10]},
+            "gone": {"dataset": "crime", "eps": 1.0},
+            "many": {"N": 5, "M": [2, 10], "eps": 1.0},
+            "unknown": {"dataset": "atlantis", "eps": 1.0},
+            "other_loss": {"dataset": "wdbc", "loss": "sigmoid", "eps": 1.0, "algo": "capefm"},
+        },
+        "panels": TINY["panels"][:1],
+        "settings": {k: v for k, v in TINY["settings"].items() if k != "dataset.d"},
+    }
+    assert run(tmp_path, content, [f"data_dir={tmp_path}"]) == 0
+    out = capsys.readouterr().out
+    assert "needs the file communities.data" in out
+    assert "no dataset=atlantis" in out
+    assert "algo=capefm needs loss=squared or loss=logistic" in out
+    assert "M=10 parties cannot share N=5" in (tmp_path / "mine" / "tiny.md").read_text()
+    # the reason that took data to find is on record too
+    assert run(tmp_path, content, [f"data_dir={tmp_path}"]) == 0
+    assert "0 to run" in capsys.readouterr().out
+
+
+def test_an_experiment_of_which_nothing_can_be_computed_is_an_error(tmp_path):
+    content = TINY | {"grid": {"a_eps": {"dataset": "atlantis", "eps": 1.0}}, "panels": []}
+    with pytest.raises(UserError, match="atlantis"):
+        run(tmp_path, content)
+
+
+def test_overrides_win_over_the_file(tmp_path):
+    found = plan(tmp_path, words=["draws=5", "algo=capefm", "eps=[1,2]", "run.workers=2"])
+    cells = [entry.point.cell for entry in found.entries.values()]
+    assert {(cell.draws, cell.algorithm.name, len(cell.budgets)) for cell in cells} == {(5, "capefm", 2)}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"grids": {}}, "unknown key 'grids' in experiment=mine/tiny"),
+        ({"grid": {"a_eps": {"epsilon": 1}}, "panels": []}, "unknown key 'epsilon' in block a_eps"),
+        ({"panels": [{"block": "a_epsilon", "x": "eps", "y": "loss"}]}, "did you mean 'a_eps'"),
+        ({"panels": [{"block": "a_eps", "x": "eps"}]}, "missing 1 required positional argument: 'y'"),
+        ({"panels": [{"block": "a_eps", "x": "eps", "y": "loss", "xscale": "cubic"}]}, "unknown xscale='cubic'"),
+    ],
+)
+def test_a_mistake_in_an_experiment_file_is_one_sentence(change, sentence):
+    with pytest.raises(UserError, match=sentence.replace("(", r"\(")):
+        Experiment.from_content("mine/tiny", TINY | change)
+
+
+def test_a_worker_that_dies_loses_nothing(tmp_path):
+    cells = [entry.point.cell for entry in plan(tmp_path).entries.values()]
+    found = dict(_compute_and_kill(cells))
+    assert len(found) == len(cells)
+    assert not [outcome for outcome in found.values() if isinstance(outcome, Failure)]
+
+
+def _compute_and_kill(cells):
+    """All cells on two processes, one of which is killed on the way."""
+    killed = False
+    for cell, outcome in compute(cells, "processes", 2, None):
+        yield id(cell), outcome
+        if not killed:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+            killed = True
+
+
+def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path, finished):
+    conf, results = write_file(tmp_path / "conf"), tmp_path / "results"
+    process = subprocess.Popen(command(conf, results, "run.workers=2"), start_new_session=True)
+    deadline = time.time() + 60
+    while len(written(results)) < 3 and process.poll() is None and time.time() < deadline:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = {path: path.stat().st_mtime_ns for path in results.glob(".cells/*/*/result.json")}
+    assert 3 <= len(kept) < CELLS
+    again = subprocess.run(command(conf, results), capture_output=True, text=True, check=True)
+    assert f"{len(kept)} cached, {CELLS - len(kept)} to run" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    rows = (finished / "mine" / "tiny_rows.csv").read_bytes()
+    assert (results / "mine" / "tiny_rows.csv").read_bytes() == rows
+
+
+def test_interrupted_it_says_how_to_go_on(tmp_path):
+    content = TINY | {"settings": TINY["settings"] | {"draws": 20000}}
+    conf, results = write_file(tmp_path / "conf", content), tmp_path / "results"
+    process = subprocess.Popen(command(conf, results), stderr=subprocess.PIPE, text=True)
+    deadline = time.time() + 60
+    while not written(results) and process.poll() is None and time.time() < deadline:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "resume with: dpml-run experiment=mine/tiny" in said
+
+
+def test_two_runs_at_once_do_no_harm(tmp_path, finished):
+    conf, results = write_file(tmp_path / "conf"), tmp_path / "results"
+    both = [subprocess.Popen(command(conf, results), stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [process.wait(timeout=120) for process in both] == [0, 0]
+    rows = (finished / "mine" / "tiny_rows.csv").read_bytes()
+    assert (results / "mine" / "tiny_rows.csv").read_bytes() == rows
+    assert not list(results.rglob(".*-*"))
+
+
+@pytest.mark.parametrize("launcher", ["joblib", "submitit"])
+def test_hydras_own_launchers_still_sweep(tmp_path, launcher):
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
+    option = {"joblib": "joblib", "submitit": "submitit_local"}[launcher]
+    words = ["-m", f"hydra/launcher={option}", "algo=capefm,conv", "eps=1", f"results_dir={tmp_path}"]
+    program = "from dpml.cli import dpml_run; dpml_run()"
+    subprocess.run([sys.executable, "-c", program, *words], check=True, capture_output=True)
+    merged = next(tmp_path.glob("sweeps/*/*/rows.csv")).read_text()
+    assert "capefm" in merged
+    assert "conv" in merged
+
+
+def test_a_panel_over_shares_shows_the_test_error(tmp_path):
+    content = {
+        **TINY,
+        "settings": {**TINY["settings"], "dataset.recipe": "ball_sign", "algo": ["gop", "la"], "delta": 0.1, "N": 90},
+        "grid": {"a_partition": {"partition": "fractions", "partition.fractions": [[0.5, 0.5], [0.1, 0.9]]}},
+        "panels": [{"block": "a_partition", "x": "partition", "y": "error", "xscale": "linear"}],
+        "reference": "gop",
+    }
+    assert run(tmp_path, content) == 0
+    table = (tmp_path / "mine" / "tiny.csv").read_text("utf-8").splitlines()
+    assert len(table) == 1 + 4
+    assert all(",error," in line for line in table[1:])
+    page = (tmp_path / "mine" / "tiny.md").read_text("utf-8")
+    assert "| 0.1/0.9 |" in page
+    assert "| 0.5/0.5 |" in page

@@ -1,0 +1,269 @@
+"""The rules of the package's structure: which way imports go, how large a piece of code may be, and who draws noise."""
+
+import ast
+import pkgutil
+import re
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "dpml"
+
+# a module imports from its own line and the lines above it, never from those below
+ORDER = (
+    ("errors", "arrays", "atomic", "seeds", "where", "code"),
+    ("privacy",),
+    ("data",),
+    ("optim",),
+    ("protocols",),
+    ("algorithms",),
+    ("config",),
+    ("audit",),
+    ("running",),
+    ("reporting",),
+    ("papers",),
+    ("cli",),
+)
+RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
+
+MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 450, 50, 6, 4
+REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
+
+SAMPLERS = {
+    "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",
+    "standard_normal",
+}  # fmt: skip
+# what is drawn from these distributions and is no privacy noise: the initial model, which knows no budget and no data
+INITIAL_MODELS = {"NoisyDescent.prepare", "NonPrivateNetwork.prepare"}
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name."""
+    names = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(name: str) -> set[str]:
+    """All that a module imports anywhere in it, inside functions and under TYPE_CHECKING too, as dotted names.
+
+    ``from dpml.data import cache`` is the module dpml.data.cache if there is one, else something in dpml.data.
+    """
+    path, names = modules()[name], set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import in line {node.lineno}"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                names.add(whole if whole in modules() or whole == "dpml.__version__" else str(node.module))
+        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+            names |= {arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
+    return names - {"dpml.__version__"}
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    """The imports among the package's modules."""
+    return {name: {other for other in imported(name) if other in modules()} for name in modules()}
+
+
+def room(name: str) -> str:
+    """The first part of a module's name inside the package; the package itself has none."""
+    return name.partition(".")[2].partition(".")[0]
+
+
+def functions() -> Iterator[tuple[Path, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function and method of the package, with the path of its module and its qualified name."""
+
+    def inside(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield prefix + child.name, child
+            named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            yield from inside(child, f"{prefix}{child.name}." if named else prefix)
+
+    for path in modules().values():
+        for name, node in inside(tree(path), ""):
+            yield path.relative_to(ROOT), name, node
+
+
+def listed(sizes: dict[str, int]) -> str:
+    return "\n".join(f"{name}: {size}" for name, size in sizes.items())
+
+
+# ---- imports
+
+
+def test_every_module_has_a_place_in_the_order() -> None:
+    assert {room(name) for name in modules()} - {""} <= set(RANK)
+
+
+def test_imports_go_one_way() -> None:
+    """The package itself, the public API, stands above everything and is imported by nothing inside."""
+    wrong = [
+        f"{name} imports {other}"
+        for name, others in graph().items()
+        for other in sorted(others)
+        if room(name) and RANK[room(name)] < RANK.get(room(other), len(ORDER))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    try:
+        TopologicalSorter(graph()).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+@pytest.mark.parametrize("name", ["privacy", "optim", "protocols", "algorithms"])
+def test_mathematics_knows_no_screen_no_files_and_no_plots(name: str) -> None:
+    foreign = {"matplotlib", "rich", "hydra", "omegaconf", "requests", "pooch"}
+    if name == "algorithms":
+        foreign |= {"pathlib", "pandas"}
+    wrong = [
+        f"{module} imports {other}"
+        for module in modules()
+        if room(module) == name
+        for other in sorted(imported(module))
+        if other.partition(".")[0] in foreign
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_reporting_draws_plots() -> None:
+    users = {room(name) for name in modules() if any(other.startswith("matplotlib") for other in imported(name))}
+    assert users <= {"reporting"}
+
+
+# ---- sizes
+
+
+def test_modules_are_short() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in modules().values()}
+    wrong = {path: lines for path, lines in lengths.items() if lines > MODULE_LINES}
+    assert not wrong, listed(wrong)
+
+
+def test_functions_are_short() -> None:
+    lengths = {f"{path}: {name}": node.end_lineno - node.lineno + 1 for path, name, node in functions()}
+    wrong = {name: lines for name, lines in lengths.items() if lines > FUNCTION_LINES}
+    assert not wrong, listed(wrong)
+
+
+def test_functions_have_few_parameters_or_a_reason() -> None:
+    many = {}
+    for path, name, node in functions():
+        names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        count = len([arg for arg in names if arg not in ("self", "cls")])
+        lines = (ROOT / path).read_text("utf-8").splitlines()
+        top = min(node.lineno, *(decorator.lineno for decorator in node.decorator_list), node.lineno)
+        if count > PARAMETERS and not any(REASON.search(line) for line in (lines[node.lineno - 1], lines[top - 2])):
+            many[f"{path}: {name}"] = count
+    assert not many, listed(many)
+
+
+def test_blocks_are_not_deeply_nested() -> None:
+    depths = {f"{path}: {name}": depth(node.body) for path, name, node in functions()}
+    wrong = {name: levels for name, levels in depths.items() if levels > NESTING}
+    assert not wrong, listed(wrong)
+
+
+BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
+
+
+def depth(statements: list[ast.stmt]) -> int:
+    """How deep if, for, while, with, try and match are nested. An elif is as deep as its if."""
+    deepest = 0
+    for statement in statements:
+        if not isinstance(statement, BLOCKS):
+            continue
+        inner = [handler.body for handler in getattr(statement, "handlers", [])]
+        inner += [case.body for case in getattr(statement, "cases", [])]
+        inner += [getattr(statement, field) for field in ("body", "finalbody") if hasattr(statement, field)]
+        otherwise = getattr(statement, "orelse", [])
+        chained = isinstance(statement, ast.If) and len(otherwise) == 1 and isinstance(otherwise[0], ast.If)
+        levels = [1 + depth(body) for body in [*inner, *([] if chained else [otherwise])]]
+        deepest = max(deepest, *levels, depth(otherwise) if chained else 0)
+    return deepest
+
+
+def test_depth_is_counted_as_it_is_read() -> None:
+    text = "if a:\n  for b in c:\n    try:\n      d\n    except E:\n      with f:\n        g\nelif h:\n  i\n"
+    assert depth(ast.parse(text).body) == 4
+    assert depth(ast.parse("if a:\n  b\nelif c:\n  d\nelif e:\n  f\n").body) == 1
+
+
+# ---- noise
+
+
+def draws(node: ast.AST) -> set[str]:
+    """The calls inside `node` that sample from a distribution of privacy noise, unless `noise` does it."""
+    calls = [child.func for child in ast.walk(node) if isinstance(child, ast.Call)]
+    return {
+        ast.unparse(call)
+        for call in calls
+        if isinstance(call, ast.Attribute) and call.attr in SAMPLERS and ast.unparse(call.value) != "noise"
+    }
+
+
+def test_privacy_noise_is_drawn_in_one_module() -> None:
+    wrong = [
+        f"{path}: {name} calls {call}"
+        for path, name, node in functions()
+        if room(".".join(path.with_suffix("").parts)) in ("privacy", "optim", "protocols", "algorithms", "running")
+        and path != Path("dpml/privacy/noise.py")
+        and name not in INITIAL_MODELS
+        for call in sorted(draws(node))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_list_of_other_draws_has_nothing_that_is_gone() -> None:
+    drawing = {name for path, name, node in functions() if path.parts[1] == "algorithms" and draws(node)}
+    assert drawing == INITIAL_MODELS
+
+
+# ---- the map in CONTRIBUTING.md
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_the_map_has_every_room() -> None:
+    described = set(re.findall(r"^  (\w+)(?:/|\.py)? ", CONTRIBUTING.split("```")[1].split("\ndpml/")[1], flags=re.M))
+    assert described == {room(name) for name in modules()} - {""}
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/privacy.md", "docs/secure_aggregation.md"])
+def test_documents_name_files_that_exist(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:dpml|experiments|scripts|tests|docs)/[\w./]*)`", text)
+    real = [path for path in paths if not re.search("[A-Z]{3}", path)]  # capitals stand for any name
+    assert [path for path in real if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/privacy.md", "docs/secure_aggregation.md"])
+def test_documents_name_code_that_exists(document: str) -> None:
+    names = re.findall(r"`(dpml(?:\.\w+)+)", (ROOT / document).read_text(encoding="utf-8"))
+    missing = []
+    for name in names:
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            missing.append(name)
+    assert missing == []
