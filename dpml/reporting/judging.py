@@ -41,7 +41,7 @@ class NotComputedError(Exception):
 
     def __init__(self, missing: Iterable[str]):
         self.missing = tuple(dict.fromkeys(missing))
-        super().__init__(", ".join(self.missing))
+        super().__init__("; ".join(self.missing))
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,14 @@ class Evidence:
             NotComputedError: with the names of all that is missing.
         """
         tables: dict[tuple[str, str], pd.DataFrame] = {}
+        absent: dict[tuple[str, ...], list[str]] = {}
         missing: list[str] = []
         for block, algorithms in blocks.items():
             own = {algorithm: self.runs(block, algorithm, reading) for algorithm in algorithms}
             grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
-            absent = [algorithm for algorithm, runs in own.items() if runs.empty]
-            if absent:
-                missing.append(f"{', '.join(absent)} in {block}" if len(absent) < len(own) else block)
+            none = tuple(algorithm for algorithm, runs in own.items() if runs.empty)
+            if none:
+                absent.setdefault(none if len(none) < len(own) else (), []).append(block)
             for algorithm, runs in own.items():
                 lacks = [f"{x:g}" if isinstance(x, float) else str(x) for x in grid if x not in runs.columns]
                 if lacks and not runs.empty:
@@ -152,9 +153,15 @@ class Evidence:
                 if len(runs) == 1:
                     missing.append(f"a second run of {algorithm} in {block}")
                 tables[block, algorithm] = runs
-        if missing:
-            raise NotComputedError(missing)
+        names = [f"{_and(who)} in {_and(where)}" if who else _and(where) for who, where in absent.items()]
+        if names or missing:
+            raise NotComputedError([*names, *missing])
         return tables
+
+
+def _and(words: Sequence[str]) -> str:
+    """Words in a sentence: "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 Test = Callable[[Evidence, Reading], Check]
@@ -185,7 +192,7 @@ class Claim:
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
         if missing:
-            lists = "; ".join(f"[{', '.join(names)}] {', '.join(what)}" for what, names in missing.items())
+            lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())
             others = "".join(f"; [{name}] {'holds' if c.holds else 'does not hold'}" for name, c in checks.items())
             return Verdict("cannot be tested here", f"not computed: {lists}{others}")
         holds = [name for name, check in checks.items() if check.holds]

@@ -171,14 +171,14 @@ def test_half_a_test_is_none_and_everything_missing_is_named():
     for test in (judging.both(yes, missing("a", "b")), judging.both(missing("a"), missing("b", "a"))):
         verdict = judge(test, found)
         assert verdict.decision == "cannot be tested here"
-        assert verdict.numbers == "not computed: [true] a, b"
+        assert verdict.numbers == "not computed: [true] a; b"
 
 
 def test_a_rival_that_was_not_run_is_named():
     found = evidence({"capefm": [1, 1, 1], "conv": [2, 2, 2]})
     verdict = judge(judging.beats(["d20_eps", "d50_eps"], "capefm", ["conv", "dpfm", "local"]), found)
     assert verdict.decision == "cannot be tested here"
-    assert verdict.numbers == "not computed: [true] dpfm, local in d20_eps, d50_eps"
+    assert verdict.numbers == "not computed: [true] dpfm and local in d20_eps; d50_eps"
 
 
 def test_every_algorithm_is_needed_at_every_x():
