@@ -256,5 +256,5 @@ def test_from_the_command_line(run_command, tmp_path, calibration: str) -> None:
 def test_an_unknown_protocol_is_a_mistake(run_command) -> None:
     done = run_command("dpml-run", "algo=capefm", "algo.protocol=secag", "eps=1")
     assert done.code != 0
-    assert "algo.protocol must be simulate or secagg" in done.err
+    assert "algo.protocol must be one of simulate, secagg" in done.err
     assert "Traceback" not in done.err
