@@ -226,7 +226,7 @@ def test_what_cannot_be_is_skipped_with_its_reason(tmp_path, capsys, monkeypatch
     out = capsys.readouterr().out
     assert "needs the file communities.data" in out
     assert "no dataset=atlantis" in out
-    assert "needs a loss with a quadratic form" in out
+    assert "needs loss=squared or loss=logistic" in out
     assert "M=10 parties cannot share N=5" in (tmp_path / "mine" / "tiny.md").read_text()
     # the reason that took data to find is on record too
     assert run(tmp_path, content, [f"data_dir={tmp_path}"]) == 0
