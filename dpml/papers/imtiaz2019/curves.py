@@ -126,7 +126,7 @@ def _variance(values: Array) -> float:
     return float(np.mean(values * values))  # of mean zero
 
 
-def loss_at_proven_eps(  # each argument is a key of the experiment's block
+def loss_at_proven_eps(  # many parameters: the keys of a block in an experiment's file
     recipe: str,
     d: int,
     N: int,

@@ -102,7 +102,7 @@ def published_bounds(setting: Setting) -> list[Row]:
     ]
 
 
-def table1(  # each argument is a key of the experiment's block
+def table1(  # many parameters: the keys of a block in an experiment's file
     settings: Mapping[str, Mapping[str, Any]],
     p: int,
     G: float,
