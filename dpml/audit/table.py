@@ -37,20 +37,25 @@ def rows(
         few = {key: ROUNDS for key in ("rounds", "epochs") if hasattr(kind, key)}
         for calibration in entry.get("calibrations", CALIBRATIONS):
             algorithm = kind(LOSSES[entry["loss"]], calibration=calibration, **{**few, **options})
-            for found in audit(algorithm, Budget(eps, delta), problem, draws):
-                about = {
+            own = {f"algo.{key}": value for key, value in options.items() if key != "variant"}
+            for finding in audit(algorithm, Budget(eps, delta), problem, draws):
+                setting = {
                     "algo": algorithm.name,
                     "variant": algorithm.variant,
                     "loss": entry["loss"],
                     "noise": calibration,
-                    "view": found.view,
-                    "verdict": found.verdict,
+                    "view": finding.view,
+                    "verdict": finding.verdict,
                 }
                 values = {
-                    "claimed": found.claimed,
-                    "proven": found.proven,
-                    "pair": found.exact,
-                    "attacked": found.attacked,
+                    "claimed": finding.claimed,
+                    "proven": finding.proven,
+                    "pair": finding.exact,
+                    "attacked": finding.attacked,
                 }
-                lines += [about | {"metric": name, "value": value} for name, value in values.items() if value == value]
+                lines += [
+                    setting | own | {"metric": name, "value": value}
+                    for name, value in values.items()
+                    if value == value  # not NaN
+                ]
     return pd.DataFrame(lines).assign(eps=eps, delta=delta, M=M, N=problem.N, d=d)
