@@ -53,17 +53,14 @@ def test_every_experiment_is_in_the_table() -> None:
     assert named == {f"{path.parent.name}/{path.stem}" for path in files}
 
 
-@pytest.mark.parametrize(
-    ("section", "column", "name"),
-    [("Add an algorithm", "algo", "mean_model"), ("Add a data set", "dataset", "two_moons")],
-)
-def test_plug_ins_work_as_printed(tmp_path: Path, section: str, column: str, name: str) -> None:
+def carried_out(section: str, folder: Path) -> pd.DataFrame:
+    """The rows of a section's only command, run in a folder with its files."""
     commands = []
     for file, language, body in blocks(section):
         if language == "bash":
             commands.append(body.strip())
         else:
-            target = tmp_path / file
+            target = folder / file
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(body, encoding="utf-8")
     assert len(commands) == 1
@@ -71,15 +68,28 @@ def test_plug_ins_work_as_printed(tmp_path: Path, section: str, column: str, nam
     done = subprocess.run(
         f"{commands[0]} hydra.run.dir=out",
         shell=True,
-        cwd=tmp_path,
+        cwd=folder,
         env=os.environ | {"PATH": path},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    rows = pd.read_csv(tmp_path / "out" / "rows.csv")
+    return pd.read_csv(folder / "out" / "rows.csv")
+
+
+@pytest.mark.parametrize(
+    ("section", "column", "name"),
+    [("Add an algorithm", "algo", "mean_model"), ("Add a data set", "dataset", "two_moons")],
+)
+def test_plug_ins_work_as_printed(tmp_path: Path, section: str, column: str, name: str) -> None:
+    rows = carried_out(section, tmp_path)
     assert set(rows[column]) == {name}
     assert rows[rows["metric"] == "accuracy"]["value"].mean() > 0.6  # it learns something
+
+
+def test_a_metric_of_ones_own_works_as_printed(tmp_path: Path) -> None:
+    rows = carried_out("Add a metric, an experiment, a paper", tmp_path)
+    assert (rows[rows["metric"] == "length"]["value"] > 0).all()
 
 
 def test_the_privacy_table_and_the_text_have_the_numbers_that_the_command_gives(run_command) -> None:
