@@ -16,7 +16,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        error.filename = str(path)  # what the user knows; a full disk has no name at all
+        if error.errno is not None:
+            error.filename = str(path)  # what the user knows; a full disk has no name at all
         raise
     finally:
         partial.unlink(missing_ok=True)

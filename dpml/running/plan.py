@@ -101,10 +101,9 @@ class Plan:
         """The entries of one task, each once."""
         return list({entry.key or id(entry): entry for _, entry in self.points[task.name]}.values())
 
-    def passed_over(self) -> list[Entry]:
-        """The cells that cannot be computed and that their tasks can do without."""
-        entries = {id(entry): entry for task in self.tasks if not task.whole for entry in self.of(task)}
-        return [entry for entry in entries.values() if entry.status == "skipped"]
+    def optional(self, entry: Entry) -> bool:
+        """Whether some task that has this cell can do without it."""
+        return any(entry is other for task in self.tasks if not task.whole for _, other in self.points[task.name])
 
     def estimate(self) -> float | None:
         """Seconds that the waiting cells would take one after the other, by those that are done; None if none is."""

@@ -35,7 +35,8 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
     damaged = sum(entry.damaged for entry in plan.entries.values())
     if damaged:
         console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
-    for reason, number in Counter(entry.reason for entry in plan.passed_over()).items():
+    skipped = [entry for entry in plan.entries.values() if entry.status == "skipped" and plan.optional(entry)]
+    for reason, number in Counter(entry.reason for entry in skipped).items():
         console.print(f"skipped {number}: {reason}", style="yellow", markup=False, soft_wrap=True)
 
 
@@ -84,13 +85,14 @@ def _keep(plan: Plan, entry: Entry, outcome: Outcome, console: Console) -> None:
         console.print(line, style="red", markup=False, soft_wrap=True)
         _log.error(line)
         return
+    if outcome.skipped is not None and not plan.optional(entry):
+        entry.status, entry.reason = "skipped", outcome.skipped  # a mistake of its run: nothing is kept of that
+        return
     plan.store.write(entry.key, entry.identity, outcome)
     entry.record, entry.status, entry.reason = outcome, "done", ""
     _log.info("%.3f s: %s", outcome.seconds, describe(entry.point.settings))
     if outcome.skipped is not None:
         entry.status, entry.reason = "skipped", outcome.skipped
-        if entry not in plan.passed_over():
-            return
         line = f"skipped: {describe(entry.point.settings)}: {outcome.skipped}"
         console.print(line, style="yellow", markup=False, soft_wrap=True)
 

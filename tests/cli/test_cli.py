@@ -33,7 +33,13 @@ def test_main_job_from_a_shell_with_no_network_and_no_other_argument(tmp_path: P
     assert "claimed (eps, delta)" in done.stdout
     assert "colluders" in done.stdout
     (folder,) = tmp_path.glob("results/runs/*/*")
-    assert {path.name for path in folder.iterdir()} == {"rows.csv", "guarantees.csv", "manifest.json"}
+    assert {path.name for path in folder.iterdir()} == {
+        "rows.csv",
+        "guarantees.csv",
+        "manifest.json",
+        "dpml-run.log",
+        ".hydra",
+    }
 
 
 def test_rows_guarantees_and_manifest(run_command, tmp_path) -> None:
