@@ -51,9 +51,9 @@ def run(results, content=TINY, words=(), name="mine/tiny", **options):
     plan, status = compute_jobs(work, Options(**options), results, "dpml-run")
     if options.get("dry"):
         return status
-    _, unwritten = write_jobs(plan, work, stopped=bool(status))
-    for _, error in unwritten:
-        raise error
+    for written in write_jobs(plan, work, stopped=bool(status)):
+        if written.error is not None:
+            raise written.error
     return status or failures(plan, "dpml-run")
 
 

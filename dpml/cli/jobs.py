@@ -27,6 +27,8 @@ from dpml.running.spec import Experiment
 from dpml.running.store import Store, digest
 
 INTERRUPTED = 130
+ERROR = "error.txt"
+"""Why there are no files in a job's folder."""
 
 
 class CellsFailedError(Exception):
@@ -66,6 +68,7 @@ class RunJob:
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
         write_atomically(paths[2], json.dumps(self._manifest(plan), indent=2) + "\n")
+        (self.folder / ERROR).unlink(missing_ok=True)  # of an earlier run in the same folder
         return paths
 
     def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -89,6 +92,7 @@ class ExperimentJob:
     task: Task
     publication: Publication
     base: Path
+    trial: bool
 
     def check(self, plan: Plan) -> None:
         """Raise UserError when every cell is skipped, or every cell that a panel shows."""
@@ -188,7 +192,7 @@ def _experiment_job(
     titled = replace(experiment, title=_titled(experiment, points))
     base = _base(Path(config.results_dir), name, changes)
     publication = Publication(titled, public_command([f"{PACKAGE}={name}", *words]), published)
-    return ExperimentJob(task, publication, base), same
+    return ExperimentJob(task, publication, base, trial=bool(changes)), same
 
 
 def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
@@ -272,32 +276,38 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
     return plan, 0
 
 
-def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> tuple[list[Path], list[tuple[Job, Exception]]]:
-    """Write the files of every job: their paths, and the jobs that cannot be written with the reason.
+@dataclass(frozen=True)
+class Written:
+    """What became of a job: the files that were written, or why there are none."""
+
+    job: Job
+    paths: list[Path]
+    error: Exception | None = None
+
+
+def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[Written]:
+    """Write the files of every job, and of all published experiments the page of claims.
 
     Args:
         plan: the computed cells.
         jobs: those that the plan was made for.
         stopped: whether cells may be missing; jobs that lack one are passed over.
     """
-    paths: list[Path] = []
-    failed: list[tuple[Job, Exception]] = []
-    folders = set()
+    written = []
     for job in jobs:
         if stopped and any(entry.status in ("to run", "failed") for entry in plan.of(job.task)):
             continue
         try:
-            paths += job.write(plan)
+            written.append(Written(job, job.write(plan)))
         except (UserError, CellsFailedError) as error:
-            failed.append((job, error))
-        else:
-            if isinstance(job, ExperimentJob) and "trials" not in job.base.parts:
-                folders.add(job.base.parents[1])
-    for folder in folders:
+            written.append(Written(job, [], error))
+    # the last of those in a folder has the page with the claims of all of them
+    last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
+    for folder, one in last.items():
         from dpml.reporting.artifacts import write_claims  # experiments only
 
-        paths += write_claims(folder)
-    return paths, failed
+        one.paths.extend(write_claims(folder))
+    return written
 
 
 def failures(plan: Plan, command: str) -> int:

@@ -26,11 +26,13 @@ from omegaconf import DictConfig
 from dpml import where
 from dpml.atomic import write_atomically
 from dpml.cli.jobs import (
+    ERROR,
     INTERRUPTED,
     CellsFailedError,
     ExperimentJob,
     Job,
     RunJob,
+    Written,
     compute_jobs,
     experiment_folders,
     experiment_jobs,
@@ -156,36 +158,34 @@ def _carry_out() -> int:
         status = status or failures(plan, _command.text)
     for folder, words, error in _command.mistakes:
         _note_failure(folder, words, error)
-    if _command.sweep:
-        _merge(_command.sweep)
-    return status or int(bool(_command.mistakes))
+    merged = _merge(_command.sweep) if _command.sweep else 0
+    return status or merged or int(bool(_command.mistakes))
 
 
 def _write(plan: Plan, stopped: bool) -> None:
     """Write the files of all jobs, and say so; what cannot be written is a mistake of its job."""
-    jobs = _command.jobs
-    paths, failed = write_jobs(plan, jobs, stopped)
-    if len(jobs) == 1 and _command.sweep is None:
-        for _, error in failed:
-            if isinstance(error, UserError):
-                raise error
-    for path in paths:
-        _log.info("written: %s", _relative(path))
-    for job in jobs:
-        if isinstance(job, RunJob) and job not in [broken for broken, _ in failed]:
-            if _command.sweep:
-                print(f"done: {shlex.join(job.words)}")
-            else:
-                _show_run(plan, job)
-        elif isinstance(job, RunJob):
-            error = next(error for broken, error in failed if broken is job)
-            _command.mistakes.append((job.folder, shlex.join(job.words), error))
-    for job, error in failed:
-        if isinstance(job, ExperimentJob):
-            print(f"not written: experiment={job.task.name}: {error}", file=sys.stderr)
-    if any(isinstance(job, ExperimentJob) for job in jobs):
-        for path in paths:
+    written = write_jobs(plan, _command.jobs, stopped)
+    for one in written:
+        for path in one.paths:
+            _log.info("written: %s", _relative(path))
+        if one.error is None:
+            _show(plan, one)
+        elif _command.sweep is None and len(_command.jobs) == 1 and isinstance(one.error, UserError):
+            raise one.error
+        elif isinstance(one.job, ExperimentJob):
+            print(f"not written: experiment={one.job.task.name}: {one.error}", file=sys.stderr)
+        elif _command.sweep:
+            _command.mistakes.append((one.job.folder, shlex.join(one.job.words), one.error))
+
+
+def _show(plan: Plan, one: Written) -> None:
+    if isinstance(one.job, ExperimentJob):
+        for path in one.paths:
             print(f"written: {_relative(path)}")
+    elif _command.sweep:
+        print(f"done: {shlex.join(one.job.words)}")
+    else:
+        _show_run(plan, one.job)
 
 
 def _show_run(plan: Plan, job: RunJob) -> None:
@@ -206,9 +206,11 @@ def _draw(rows: pd.DataFrame, folder: Path, command: str) -> None:
 # ---- a sweep
 
 
-def _merge(sweep: Path) -> None:
-    """Put the tables of a sweep's jobs together in its folder, and show them."""
-    folders = sorted((path for path in sweep.iterdir() if path.is_dir()), key=lambda path: (len(path.name), path.name))
+def _merge(sweep: Path) -> int:
+    """Put the tables of a sweep's jobs together in its folder, and show them: the exit status."""
+    # jobs that a launcher put elsewhere have left no trace but their folders
+    folders = [path for path in sweep.iterdir() if path.is_dir()] if _command.separate else _command.folders
+    folders = sorted(folders, key=lambda path: (len(path.name), path.name))
     done = [folder for folder in folders if (folder / "rows.csv").exists()]
     if done:
         for name in ("guarantees.csv", "rows.csv"):
@@ -220,9 +222,10 @@ def _merge(sweep: Path) -> None:
         show(rows, pd.read_csv(sweep / "guarantees.csv"))
         _draw(rows, sweep, _command.text)
         print(f"Written to {_relative(sweep)}/: rows.csv and guarantees.csv of {len(done)} jobs")
-    failed = [folder for folder in folders if (folder / "error.txt").exists()]
+    failed = [folder for folder in folders if (folder / ERROR).exists()]
     if failed:
-        sys.exit(f"dpml-run: {len(failed)} of {len(folders)} jobs failed; their folders hold error.txt")
+        print(f"dpml-run: {len(failed)} of {len(folders)} jobs failed; their folders hold {ERROR}", file=sys.stderr)
+    return int(bool(failed))
 
 
 def _note_failure(folder: Path, words: str, error: Exception) -> None:
@@ -230,8 +233,10 @@ def _note_failure(folder: Path, words: str, error: Exception) -> None:
     known = isinstance(error, UserError | CellsFailedError)
     account = f"{error}\n" if known else "".join(traceback.format_exception(error))
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "error.txt", account)
-    detail = str(error) if known else f"{type(error).__name__}: {error} (traceback in {_relative(folder)}/error.txt)"
+    write_atomically(folder / ERROR, account)
+    for name in ("rows.csv", "guarantees.csv", "manifest.json"):  # of an earlier run in the same folder
+        (folder / name).unlink(missing_ok=True)
+    detail = str(error) if known else f"{type(error).__name__}: {error} (traceback in {_relative(folder)}/{ERROR})"
     print(f"failed: {words}: {detail}", file=sys.stderr)
     _log.error("%s: %s", words, detail)
 
@@ -244,9 +249,9 @@ def _carry_out_separately(jobs: Sequence[Job], folder: Path, words: str, objecti
         plan, status = compute_jobs(jobs, _command.options, _command.results, f"dpml-run {words}")
         if status == INTERRUPTED:
             raise KeyboardInterrupt
-        _, failed = write_jobs(plan, jobs, stopped=False)
-        for _, error in failed:
-            raise error
+        for one in write_jobs(plan, jobs, stopped=False):
+            if one.error is not None:
+                raise one.error
         for job in jobs:
             if objective and isinstance(job, RunJob):
                 value = _mean(job.tables(plan)[0], objective)
@@ -267,8 +272,7 @@ def _finish_separate() -> int:
     for folder, words, error in _command.mistakes:
         _note_failure(folder, words, error)
     assert _command.sweep is not None
-    _merge(_command.sweep)
-    return bool(_command.mistakes)
+    return _merge(_command.sweep)
 
 
 # ---- folders
@@ -288,7 +292,7 @@ def _keep_log(folder: Path) -> None:
 
 def _discard_if_empty(folder: Path) -> None:
     """Undo the creation of an output folder, and of empty folders above it, in which nothing was written."""
-    results = ("rows.csv", "error.txt")
+    results = ("rows.csv", ERROR)
     if any(next(folder.glob(pattern), None) for name in results for pattern in (name, f"*/{name}")):
         return
     shutil.rmtree(folder / ".hydra", ignore_errors=True)

@@ -244,7 +244,7 @@ def test_an_interrupted_write_leaves_no_half_file(run_command, tmp_path, monkeyp
     monkeypatch.setattr(Path, "replace", crash)
     with pytest.raises(OSError, match="disk full"):
         run_command("dpml-run", "draws=2", "hydra.run.dir=out")
-    assert list(tmp_path.iterdir()) == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_help_names_groups_and_keys(run_command) -> None:
