@@ -68,7 +68,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     claimed = {g.view: g for g in guarantees if g.basis == "published"}
     if all(math.isinf(g.eps) for g in proven.values()) and not any(math.isfinite(g.eps) for g in claimed.values()):
         return [_nothing(g) for g in proven.values()]
-    if not hasattr(algorithm, "exposures"):
+    if not (hasattr(algorithm, "exposures") and hasattr(algorithm, "worst_case")):
         raise UserError(f"algo={algorithm.name} cannot be audited: it has no `worst_case` and `exposures`.")
     pair = worse_pair(algorithm, algorithm.worst_case(budget, problem), budget, generator(seed, "audit", "search"))
     exposures = algorithm.exposures(pair, budget)

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -21,41 +20,9 @@ _COLOURS = {"ready": "green", "raw only": "yellow", "incomplete": "red", "missin
 _PARTIES, _SOURCES = 110, 160  # columns of the screen from which on these are shown in `dpml data list`
 
 
-def add_command(commands: Any) -> None:
-    """Add `data` and its actions to the subparsers of `dpml`."""
-    description = "data sets: what there is, what is here; fetch and verify"
-    data = commands.add_parser("data", help=description, description=f"{description.capitalize()}.")
-    actions = data.add_subparsers(dest="data_command", required=True, metavar="ACTION")
-
-    def action(name: str, description: str, act: Any) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = actions.add_parser(
-            name, help=description, description=f"{description.capitalize()}."
-        )
-        parser.add_argument(
-            "--config-dir",
-            "-cd",
-            metavar="DIR",
-            type=Path,
-            help="a folder with data sets of one's own, as dataset/NAME.yaml",
-        )
-        parser.add_argument(
-            "--data-dir", metavar="DIR", help="where data files lie (default: $DPML_DATA, else a cache)"
-        )
-        parser.set_defaults(action=act, mirror=None, offline=True)
-        return parser
-
-    action("list", "every data set, and whether it is here", _list)
-    get = action("get", "fetch, verify and parse data sets", _get)
-    get.add_argument("names", nargs="+", metavar="NAME", help="as in `dpml data list`, or all")
-    get.add_argument(
-        "--mirror", metavar="URL", help="fetch from here, laid out as a data folder (default: $DPML_MIRROR)"
-    )
-    get.add_argument("--offline", action="store_true", help="fetch nothing (as does DPML_OFFLINE=1)")
-    get.set_defaults(offline=False)
-    check = action("check", "read every raw file that is here again and compare its content", _check)
-    check.add_argument("names", nargs="*", metavar="NAME", help="which sets (default: all)")
-    path = action("path", "where data files and parsed arrays lie", _path)
-    path.add_argument("names", nargs="*", metavar="NAME", help="the raw files of these sets (default: the folders)")
+def run(arguments: argparse.Namespace) -> None:
+    """Carry out `dpml data ACTION`."""
+    {"list": _list, "get": _get, "check": _check, "path": _path}[arguments.data_command](arguments)
 
 
 def _files(arguments: argparse.Namespace) -> Files:

@@ -6,7 +6,6 @@ from typing import Any
 
 from dpml import __version__
 from dpml.cli import load
-from dpml.cli.data import add_command as _data
 from dpml.cli.mistakes import exit_on_mistakes
 
 
@@ -29,10 +28,7 @@ def _main() -> None:
         more = [word for word in more if word.startswith("-")]
     if more:
         parser.error(f"unrecognized arguments: {' '.join(more)}")
-    if "action" in arguments:  # of a command that has several
-        arguments.action(arguments)
-    else:
-        load(arguments.command).run(arguments)
+    load(arguments.command).run(arguments)
 
 
 def _guarantee(commands: Any) -> None:
@@ -64,6 +60,36 @@ def _audit(commands: Any) -> None:
         "are the audit's own",
     )
     audit.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
+
+
+def _data(commands: Any) -> None:
+    description = "data sets: what there is, what is here; fetch and verify"
+    data = commands.add_parser("data", help=description, description=f"{description.capitalize()}.")
+    actions = data.add_subparsers(dest="data_command", required=True, metavar="ACTION")
+
+    def action(name: str, description: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = actions.add_parser(
+            name, help=description, description=f"{description.capitalize()}."
+        )
+        _config_dir(parser)
+        parser.add_argument(
+            "--data-dir", metavar="DIR", help="where data files lie (default: $DPML_DATA, else a cache)"
+        )
+        parser.set_defaults(mirror=None, offline=True)
+        return parser
+
+    action("list", "every data set, and whether it is here")
+    get = action("get", "fetch, verify and parse data sets")
+    get.add_argument("names", nargs="+", metavar="NAME", help="as in `dpml data list`, or all")
+    get.add_argument(
+        "--mirror", metavar="URL", help="fetch from here, laid out as a data folder (default: $DPML_MIRROR)"
+    )
+    get.add_argument("--offline", action="store_true", help="fetch nothing (as does DPML_OFFLINE=1)")
+    get.set_defaults(offline=False)
+    check = action("check", "read every raw file that is here again and compare its content")
+    check.add_argument("names", nargs="*", metavar="NAME", help="which sets (default: all)")
+    path = action("path", "where data files and parsed arrays lie")
+    path.add_argument("names", nargs="*", metavar="NAME", help="the raw files of these sets (default: the folders)")
 
 
 def _config_dir(parser: argparse.ArgumentParser) -> None:

@@ -134,7 +134,11 @@ def _unknown(group: str, name: str, beside: Sequence[str]) -> str:
 
 
 def _of_key(key: str) -> str:
-    return f"unknown key {key!r}: {nearest(key, _keys_beside(key))}"
+    sentence = f"unknown key {key!r}: {nearest(key, _keys_beside(key))}"
+    if "." in key and any(word.startswith("experiment=") for word in _command_line().overrides):
+        # Hydra knows the keys of the default options only, not those of the options that an experiment's blocks choose
+        sentence = f"{sentence.removesuffix('.')} Where the experiment's own options have it, write +{key}=VALUE."
+    return sentence
 
 
 def _keys_beside(key: str) -> list[str]:

@@ -17,7 +17,7 @@ from dpml.reporting.pages import claims_page, figure_page, guarantees_table, hea
 from dpml.reporting.panels import Chart
 from dpml.reporting.results import Publication, Results, results_of
 from dpml.reporting.statistics import compare, settings, summarise
-from dpml.reporting.tables import latex, wide
+from dpml.reporting.tables import caption, latex, wide
 from dpml.running.plan import Plan, Task
 
 
@@ -66,8 +66,13 @@ def _write_figure(results: Results, target: Path, verdicts: Mapping[str, Mapping
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
     write_atomically(files[-3], summary.to_csv(index=False, float_format="%.6g"))
     write_atomically(files[-2], figure_page(results, target.name, charts, summary, verdicts))
-    captions = [(f"{experiment.source}: {heading(chart.panel)}", chart) for chart in charts]
-    tables = [latex(wide(chart.summary, chart.panel.x, chart.panel.curve), caption) for caption, chart in captions]
+    tables = [
+        latex(
+            wide(chart.summary, chart.panel.x, chart.panel.curve),
+            caption(f"{experiment.source}: {heading(chart.panel)}", chart.summary, chart.panel.x),
+        )
+        for chart in charts
+    ]
     tables += [latex(table, f"{experiment.source}: {block}") for block, table in undrawn(experiment, summary).items()]
     write_atomically(files[-1], "\n".join(tables))
     return files
