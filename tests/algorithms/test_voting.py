@@ -193,7 +193,7 @@ def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> N
     protected = json.loads(run_command("dpml", *words, "algo.protect_auxiliary=true", "--json").out)[1]["eps"]
     n = 100_000
     assert protected == pytest.approx(0.5 * ((n - 1) / 20_000 + 2) / (2 * (n - 1) / 20_000 + 2))
-    refused = run_command("dpml", "guarantee", "algo=soft")
+    refused = run_command("dpml", "guarantee", "algo=soft", "partition.auxiliary=0")
     assert refused.code == 2
     assert "set partition.auxiliary" in refused.err
 
@@ -205,7 +205,7 @@ def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> N
             ["algo=soft", "partition.auxiliary=0"],
             "algo=soft labels public auxiliary rows, and there are none: set partition.auxiliary",
         ),
-        (["algo=vote"], "set partition.auxiliary"),
+        (["algo=vote", "partition.auxiliary=0"], "set partition.auxiliary"),
         (["algo=avg", "algo.lam=0"], "algo.lam of avg must be a positive number"),
         (["algo=avg", "loss=squared"], "needs loss=logistic or loss=softmax"),
         (["algo=avg", "algo.variant=authors"], "algo.variant of avg must be one of paper, binary, per_coordinate"),

@@ -8,8 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import hydra
 import pandas as pd
 import pytest
+
+from dpml import where
+from dpml.config.compose import initialise
 
 PROGRAM = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()"]
 
@@ -361,3 +365,17 @@ def test_what_hydra_prints_itself_is_no_run(run_command):
     assert outcome.code == 0
     assert "dpml.algorithms" in outcome.out
     assert files() == []
+
+
+# ---- defaults
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in where.folder("conf").joinpath("algo").glob("*.yaml")))
+def test_every_algorithm_runs_without_further_keys(run_command, name):
+    """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
+    with initialise():
+        options = hydra.compose("config", [f"algo={name}"]).algo
+    few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
+    outcome = run_command("dpml-run", f"algo={name}", "draws=1", *few, "hydra.run.dir=a")
+    assert outcome.code == 0, outcome.err
+    assert set(pd.read_csv("a/rows.csv")["algo"]) == {name}
