@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,11 +102,9 @@ class ExperimentJob:
             return
         entries = [entry for point, entry in plan.points[self.task.name] if not shown or point.block in shown]
         if all(entry.status in ("skipped", "failed") for entry in entries):
-            reasons = {entry.reason for entry in entries if entry.reason}
-            raise UserError(
-                f"nothing of experiment={self.publication.experiment.name} can be computed here: "
-                f"{min(reasons, default='it has no cells.')}"
-            )
+            reasons = Counter(entry.reason for entry in entries if entry.reason).most_common(1)
+            why = reasons[0][0] if reasons else "it has no cells."
+            raise UserError(f"nothing of experiment={self.publication.experiment.name} can be computed here: {why}")
 
     def write(self, plan: Plan) -> list[Path]:
         """Write everything that is made from its cells, unless it is there already, made from the same."""

@@ -182,6 +182,8 @@ def _show(plan: Plan, one: Written) -> None:
     if isinstance(one.job, ExperimentJob):
         for path in one.paths:
             print(f"written: {_relative(path)}")
+        if not one.paths:
+            print(f"up to date: {_relative(one.job.base)}.*")
     elif _command.sweep:
         print(f"done: {shlex.join(one.job.words)}")
     else:

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.special import stdtr, stdtrit
 
 from dpml.arrays import Array
@@ -206,6 +205,8 @@ def welch(a: pd.Series, b: pd.Series) -> float:
         return 1.0
     if np.ptp(a) == 0 and np.ptp(b) == 0:
         return 0.0 if a.iloc[0] < b.iloc[0] else 1.0
+    from scipy import stats  # slow to load, and only claims need it
+
     # from moments: of a constant sample, scipy's own would warn
     one, other = ((runs.mean(), runs.std(), len(runs)) for runs in (a, b))
     return float(stats.ttest_ind_from_stats(*one, *other, equal_var=False, alternative="less").pvalue)

@@ -268,6 +268,7 @@ def test_a_rerun_leaves_every_file_as_it_is(run_command, tmp_path):
     before = {name: Path("results", name).read_bytes() for name in files() if not name.endswith("_plan.csv")}
     manifest = json.loads(before["mine/tiny.json"])
     assert set(manifest["environment"]) == {"versions", "git"}
+    assert "up to date: results/mine/tiny.*" in run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny").out
     for path in cells():
         path.unlink()
     run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny")
