@@ -46,8 +46,7 @@ def report_of(content, results, claims=()):
             config.experiment = content
         jobs = experiment_jobs(config, ["experiment=imtiaz2019/tiny"], [where.folder("experiments")])
     computed, status = compute_jobs(jobs, Options(), results, "dpml-run")
-    _, unwritten = write_jobs(computed, jobs, stopped=bool(status))
-    assert not unwritten
+    assert all(written.error is None for written in write_jobs(computed, jobs, stopped=bool(status)))
     path = results / "imtiaz2019" / "tiny.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"claims": claims}))
     return write_report(results)
