@@ -128,4 +128,5 @@ def _secagg(commands: Any) -> None:
 
 def _report(commands: Any) -> None:
     report = commands.add_parser("report", help="one page about all experiments: RESULTS/index.html")
+    _config_dir(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")

@@ -2,9 +2,11 @@
 
 from argparse import Namespace
 
+from dpml.config.compose import PACKAGE
 from dpml.reporting.html import write_report
 
 
 def run(arguments: Namespace) -> None:
     """Write the page and print its path."""
-    print(write_report(arguments.results))
+    own = [arguments.config_dir / PACKAGE] if arguments.config_dir else []
+    print(write_report(arguments.results, own))

@@ -40,8 +40,12 @@ _MANIFEST: dict[str, Any] = {
 _CLAIM = ("id", "text", "criterion", "decision", "numbers")
 
 
-def write_report(results: Path) -> Path:
+def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
     """Write ``results/index.html`` from the experiments whose outputs lie under `results`.
+
+    Args:
+        results: where the outputs lie, and the page goes.
+        own: folders of experiments of one's own, whose published points are shown beside the results.
 
     Raises:
         UserError: there are none.
@@ -51,14 +55,19 @@ def write_report(results: Path) -> Path:
         raise UserError(
             f"there are no results of experiments in {results}: run one, dpml-run experiment=imtiaz2019/fig3"
         )
+    folders = [*own, where.folder("experiments")]
+    for about in experiments:
+        about["published"] = read_published(folders, _paper(about["experiment"]))
     # papers that claims are about stand before what is only computed beside them
-    papers = {name: list(own) for name, own in groupby(experiments, key=lambda about: _paper(about["experiment"]))}
+    papers = {
+        name: list(members) for name, members in groupby(experiments, key=lambda about: _paper(about["experiment"]))
+    }
     papers = dict(sorted(papers.items(), key=lambda pair: not any(about["claims"] for about in pair[1])))
     styles: dict[str, str] = {}
     sections = "".join(
         f'<section class="paper"><h2 id="{_anchor(name)}">{escape(name)}</h2>\n'
-        f"{''.join(_section(about, results, styles) for about in own)}</section>\n"
-        for name, own in papers.items()
+        f"{''.join(_section(about, results, styles) for about in members)}</section>\n"
+        for name, members in papers.items()
     )
     style, script = (
         files("dpml.reporting").joinpath("page", name).read_text("utf-8") for name in ("style.css", "script.js")
@@ -229,9 +238,8 @@ def _numbers(about: Mapping[str, Any], target: Path, name: str, twin: bool) -> s
         rows = read_table(target.with_name(f"{target.name}.csv"), ("block", "algo", "metric", "mean"))
     except UserError as error:
         return f"<p>{escape(str(error))}</p>"
-    points = read_published([where.folder("experiments")], _paper(about["experiment"]))
     with suppress(UserError):  # panels of another version
-        rows = with_published(rows, [] if twin else _panels(about), points)
+        rows = with_published(rows, [] if twin else _panels(about), about["published"])
     rows = rows.dropna(axis=1, how="all")
     own = [column for column in settings(rows) if column not in _COLUMNS]
     rows = rows[[column for column in (*_COLUMNS[:3], *own, *_COLUMNS[3:]) if column in rows]]

@@ -380,3 +380,14 @@ def test_every_algorithm_runs_without_further_keys(run_command, name):
     outcome = run_command("dpml-run", f"algo={name}", "draws=1", *few, "hydra.run.dir=a")
     assert outcome.code == 0, outcome.err
     assert set(pd.read_csv("a/rows.csv")["algo"]) == {name}
+
+
+def test_the_report_knows_points_that_were_published_for_an_experiment_of_ones_own(run_command, tmp_path):
+    words = own(tmp_path, content=EXPERIMENT | {"panels": [EXPERIMENT["panels"][0] | {"published": "theirs"}]})
+    points = "series,x,algo,metric,mean\ntheirs,1,capefm,loss,123.25\n"
+    (tmp_path / "own" / "experiment" / "mine" / "published.csv").write_text(points)
+    assert run_command("dpml-run", *words, "experiment=mine/tiny").code == 0
+    assert run_command("dpml", "report", "results", *words).code == 0
+    assert "123.25" in Path("results/index.html").read_text()
+    assert run_command("dpml", "report", "results").code == 0
+    assert "123.25" not in Path("results/index.html").read_text()
