@@ -1,5 +1,6 @@
 """What the tests share: running the commands in this process, from an empty folder."""
 
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from dpml import cli
 
 # dp-accounting's logger keeps the stderr it first sees, and Hydra flushes every logger: let it not be pytest's
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
+# a shell that starts the tests in the background ignores Ctrl-C for them, and their commands would inherit that
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threadpool_limits(1)  # small matrices: a second BLAS thread only gets in the way
 
 
