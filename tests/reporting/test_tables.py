@@ -3,10 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 from dpml.errors import UserError
-from dpml.reporting.statistics import compare
 from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, wide
 from dpml.running.rows import COLUMNS
 
@@ -21,26 +19,6 @@ def rows(values, algos=("capefm", "conv"), metric="loss"):
         for draw, value in enumerate(per_seed)
     ]
     return pd.DataFrame(lines, columns=COLUMNS)
-
-
-def test_with_several_seeds_the_comparison_is_paired_over_them():
-    rng = np.random.default_rng(0)
-    hard = rng.normal(0, 100, (1, 6, 1))  # what a seed's data cost every algorithm: it must cancel
-    noise = rng.normal(0, 1, (2, 6, 4))
-    found = compare(rows(hard + noise + np.array([0, 5])[:, None, None]), "capefm").iloc[0]
-    gaps = (noise[1] - noise[0] + 5).mean(axis=1)
-    assert (found["algo"], found["reference"], found["paired"], found["n"]) == ("conv", "capefm", "seeds", 6)
-    assert found["difference"] == pytest.approx(gaps.mean())
-    low, high = stats.t.interval(0.95, 5, gaps.mean(), stats.sem(gaps))
-    assert found["interval"] == pytest.approx((high - low) / 2)
-
-
-def test_with_one_seed_it_is_welchs_interval_over_draws():
-    values = np.random.default_rng(1).normal(0, [[[1]], [[3]]], (2, 1, 30))
-    found = compare(rows(values), "capefm").iloc[0]
-    theirs = stats.ttest_ind(values[1, 0], values[0, 0], equal_var=False).confidence_interval()
-    assert found["paired"] == "no"
-    assert found["interval"] == pytest.approx((theirs.high - theirs.low) / 2)
 
 
 def test_wide_tables_read_as_markdown_and_latex():
