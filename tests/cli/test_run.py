@@ -193,6 +193,7 @@ def interrupted(words, tmp_path, sign, cells=1):
     "words",
     [
         ["algo=capefm", "draws=100000"],
+        ["algo=capefm", "draws=100001", "run.workers=2"],
         ["-m", "algo=capefm", "seed=range(40)", "draws=5000"],
     ],
 )
