@@ -249,7 +249,11 @@ def test_the_map_has_every_room() -> None:
     assert described == {room(name) for name in modules()} - {""}
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/privacy.md", "docs/secure_aggregation.md"])
+DOCUMENTS = ["README.md", "CONTRIBUTING.md"]
+DOCUMENTS += [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_files_that_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     paths = re.findall(r"`((?:dpml|experiments|scripts|tests|docs)/[\w./]*)`", text)
@@ -257,7 +261,7 @@ def test_documents_name_files_that_exist(document: str) -> None:
     assert [path for path in real if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/privacy.md", "docs/secure_aggregation.md"])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_documents_name_code_that_exists(document: str) -> None:
     names = re.findall(r"`(dpml(?:\.\w+)+)", (ROOT / document).read_text(encoding="utf-8"))
     missing = []

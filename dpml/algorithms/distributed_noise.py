@@ -128,7 +128,8 @@ class IndependentNoise:
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
     """mu of all that the aggregator and M - `honest` colluders see of a CAPE release, over that of the sum alone.
 
-    The square is ``M/H + (1 - 1/H) / (s^2 + 1/M)`` for H honest sites and zero-sum noise of spread s (docs/privacy.md).
+    The square is ``M/H + (1 - 1/H) / (s^2 + 1/M)`` for H honest sites and zero-sum noise of spread s:
+    docs/privacy/imtiaz2019.md.
     """
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
