@@ -130,7 +130,7 @@ class FunctionalMechanism:
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
-        mu = joint_sensitivity(self.quadratic, self.scales(budget, problem))
+        mu = joint_sensitivity(self.quadratic, self.scales(budget, problem), problem.d)
         mus = {view: mu * factor for view, factor in self.views(problem).items()}
         return gaussian_views(mus, budget, delta, GDP_SOURCE, self.claim if self.calibration == "published" else None)
 
@@ -165,9 +165,9 @@ class FunctionalMechanism:
         )
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """The last site replaces one row by the (s, c) of `worst_neighbours`; all other rows are zero."""
-        _, s, c = worst_neighbours(self.quadratic, self.scales(budget, problem))
-        return one_replaced_for_loss(self.loss, problem, [1.0, 0.0], [c, math.sqrt(1 - c * c)], other_label=-s)
+        """The last site replaces one row by the other one of `worst_neighbours`; all other rows are zero."""
+        worst = worst_neighbours(self.quadratic, self.scales(budget, problem), problem.d)
+        return one_replaced_for_loss(self.loss, problem, [1.0], worst.other, other_label=-worst.label)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model, the noisy objective that it minimises, and what can be seen of the sites' messages."""

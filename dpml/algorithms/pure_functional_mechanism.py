@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
 from dpml.algorithms.exposure import Exposure, Pair, Sample, one_replaced_for_loss
@@ -18,7 +19,7 @@ class PureFunctionalMechanism(FunctionalMechanism):
     """`dpfm` (Zhang et al. 2012): Laplace noise on every coefficient, pure eps-DP at one trusted curator.
 
     Published: one scale Delta/eps, Delta = 2 (d+1)^2 (squared) or d^2/4 + 3d (logistic), on all d^2 entries of L2. By
-    the L1 norms of what really moves (`l1_sensitivity`) that is far more than needed. `tight` noises L1 and the upper
+    the L1 norm of what really moves (`pure_eps`) that is far more than needed. `tight` noises L1 and the upper
     triangle of L2, whose sensitivities it splits eps between. `variant=authors` puts Delta into the Gaussian formula
     instead, as their scripts do: (eps, delta)-DP.
     """
@@ -33,26 +34,43 @@ class PureFunctionalMechanism(FunctionalMechanism):
     def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
         """Upper bounds on how far N (L0, L1, L2) move in L1 norm when one sample is replaced.
 
-        ``||c1 x - c1' x'||_1 <= 2 linear_bound sqrt d``. For L2, ``||xx' - x'x''||_1 = max over sign matrices Z of
-        x'Zx - x''Zx'``, at most the spread of Z's eigenvalues, and as their squares sum to d^2 that is at most
-        ``sqrt 2 d``. `tight` counts entries above the diagonal once: half of that and of the diagonal's, at most 2.
+        ``||c1 x - c1' x'||_1 <= 2 linear_bound sqrt d``. For L2, ``||xx' - x'x''||_1 <= d ||xx' - x'x''||_F``, at
+        most ``sqrt 2 d``. `tight` counts entries above the diagonal once: half of that and of the diagonal's, at most
+        2. On a line (d = 1) L2 is one number, which moves by at most 1.
         """
         q = self.quadratic
         square = math.sqrt(2) * d
-        if self.calibration == "tight":
+        if d == 1:
+            square = 1.0
+        elif self.calibration == "tight":
             square = (square + 2) / 2
         return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
+
+    def pure_eps(self, scales: Scales, d: int) -> float:
+        """The eps of Laplace noise of these scales: the largest move in L1 norm, in units of the noise.
+
+        L1 and L2 do not move most for the same neighbours. With p = ||x + x'||^2, rows of norm 1 and r, and
+        q = 2 + 2 r^2 - p the moves are at most ``linear_bound sqrt(d p)``, ``d ||xx' - x'x''||_F``, whose square is
+        ``d^2 (p q + (1 - r^2)^2) / 2``, and on the diagonal ``sqrt(p q)``. A label's sign makes the rows' cosine c
+        positive, so that p >= 1, and then all of them grow with r at fixed p. At r = 1 they are ``a cos h`` and
+        ``b sin 2h``, c = cos 2h, where a and b are the suprema of `l1_sensitivity`; the sum is largest where
+        ``a sin h = 2 b cos 2h``. For d = 1 they are ``a (1 + r)/2`` and ``b (1 - r^2)``.
+        """
+        moves = self.l1_sensitivity(d)
+        constant = moves[0] / scales.constant if moves[0] and math.isfinite(scales.constant) else 0.0
+        a, b = moves[1] / scales.linear, moves[2] / scales.square
+        if d == 1:
+            r = min(1.0, a / (4 * b))
+            return constant + a * (1 + r) / 2 + b * (1 - r * r)
+        sine = 4 * b / (a + math.sqrt(a * a + 32 * b * b))  # the root of 4 b s^2 + a s - 2 b, without cancellation
+        return constant + math.sqrt(1 - sine * sine) * (a + 2 * b * sine)
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
         d = problem.d
         if math.isinf(budget.eps):
             return NO_NOISE
         if self.calibration == "tight":
-            _, l1, l2 = self.l1_sensitivity(d)
-            # least energy 2 d b1^2 + 8 d R^2 b2^2 of the noise in the gradient at norm R, on l1/b1 + l2/b2 = eps
-            weight = (4 * self.norm**2) ** (1 / 3)
-            k = (l1 ** (2 / 3) + weight * l2 ** (2 / 3)) / budget.eps
-            return Scales(math.inf, k * l1 ** (1 / 3), k * l2 ** (1 / 3) / weight)
+            return self._tight_scales(budget.eps, d)
         delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
         scale = delta_fm / budget.eps
         if self.variant == "authors":
@@ -60,18 +78,29 @@ class PureFunctionalMechanism(FunctionalMechanism):
         constant = scale if self.quadratic.constant_range else 0.0
         return Scales(constant, scale, scale)
 
+    def _tight_scales(self, eps: float, d: int) -> Scales:
+        """The split with the least energy ``2 d b1^2 + 8 d R^2 b2^2`` of the noise in the gradient at norm R."""
+
+        def stretched(log_ratio: float) -> tuple[float, float]:
+            ratio = math.exp(log_ratio)
+            unit = self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps
+            return unit, unit * ratio
+
+        def energy(log_ratio: float) -> float:
+            linear, square = stretched(log_ratio)
+            return math.log(linear**2 + (2 * self.norm * square) ** 2)
+
+        best = minimize_scalar(energy, bounds=(-15.0, 15.0), method="bounded", options={"xatol": 1e-9})
+        return Scales(math.inf, *stretched(float(best.x)))
+
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         scales = self.scales(budget, problem)
         if self.variant == "authors":
             delta = budget.require_delta("algo=dpfm variant=authors")
-            eps = gdp.eps_of(joint_sensitivity(self.quadratic, scales), delta)
+            eps = gdp.eps_of(joint_sensitivity(self.quadratic, scales, problem.d), delta)
             claim = Guarantee("release", "sample", budget.eps, delta, "published", "the authors' scripts")
             return [claim, Guarantee("release", "sample", eps, delta, "proven", GDP_SOURCE)]
-        if math.isinf(budget.eps):
-            eps = math.inf
-        else:
-            moves = zip(self.l1_sensitivity(problem.d), (scales.constant, scales.linear, scales.square), strict=True)
-            eps = sum(move / scale for move, scale in moves if move)
+        eps = math.inf if math.isinf(budget.eps) else self.pure_eps(scales, problem.d)
         source = "L1 sensitivity (pure_functional_mechanism)"
         proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
         if self.calibration == "tight":

@@ -12,7 +12,7 @@ from rich.console import Console
 from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, Finding, audit
 from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table, set_aside_common
-from dpml.config.build import budget, build_algorithm, instantiate, whole
+from dpml.config.build import budget, build_adversary, build_algorithm, instantiate, whole
 from dpml.privacy import Problem
 
 
@@ -26,7 +26,8 @@ def run(arguments: Namespace) -> None:
     algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
     M = whole(config.M, "M")
     N = whole(config.N, "N") if config.N is not None else ROWS * M
-    problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2)
+    colluders = build_adversary(config.adversary).count(M)
+    problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
     findings = audit(algorithm, budget(config.eps, config.delta), problem, draws, whole(config.seed, "seed"))
     if arguments.json:

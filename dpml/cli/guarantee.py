@@ -3,23 +3,31 @@
 import json
 from argparse import Namespace
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table, set_aside_common
-from dpml.config.build import budget, build_algorithm, build_partition, instantiate, optional, whole
+from dpml.config.build import (
+    budget,
+    build_adversary,
+    build_algorithm,
+    build_partition,
+    instantiate,
+    optional,
+    whole,
+)
 from dpml.data import Source
-from dpml.data.partition import party_sizes, set_aside
 from dpml.privacy import Guarantee, Problem
-from dpml.seeds import generator
+from dpml.running.cell import Cell
 
 
 def run(arguments: Namespace) -> None:
     """Print the guarantees of one setting."""
-    guarantees = guarantees_for(arguments.overrides, arguments.config_dir)
+    cell, problem = _described(arguments.overrides, arguments.config_dir)
+    guarantees = cell.algorithm.guarantees(cell.budgets[0], problem)
     if arguments.json:
         # JSON has no infinity; 1e999 is a number that every parser reads as one
         print(json.dumps([asdict(guarantee) for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
@@ -27,6 +35,8 @@ def run(arguments: Namespace) -> None:
     heads = ["view", "per", "eps", "delta", "basis", "source"]
     lines = [[g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source] for g in guarantees]
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
+    if any(guarantee.view == "colluders" for guarantee in guarantees):
+        common["colluders"] = f"{problem.colluders} of {problem.M} parties"
     console = Console()
     print_table(console, heads, lines, wrapped=("source",))
     if common:
@@ -35,12 +45,24 @@ def run(arguments: Namespace) -> None:
 
 def guarantees_for(overrides: Iterable[str], config_dir: Path | None = None) -> list[Guarantee]:
     """What `dpml guarantee` prints, for overrides as on its command line."""
+    cell, problem = _described(overrides, config_dir)
+    return cell.algorithm.guarantees(cell.budgets[0], problem)
+
+
+def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell, Problem]:
+    """The cell that would be released, and what its guarantees depend on."""
     config, d = one_setting(overrides, "guarantee", config_dir)
     dataset: Source = instantiate(config.dataset, "dataset")
-    N, own_d = dataset.size(optional(whole)(config.N, "N"))
     algorithm = build_algorithm(config, dataset)
-    rule = build_partition(instantiate(config.partition, "partition"), algorithm)
-    aside = set_aside(rule, N)
-    problem = Problem(whole(config.M, "M"), N - aside, own_d if d is None else d, aside)
-    problem = problem.of_sizes(party_sizes(rule, N, problem.M, generator(whole(config.seed, "seed"), "partition")))
-    return algorithm.guarantees(budget(config.eps, config.delta), problem)
+    cell = Cell(
+        dataset=dataset,
+        partition=build_partition(instantiate(config.partition, "partition"), algorithm),
+        algorithm=algorithm,
+        M=whole(config.M, "M"),
+        N=optional(whole)(config.N, "N"),
+        seed=whole(config.seed, "seed"),
+        budgets=(budget(config.eps, config.delta),),
+        draws=1,
+        adversary=build_adversary(config.adversary),
+    )
+    return cell, cell.problem if d is None else replace(cell.problem, d=d)

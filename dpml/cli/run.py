@@ -154,17 +154,23 @@ def _carry_out() -> int:
         plan, status = compute_jobs(_command.jobs, _command.options, _command.results, _command.text)
         if _command.options.dry or status == INTERRUPTED:
             return status
-        _write(plan, stopped=bool(status))
-        status = status or failures(plan, _command.text)
+        complete = _write(plan, stopped=bool(status))
+        status = status or failures(plan, _command.text) or int(not complete)
     for folder, words, error in _command.mistakes:
         _note_failure(folder, words, error)
     merged = _merge(_command.sweep) if _command.sweep else 0
     return status or merged or int(bool(_command.mistakes))
 
 
-def _write(plan: Plan, stopped: bool) -> None:
-    """Write the files of all jobs, and say so; what cannot be written is a mistake of its job."""
+def _write(plan: Plan, stopped: bool) -> bool:
+    """Write the files of all jobs, and say so; what cannot be written is a mistake of its job.
+
+    False: some run lacks a budget that it was asked for.
+    """
     written = write_jobs(plan, _command.jobs, stopped)
+    refused = {sentence: one for one in written if one.error is None for sentence in plan.refused(one.job.task)}
+    for sentence in refused:
+        print(f"left out: {sentence}", file=sys.stderr)
     for one in written:
         for path in one.paths:
             _log.info("written: %s", _relative(path))
@@ -176,6 +182,7 @@ def _write(plan: Plan, stopped: bool) -> None:
             print(f"not written: experiment={one.job.task.name}: {one.error}", file=sys.stderr)
         elif _command.sweep:
             _command.mistakes.append((one.job.folder, shlex.join(one.job.words), one.error))
+    return not any(isinstance(one.job, RunJob) for one in refused.values())
 
 
 def _show(plan: Plan, one: Written) -> None:

@@ -16,12 +16,12 @@ from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task
-from dpml.privacy import Budget
+from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
 
-KEYS = ["dataset", "partition", "algo", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics"]
-KEYS += ["objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
+KEYS = ["dataset", "partition", "algo", "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
+KEYS += ["metrics", "objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
 
 
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
@@ -38,18 +38,31 @@ def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
 
 
+def build_adversary(node: Any) -> Adversary:
+    """The adversary that the keys under `adversary` describe.
+
+    Raises:
+        UserError: a key is unknown, or its value is not allowed.
+    """
+    if not isinstance(node, Mapping | DictConfig):
+        raise UserError(f"adversary has keys of its own: write adversary.colluders={_shown(node)}.")
+    options: dict[str, Any] = dict(node)
+    return Adversary(**convert_options(options, Adversary, "adversary"))
+
+
 def check_keys(config: DictConfig) -> None:
     """Raise UserError for a key at the top that is unknown or missing, or whose value is of the wrong kind."""
     for key in config:
         if key not in KEYS:
             raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
-    for key in ("dataset", "partition", "algo", *_LISTS, *_VALUES):
+    for key in ("dataset", "partition", "algo", "adversary", *_LISTS, *_VALUES):
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
     for key, convert in _LISTS.items():
         grid(config[key], key, convert)
     for key, check in _VALUES.items():
         check(config[key], key)
+    build_adversary(config.adversary)
 
 
 def budget(eps: Any, delta: Any) -> Budget:

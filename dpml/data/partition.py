@@ -1,7 +1,7 @@
 """Who holds which rows: the training rows laid out party by party, as one permutation and M + 1 offsets."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -13,7 +13,7 @@ from dpml.arrays import Array, Index
 from dpml.data import Dataset
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.privacy import Problem
+from dpml.privacy import Adversary, Problem
 
 T = TypeVar("T")
 
@@ -23,7 +23,8 @@ class Parties:
     """A data set whose training rows lie party by party: party k has the rows ``offsets[k]:offsets[k + 1]``.
 
     `X` (N, d) and `y` (N,) are the private rows in that order, `order` says which training rows of `data` they are, and
-    `X_auxiliary` holds the public rows set aside (their labels are not for use).
+    `X_auxiliary` holds the public rows set aside (their labels are not for use). What is proven may depend on how many
+    of the parties collude, `adversary`.
     """
 
     data: Dataset
@@ -32,6 +33,7 @@ class Parties:
     X: Array
     y: Array
     X_auxiliary: Array
+    adversary: Adversary = field(default_factory=Adversary)
 
     @property
     def sizes(self) -> Index:
@@ -43,8 +45,9 @@ class Parties:
         """M, N, d and what else the privacy analysis needs. The number of classes is public: that of all labels."""
         y, y_test = self.data.y, self.data.y_test
         classes = 1 + int(max(y.max(), y_test.max(initial=0))) if self.data.task == "multiclass" else 1
-        problem = Problem(len(self.offsets) - 1, len(self.y), self.X.shape[1], len(self.X_auxiliary), classes)
-        return problem.of_sizes(self.sizes)
+        M, N, d = len(self.offsets) - 1, len(self.y), self.X.shape[1]
+        colluders = self.adversary.count(M)
+        return Problem(M, N, d, len(self.X_auxiliary), classes, colluders=colluders).of_sizes(self.sizes)
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
@@ -100,7 +103,7 @@ class Partition(Protocol):
         ...
 
 
-def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties:
+def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
     """Deal the training rows of `data` to M parties at random, by `rule`, after setting auxiliary rows aside.
 
     Raises:
@@ -113,10 +116,12 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator) -> Parties
         raise UserError(
             f"M={M} parties cannot share N={private} private training rows of dataset={data.name}: choose 1 <= M <= N."
         )
+    adversary = adversary or Adversary()
+    adversary.count(M)  # refuses one that leaves nobody to be protected
     order = rng.permutation(rows)
     offsets = np.concatenate([[0], np.cumsum(rule.sizes(private, M, rng))])
     used = order[aside:][: offsets[-1]]
-    return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]])
+    return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]], adversary)
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index:

@@ -19,7 +19,41 @@ CALIBRATIONS: tuple[Calibration, ...] = ("published", "tight")
 
 View = Literal["release", "aggregate", "client", "transcript", "colluders"]
 """Who looks: at the released model or objective; at each round's sum or average; at one party's own messages; at
-all that the third party sees; at all that the aggregator and ``ceil(M/3) - 1`` colluding parties see together."""
+all that the third party sees; at all that the aggregator and the colluding parties (`Adversary`) see together."""
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """Who pools what they know with the aggregator, in the view `colluders`: every view is of an honest party's rows.
+
+    Args:
+        colluders: their number, or a share of the M parties below 1, rounded down. None: fewer than a third of them,
+            ``ceil(M/3) - 1`` (Imtiaz et al. 2019, Sec. 2), which is 0 for M <= 3 and 1 for M = 4 to 6.
+    """
+
+    colluders: float | None = None
+
+    def __post_init__(self) -> None:
+        given = self.colluders
+        if given is not None and not (0 <= given < 1 or (given >= 1 and float(given).is_integer())):
+            raise UserError(
+                f"adversary.colluders must be a whole number of parties, or a share of them below 1, got {given}."
+            )
+
+    def count(self, M: int) -> int:
+        """How many of M parties collude.
+
+        Raises:
+            UserError: all of them would.
+        """
+        if self.colluders is None:
+            return math.ceil(M / 3) - 1
+        number = math.floor(self.colluders * M * (1 + 1e-12)) if self.colluders < 1 else int(self.colluders)
+        if number >= M:
+            raise UserError(
+                f"adversary.colluders={number} leaves none of M={M} parties to be protected: choose at most {M - 1}."
+            )
+        return number
 
 
 @dataclass(frozen=True)
@@ -46,13 +80,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom."""
+    """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom.
+
+    `conditional` stands beside a proven eps of infinity: what would be proven for hyper-parameters fixed beforehand.
+    """
 
     view: View
     unit: Literal["sample", "party"]
     eps: float
     delta: float
-    basis: Literal["published", "proven"]
+    basis: Literal["published", "proven", "conditional"]
     source: str
 
 
@@ -62,7 +99,8 @@ class Problem:
 
     `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
     known; 1 otherwise. Of the parties' sizes N_k it has the `smallest`, the sum of the `squares` (N_k/N)^2, and that
-    without the ``M_C`` largest, `honest_squares`; 0 stands for parties of equal size.
+    without the `colluders` largest, `honest_squares`; 0 stands for parties of equal size. `colluders` of the parties
+    pool what they know; -1 stands for as many as `Adversary` has unless told otherwise.
     """
 
     M: int
@@ -73,6 +111,7 @@ class Problem:
     smallest: int = 0
     squares: float = 0.0
     honest_squares: float = 0.0
+    colluders: int = -1
 
     def __post_init__(self) -> None:
         for key, value in (("M", self.M), ("N", self.N), ("d", self.d)):
@@ -80,6 +119,8 @@ class Problem:
                 raise UserError(f"{key} must be at least 1, got {key}={value}.")
         if self.M > self.N:
             raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
+        if self.colluders < 0:
+            object.__setattr__(self, "colluders", Adversary().count(self.M))
         equal = {"smallest": self.N // self.M, "squares": 1 / self.M, "honest_squares": self.honest / self.M**2}
         for key, number in equal.items():
             if not getattr(self, key):
@@ -94,8 +135,8 @@ class Problem:
 
     @property
     def honest(self) -> int:
-        """Parties outside the largest coalition of ``M_C = ceil(M/3) - 1`` colluders (Imtiaz et al. 2019, Sec. 2)."""
-        return self.M - (math.ceil(self.M / 3) - 1)
+        """Parties that do not collude."""
+        return self.M - self.colluders
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:

@@ -12,9 +12,9 @@ from dpml import code
 from dpml.algorithms import Algorithm
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
-from dpml.data.partition import Parties, Partition, partition, set_aside
+from dpml.data.partition import Parties, Partition, partition, party_sizes, set_aside
 from dpml.errors import UserError
-from dpml.privacy import Budget, Guarantee, Problem
+from dpml.privacy import Adversary, Budget, Guarantee, Problem
 from dpml.running.metrics import evaluate
 from dpml.seeds import generator
 
@@ -35,6 +35,7 @@ class Cell:
     budgets: tuple[Budget, ...]
     draws: int
     first: int = 0  # number of the first draw: many draws are several cells
+    adversary: Adversary = field(default_factory=Adversary)
     metrics: tuple[str, ...] = ()  # dotted paths of metrics beside dpml's own
     files: Files = field(default_factory=Files)
 
@@ -48,12 +49,24 @@ class Cell:
         """Refuse what cannot be calibrated, before any data are read.
 
         Raises:
-            UserError: the algorithm has no noise for one of the budgets, or too few rows.
+            UserError: the algorithm has no noise for any of the budgets, or there are too few rows.
+        """
+        _calibrated(self.algorithm, self.budgets, self.problem)
+
+    @property
+    def problem(self) -> Problem:
+        """What noise and guarantees depend on, as far as it is known before any data are read: the parties' sizes, too.
+
+        Raises:
+            UserError: there are too few rows, or no party that does not collude.
         """
         rows, d = self.dataset.size(self.N)
+        info = self.dataset.info
         aside = set_aside(self.partition, rows)
-        for budget in self.budgets:
-            self.algorithm.guarantees(budget, Problem(self.M, rows - aside, d, aside))
+        classes = 1 + int(max(info.classes)) if info.task == "multiclass" and info.classes else 1
+        colluders = self.adversary.count(self.M)
+        problem = Problem(self.M, rows - aside, d, aside, classes, colluders=colluders)
+        return problem.of_sizes(party_sizes(self.partition, rows, self.M, generator(self.seed, "partition")))
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
         """Everything its numbers depend on, as plain values: settings, the data's checksum, and the code."""
@@ -63,6 +76,7 @@ class Cell:
             "dataset": _plain(self.dataset),
             "data": checksum,
             "partition": _plain(self.partition),
+            "adversary": _plain(self.adversary),
             "algorithm": _plain(self.algorithm),
             "M": self.M,
             "N": self.N,
@@ -83,12 +97,16 @@ def _plain(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a cell yields: `metrics`, each (budgets, draws), and the guarantees of every budget."""
+    """What a cell yields: `metrics`, each (budgets, draws), and the guarantees of every budget.
+
+    Budgets for which there is no noise are left out of both: `refused` has their numbers, and why.
+    """
 
     problem: Problem
     metrics: Mapping[str, Array]
     guarantees: Sequence[Sequence[Guarantee]]
     provenance: Mapping[str, Any]
+    refused: Mapping[int, str] = field(default_factory=dict)
 
 
 def measure(cell: Cell) -> Measured:
@@ -100,15 +118,37 @@ def measure(cell: Cell) -> Measured:
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
-        guarantees = [algorithm.guarantees(budget, parties.problem) for budget in cell.budgets]
+        guarantees, refused = _calibrated(algorithm, cell.budgets, parties.problem)
+        budgets = [budget for number, budget in enumerate(cell.budgets) if number not in refused]
         mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
         further = (str(cell.first),) if cell.first else ()
         noise = generator(cell.seed, "noise", algorithm.name, algorithm.variant, *further)
-        release = mechanism.release(cell.budgets, noise, cell.draws)
+        release = mechanism.release(budgets, noise, cell.draws)
         metrics = evaluate(release.weights, parties, algorithm.loss, algorithm.lam, cell.metrics)
         metrics |= dict(release.metrics)
     provenance = {"N": len(parties.data.y), **parties.data.provenance}
-    return Measured(parties.problem, metrics, guarantees, provenance)
+    return Measured(parties.problem, metrics, guarantees, provenance, refused)
+
+
+def _calibrated(
+    algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
+) -> tuple[list[list[Guarantee]], dict[int, str]]:
+    """The guarantees of the budgets for which there is noise, and by their numbers why there is none for the others.
+
+    Raises:
+        UserError: there is none for any of them.
+    """
+    guarantees, refused = [], {}
+    for number, budget in enumerate(budgets):
+        try:
+            guarantees.append(algorithm.guarantees(budget, problem))
+        except UserError as error:
+            if len(budgets) == 1:
+                raise
+            refused[number] = str(error)
+    if not guarantees:
+        raise UserError(refused[0])
+    return guarantees, refused
 
 
 @cache
@@ -124,15 +164,16 @@ def limit_blas() -> AbstractContextManager[Any]:
 
 def deal(cell: Cell) -> Parties:
     """The parties of a cell, which depend on its data, partition, M, N and seed only. The last ones are kept."""
-    return _parties(cell.partition, cell.M, cell.dataset, cell.files, cell.N, cell.seed)  # type: ignore[arg-type]
+    return _parties(cell.partition, cell.M, cell.dataset, cell.files, cell.N, cell.seed, cell.adversary)  # type: ignore[arg-type]
 
 
 # neighbouring cells share their data; more than one set at a time may not fit
 
 
 @lru_cache(maxsize=1)
-def _parties(rule: Any, M: int, dataset: Any, files: Files, N: int | None, seed: int) -> Parties:
-    return partition(_data(dataset, files, N, seed), rule, M, generator(seed, "partition"))
+def _parties(*arguments: Any) -> Parties:
+    rule, M, dataset, files, N, seed, adversary = arguments
+    return partition(_data(dataset, files, N, seed), rule, M, generator(seed, "partition"), adversary)
 
 
 @lru_cache(maxsize=1)

@@ -42,7 +42,8 @@ def attempt(cell: Cell) -> Outcome:
     """Measure a cell and time it. A UserError is the reason to skip it; anything else is a failure."""
     start = time.perf_counter()
     try:
-        return Record(measure(cell), None, time.perf_counter() - start)
+        measured = measure(cell)
+        return Record(measured, None, time.perf_counter() - start, measured.refused)
     except NotConvergedError as error:
         return Failure(str(error), f"{error}\n")
     except UserError as error:

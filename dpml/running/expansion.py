@@ -13,7 +13,16 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
-from dpml.config.build import budget, build_algorithm, build_partition, files, instantiate, optional, whole
+from dpml.config.build import (
+    budget,
+    build_adversary,
+    build_algorithm,
+    build_partition,
+    files,
+    instantiate,
+    optional,
+    whole,
+)
 from dpml.data import Files, Source
 from dpml.errors import UserError
 from dpml.running.cell import Cell
@@ -113,6 +122,7 @@ class Expansion:
                     raise UserError(f"there is no {group}={settings[group]} here yet.")
                 config[group] = dict(options[group, settings[group]])
             config[group] = {**config[group], **_under(group, settings)}
+        adversary = {**config["adversary"], **_under("adversary", settings)}
         dataset: Source = self._once("dataset", config["dataset"])
         algorithm = self._algorithm(config, dataset)
         budgets = product(*(_values(shared[key], key) for key in _SHARED))
@@ -129,6 +139,7 @@ class Expansion:
             seed=whole(config["seed"], "seed"),
             budgets=tuple(budget(eps, delta) for eps, delta in budgets),
             draws=min(draws, DRAWS),
+            adversary=build_adversary(adversary),
             metrics=metrics,
             files=self.files,
         )

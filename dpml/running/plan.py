@@ -15,6 +15,7 @@ from dpml.running.cell import Measured
 from dpml.running.computed import Computed
 from dpml.running.expansion import Point
 from dpml.running.rows import tabulate
+from dpml.running.spec import GROUPS
 from dpml.running.store import DamagedError, Record, Store, digest
 
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
@@ -59,7 +60,7 @@ class Task:
     def settings(self) -> list[str]:
         """The settings that were set or vary and that no row has by itself, as on the command line: ``algo.lam``."""
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
-        return [key for key in keys if key.partition(".")[0] in ("dataset", "partition", "algo") and "." in key]
+        return [key for key in keys if key.partition(".")[0] in (*GROUPS, "adversary") and "." in key]
 
 
 @dataclass
@@ -119,6 +120,16 @@ class Plan:
                 return None
             total += sum(known) / len(known)
         return total
+
+    def refused(self, task: Task) -> list[str]:
+        """The budgets that a task's finished cells lack because no noise can be calibrated for them, and why."""
+        sentences = []
+        for entry in self.of(task):
+            if entry.finished and entry.record and entry.point.cell:
+                for number, reason in entry.record.refused.items():
+                    budget = entry.point.cell.budgets[number]
+                    sentences.append(f"eps={budget.eps:g} delta={budget.delta}: {reason}")
+        return list(dict.fromkeys(sentences))
 
     def measured(self, entry: Entry) -> Measured:
         """The numbers of a finished cell.

@@ -34,18 +34,19 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
     }
     sizes = {"M": problem.M, "N": problem.N, "d": problem.d, "seed": cell.seed}
     own = {key: setting(cell, key) for key in settings}
-    privacy = [_privacy(budget, given) for budget, given in zip(cell.budgets, measured.guarantees, strict=True)]
+    budgets = [budget for number, budget in enumerate(cell.budgets) if number not in measured.refused]
+    privacy = [_privacy(budget, given) for budget, given in zip(budgets, measured.guarantees, strict=True)]
     names = list(measured.metrics)
     # rows run over budgets, then metrics, then draws
-    per_budget, per_row = len(names) * cell.draws, len(cell.budgets) * len(names)
+    per_budget, per_row = len(names) * cell.draws, len(budgets) * len(names)
     rows = pd.DataFrame(
         context
-        | {"eps": np.repeat([budget.eps for budget in cell.budgets], per_budget)}
-        | {"delta": np.repeat(np.array([budget.delta for budget in cell.budgets], dtype=float), per_budget)}
+        | {"eps": np.repeat([budget.eps for budget in budgets], per_budget)}
+        | {"delta": np.repeat(np.array([budget.delta for budget in budgets], dtype=float), per_budget)}
         | sizes
         | {
             "draw": np.tile(cell.first + np.arange(cell.draws), per_row),
-            "metric": np.tile(np.repeat(names, cell.draws), len(cell.budgets)),
+            "metric": np.tile(np.repeat(names, cell.draws), len(budgets)),
             "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
         }
         | {key: np.repeat([facts[key] for facts in privacy], per_budget) for key in PRIVACY}
@@ -58,16 +59,17 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
     )
     guarantees = [
         context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | own
-        for budget, given in zip(cell.budgets, measured.guarantees, strict=True)
+        for budget, given in zip(budgets, measured.guarantees, strict=True)
         for guarantee in given
     ]
     return rows, pd.DataFrame(guarantees)
 
 
 def setting(cell: Cell, key: str) -> Any:
-    """The value that a cell has for ``dataset.KEY``, ``partition.KEY`` or ``algo.KEY``; None where it has none."""
+    """The value that a cell has for a key such as ``algo.lam`` or ``adversary.colluders``; None where it has none."""
     group, _, name = key.partition(".")
-    configured = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm}[group]
+    groups = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm, "adversary": cell.adversary}
+    configured = groups[group]
     value = getattr(configured, name.partition(".")[0], None)
     return value if value is None or isinstance(value, str | bool | int | float) else _text(value)
 

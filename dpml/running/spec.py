@@ -10,7 +10,7 @@ from dpml.running.computed import Computed
 T = TypeVar("T")
 
 GROUPS = ("dataset", "partition", "algo")
-SETTINGS = (*GROUPS, "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics")
+SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics")
 
 
 @dataclass(frozen=True)

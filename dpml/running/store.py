@@ -8,7 +8,7 @@ rest, so that a damaged one is noticed, and computed again.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,13 @@ class DamagedError(Exception):
 class Record:
     """A finished cell: what was measured, or the reason why these settings cannot be used; and how long it took.
 
-    `measured` is None for a skipped cell, and where a record was only glanced at.
+    `measured` is None for a skipped cell, and where a record was only glanced at. `refused` is as in `Measured`.
     """
 
     measured: Measured | None
     skipped: str | None = None
     seconds: float = 0.0
+    refused: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Store:
     def write(self, key: str, identity: Mapping[str, Any], record: Record) -> None:
         """Keep a finished cell, and forget that it ever failed."""
         head = {"key": key, "cell": identity, "seconds": record.seconds, "skipped": record.skipped}
+        head["refused"] = dict(record.refused)
         lines = [head, _values(record.measured)] if record.measured else [head]
         self.write_text(key, "result.json", "".join(f"{json.dumps(line)}\n" for line in lines))
         (self.folder(key) / "error.txt").unlink(missing_ok=True)
@@ -112,7 +114,7 @@ class Store:
         head = json.loads(lines[0])
         if head["key"] != key:
             raise DamagedError(f"{self.folder(key)} holds another cell.")
-        return Record(None, head["skipped"], head["seconds"])
+        return Record(None, head["skipped"], head["seconds"], _numbered(head["refused"]))
 
 
 def digest(values: Any) -> str:
@@ -127,6 +129,7 @@ def _values(measured: Measured) -> dict[str, Any]:
         "metrics": {name: values.tolist() for name, values in measured.metrics.items()},
         "guarantees": [[asdict(guarantee) for guarantee in given] for given in measured.guarantees],
         "provenance": dict(measured.provenance),
+        "refused": dict(measured.refused),
     }
 
 
@@ -136,4 +139,10 @@ def _measured(values: Mapping[str, Any]) -> Measured:
         {name: np.array(table, dtype=float) for name, table in values["metrics"].items()},
         [[Guarantee(**guarantee) for guarantee in given] for given in values["guarantees"]],
         values["provenance"],
+        _numbered(values["refused"]),
     )
+
+
+def _numbered(reasons: Mapping[str, str]) -> dict[int, str]:
+    """JSON has no whole numbers for keys."""
+    return {int(number): reason for number, reason in reasons.items()}

@@ -81,10 +81,36 @@ def scaled_distance(loss: Loss, scales: Scales) -> Callable[[Point, Point], floa
 )
 def test_joint_sensitivity_is_the_supremum_over_neighbours(loss: Loss, scales: Scales, known: float | None) -> None:
     assert loss.quadratic is not None
-    claimed = joint_sensitivity(loss.quadratic, scales)
+    claimed = joint_sensitivity(loss.quadratic, scales, d=2)
     found = search(scaled_distance(loss, scales), loss, d=2, starts=24)
     assert found <= claimed * (1 + 1e-6)
     assert found == pytest.approx(claimed, rel=2e-3)
+    if known is not None:
+        assert claimed == pytest.approx(known, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "scales", "known"),
+    [
+        (SQUARED, Scales(1, 4, math.sqrt(2)), math.sqrt(1.75)),  # published
+        (LOGISTIC, Scales(0, 1, math.sqrt(2) / 8), 1.0),
+        (SQUARED, Scales(math.inf, 4, math.sqrt(2)), None),
+        (SQUARED, Scales(0.1, 1.7, 20), None),  # an inner label is worst
+        (SQUARED, Scales(math.inf, 1, 0.1), None),  # an inner length
+        (LOGISTIC, Scales(0, 4, 0.1), None),
+    ],
+)
+def test_joint_sensitivity_on_a_line(loss: Loss, scales: Scales, known: float | None) -> None:
+    assert loss.quadratic is not None
+    claimed = joint_sensitivity(loss.quadratic, scales, d=1)
+    distance = scaled_distance(loss, scales)
+    rows = [np.array([x]) for x in np.linspace(-1, 1, 81)]
+    labels = np.linspace(-1, 1, 41) if loss is SQUARED else (-1.0, 1.0)
+    found = max(distance((np.ones(1), 1.0), (row, y)) for row in rows for y in labels)
+    found = max(found, search(distance, loss, d=1, starts=12))
+    assert found <= claimed * (1 + 1e-6)
+    assert found == pytest.approx(claimed, rel=2e-3)
+    assert claimed <= joint_sensitivity(loss.quadratic, scales, d=2)  # where rows have an angle
     if known is not None:
         assert claimed == pytest.approx(known, rel=1e-12)
 
@@ -96,16 +122,17 @@ def gradient_energy(scales: Scales, d: int, radius: float) -> float:
 
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("radius", [0.3, 1.0, 4.0])
-def test_tight_split_spends_exactly_mu_and_is_the_best_split(loss: Loss, radius: float) -> None:
-    q, d, mu = loss.quadratic, 30, 0.37
+@pytest.mark.parametrize("d", [1, 2, 30])
+def test_tight_split_spends_exactly_mu_and_is_the_best_split(loss: Loss, radius: float, d: int) -> None:
+    q, mu = loss.quadratic, 0.37
     assert q is not None
     scales = tight_scales(q, d, radius, mu)
     assert scales.constant == math.inf
-    assert joint_sensitivity(q, scales) == pytest.approx(mu, rel=1e-9)
+    assert joint_sensitivity(q, scales, d) == pytest.approx(mu, rel=1e-9)
 
     for stretch in np.geomspace(0.2, 5, 41):  # every other split of the same mu disturbs the gradient more
         other = Scales(math.inf, scales.linear * stretch, scales.square)
-        factor = joint_sensitivity(q, other) / mu
+        factor = joint_sensitivity(q, other, d) / mu
         other = Scales(math.inf, other.linear * factor, other.square * factor)
         assert gradient_energy(other, d, radius) >= gradient_energy(scales, d, radius) * (1 - 1e-9)
 
@@ -116,7 +143,7 @@ def test_the_usual_split_hardly_ever_disturbs_more_than_the_published_one(loss: 
     q = loss.quadratic
     assert q is not None
     published = Scales(*PUBLISHED_SENSITIVITY[loss.name])
-    tight = tight_scales(q, d, TYPICAL_NORM[loss.name], joint_sensitivity(q, published))
+    tight = tight_scales(q, d, TYPICAL_NORM[loss.name], joint_sensitivity(q, published, d))
     for norm in np.linspace(0.0, 8.0, 33):
         assert gradient_energy(published, d, norm) >= least * gradient_energy(tight, d, norm)
 
@@ -135,7 +162,7 @@ def test_gradient_noise_energy() -> None:
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: str) -> None:
     mechanism = PureFunctionalMechanism(loss, calibration=calibration)
-    for d, starts in ((2, 32), (4, 12)):
+    for d, starts in ((1, 8), (2, 32), (4, 12)):
         bounds = mechanism.l1_sensitivity(d)
         for part, bound in enumerate(bounds):
 
@@ -148,6 +175,29 @@ def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: s
             found = search(distance, loss, d, starts)
             assert found <= bound * (1 + 1e-6) + 1e-6
             assert found >= 0.8 * bound - 1e-6  # the bounds are not far off
+
+
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize(("d", "reached"), [(1, 0.79), (2, 0.85), (5, 0.9)])
+def test_pure_eps_bounds_what_brute_force_finds_for_all_coefficients(
+    loss: Loss, calibration: str, d: int, reached: float
+) -> None:
+    mechanism = PureFunctionalMechanism(loss, calibration=calibration)
+    scales = mechanism.scales(Budget(1.0), Problem(1, 50, d))
+    (proven,) = (g for g in mechanism.guarantees(Budget(1.0), Problem(1, 50, d)) if g.basis == "proven")
+
+    def distance(p: Point, q: Point) -> float:
+        constant, linear, square = (
+            np.subtract(a, b) for a, b in zip(coefficients(loss, *p), coefficients(loss, *q), strict=True)
+        )
+        square = np.triu(square) if calibration == "tight" else square
+        first = abs(float(constant)) / scales.constant if loss is SQUARED and calibration == "published" else 0.0
+        return first + float(np.abs(linear).sum()) / scales.linear + float(np.abs(square).sum()) / scales.square
+
+    found = search(distance, loss, d, starts=8)
+    assert found <= proven.eps * (1 + 1e-6)
+    assert found >= (0.94 if calibration == "tight" else reached) * proven.eps
 
 
 def whole_view(M: int, honest: int, spread: float, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -217,7 +267,7 @@ def test_tight_gives_exactly_what_is_asked_in_the_worst_view(
     published = algorithm(loss)
     mu = gdp.mu_of(eps, 1e-5) / max(tight.views(problem).values())
     scales = published.scales(budget, problem)
-    stretch = joint_sensitivity(tight.quadratic, scales) / mu
+    stretch = joint_sensitivity(tight.quadratic, scales, 20) / mu
     theirs = Scales(scales.constant, stretch * scales.linear, stretch * scales.square)
     assert gradient_energy(tight.scales(budget, problem), 20, tight.norm) < gradient_energy(theirs, 20, tight.norm)
 

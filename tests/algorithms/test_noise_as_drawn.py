@@ -62,7 +62,7 @@ def test_measured_noise_gives_the_proven_eps(monkeypatch, algorithm, loss, calib
     assert linear == pytest.approx(scales.linear, rel=0.015)
     assert square == pytest.approx(scales.square, rel=0.015)
     measured = coefficients.Scales(scales.constant, linear, square)
-    mu = coefficients.joint_sensitivity(mechanism.quadratic, measured)
+    mu = coefficients.joint_sensitivity(mechanism.quadratic, measured, given.problem.d)
     proven = {g.view: g.eps for g in mechanism.guarantees(budget, given.problem) if g.basis == "proven"}
     assert gdp.eps_of(mu, 1e-4) == pytest.approx(proven["release"], rel=0.03)
 

@@ -227,7 +227,7 @@ def test_the_search_finds_worse_neighbours() -> None:
     def distance(pair):
         return algorithm.exposures(pair, BUDGET)[-1].distance
 
-    proven = coefficients.joint_sensitivity(algorithm.quadratic, algorithm.scales(BUDGET, PROBLEM))
+    proven = coefficients.joint_sensitivity(algorithm.quadratic, algorithm.scales(BUDGET, PROBLEM), PROBLEM.d)
     assert distance(start) < 0.9 * proven
     assert 0.95 * proven <= distance(found) <= proven * (1 + 1e-9)
 

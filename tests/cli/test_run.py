@@ -392,3 +392,44 @@ def test_the_report_knows_points_that_were_published_for_an_experiment_of_ones_o
     assert "123.25" in Path("results/index.html").read_text()
     assert run_command("dpml", "report", "results").code == 0
     assert "123.25" not in Path("results/index.html").read_text()
+
+
+# ---- what cannot be calibrated
+
+
+def test_a_budget_without_noise_does_not_end_the_others(run_command):
+    first = run_command("dpml-run", "algo=gop", "eps=[0.1,1]", "delta=[0.01,null]", "draws=2")
+    again = run_command("dpml-run", "algo=gop", "eps=[0.1,1]", "delta=[0.01,null]", "draws=2")
+    for result in (first, again):  # computed, and kept
+        assert result.code == 1
+        assert "left out: eps=0.1 delta=None: algo=gop adds Gaussian noise and needs a delta" in result.err
+        assert "left out: eps=1 delta=None" in result.err
+        assert "Traceback" not in result.err
+    tables = [pd.read_csv(path) for path in sorted(Path("results/runs").glob("*/*/rows.csv"))]
+    assert len(tables) == 2
+    assert "1 cached, 0 to run" in again.out
+    for rows in tables:
+        assert set(zip(rows["eps"], rows["delta"], strict=True)) == {(0.1, 0.01), (1.0, 0.01)}
+    alone = run_command("dpml-run", "algo=gop", "eps=[0.1,1]", "delta=0.01", "draws=2")
+    assert alone.code == 0
+    rows = pd.read_csv(sorted(Path("results/runs").glob("*/*/rows.csv"))[-1])
+    pd.testing.assert_frame_equal(rows, tables[0])  # the other budgets' numbers do not depend on it
+
+
+# ---- the adversary
+
+
+def test_the_number_of_colluders_is_a_setting(run_command):
+    result = run_command("dpml-run", "algo=capefm", "M=3", "adversary.colluders=[0,1,2]", "draws=2")
+    assert result.code == 2
+    assert "adversary.colluders must be a number" in result.err
+    result = run_command("dpml-run", "-m", "algo=capefm", "M=3", "adversary.colluders=null,0,1,2", "draws=2")
+    assert result.code == 0
+    (path,) = Path("results/sweeps").glob("*/*/guarantees.csv")
+    given = pd.read_csv(path)
+    proven = given[(given["view"] == "colluders") & (given["basis"] == "proven")]
+    eps = dict(zip(proven["adversary.colluders"].fillna(-1), proven["eps"], strict=True))
+    assert eps[-1] == eps[0] < eps[1] < eps[2]
+    assert run_command("dpml-run", "algo=capefm", "M=3", "adversary.colluders=3").err.strip() == (
+        "dpml-run: error: adversary.colluders=3 leaves none of M=3 parties to be protected: choose at most 2."
+    )

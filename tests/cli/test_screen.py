@@ -203,7 +203,7 @@ def test_guarantees(piped) -> None:
         assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source"}
         assert any(line[:3] == [entry["view"], f"{entry['eps']:.6g}", entry["basis"]] for line in lines)
         assert all(word in "\n".join(text) for word in entry["source"].split())
-    assert text[-1].strip() == "per sample  delta 0.001"
+    assert text[-1].strip() == "per sample  delta 0.001  colluders 1 of 5 parties"
 
 
 def test_guarantees_for_parties_whose_public_rows_nobody_set_aside(piped) -> None:
