@@ -6,6 +6,9 @@ votes. Two facts carry every proof; rows have norm at most 1, and R is a mean lo
 - The minimisers of two such risks lie at most ``max ||grad (R - R')|| / lam`` apart (lam-strong convexity; Chaudhuri et
   al. 2011, Lemma 7). Changing a target a_i by b_i moves the gradient by b_i (x) x_i whatever w is.
 - A minimiser is never long (`dpml.optim.logistic.longest_minimiser`).
+
+A solver stops at a gradient of norm `TOLERANCE` or `LOCAL_TOLERANCE`, that over lam from the exact minimiser at most;
+every proven sensitivity has this twice, once for each of two neighbours.
 """
 
 import math
@@ -25,7 +28,7 @@ from dpml.algorithms.local_models import LocalClassifiers, mean_model
 from dpml.arrays import Array
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties, remembered
-from dpml.optim.logistic import longest_minimiser
+from dpml.optim.logistic import LOCAL_TOLERANCE, longest_minimiser
 from dpml.privacy import Budget, Guarantee, Problem, noise
 
 
@@ -177,7 +180,8 @@ class Average(PartyLevelModel):
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         published = 2.0 * self.root
         most = problem.N - problem.M + 1  # rows of a party at most, as all have one
-        diameter = 2 * longest_minimiser(self.loss, self.strength(most), problem.classes)
+        lam = self.strength(most)
+        diameter = 2 * (longest_minimiser(self.loss, lam, problem.classes) + LOCAL_TOLERANCE / lam)
         return published / (problem.M * self.lam), diameter / problem.M
 
     def model(self, parties: Parties, rng: Generator) -> Array:
@@ -190,7 +194,8 @@ class LocalAggregation(RegularisedLogistic):
 
     Replacing a row moves the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam), and the
     mean by ``S = 2/(M n lam)`` for the smallest party's n. `tight` knows that no minimiser is longer than
-    `longest_minimiser`, so that it cannot move by more than twice that. The parties' sizes are public.
+    `longest_minimiser`, so that it cannot move by more than twice that. The parties' sizes are public. Both the noise
+    of `tight` and every proven eps count the tolerance of the solver.
     """
 
     name: ClassVar[str] = "la"
@@ -198,10 +203,14 @@ class LocalAggregation(RegularisedLogistic):
 
     def sensitivity(self, problem: Problem) -> float:
         """S: how far the mean moves at most, in L2 norm, when one row is replaced."""
-        moved = 2 / (problem.smallest * self.lam)
         if self.tight:
-            moved = min(moved, 2 * longest_minimiser(self.loss, self.lam))
-        return moved / problem.M
+            return self.proven_sensitivity(problem)
+        return 2 / (problem.smallest * self.lam) / problem.M
+
+    def proven_sensitivity(self, problem: Problem) -> float:
+        """The same for the models that are computed, which are minimisers up to the solver's tolerance."""
+        moved = min(2 / (problem.smallest * self.lam), 2 * longest_minimiser(self.loss, self.lam))
+        return (moved + 2 * LOCAL_TOLERANCE / self.lam) / problem.M
 
     def error_bound(self, budget: Budget, problem: Problem, length: float) -> float | None:
         return None
@@ -213,9 +222,11 @@ class LocalAggregation(RegularisedLogistic):
         return noise.l2_laplace(rng, draws, D)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """eps, claimed (when published) and proven, whatever the parties' sizes: S is counted for them. delta is 0."""
+        """Claimed (when published) and proven eps; delta is 0."""
         source = "L2 sensitivity (output_perturbation.LocalAggregation)"
-        proven = Guarantee("release", "sample", budget.eps, 0.0, "proven", source)
+        scale = self.scale(budget, problem)
+        eps = self.proven_sensitivity(problem) / scale if scale else math.inf
+        proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
         if self.calibration == "tight":
             return [proven]
         return [Guarantee("release", "sample", budget.eps, 0.0, "published", self.claim), proven]

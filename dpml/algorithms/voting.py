@@ -14,7 +14,7 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.optim.logistic import fit, hard_targets, longest_minimiser
+from dpml.optim.logistic import TOLERANCE, fit, hard_targets, longest_minimiser
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
@@ -85,7 +85,8 @@ class Vote(PartyLevelModel):
         published *= 2.0 / self.root if self.multiclass else 2.0
         proven *= math.sqrt(2) if self.multiclass else 1.0
         lam = self.strength(n)
-        return published / self.lam, min(proven / lam, 2 * longest_minimiser(self.loss, lam, problem.classes))
+        exact = min(proven / lam, 2 * longest_minimiser(self.loss, lam, problem.classes))
+        return published / self.lam, exact + 2 * TOLERANCE / lam
 
     def model(self, parties: Parties, rng: Generator) -> Array:
         X, weight = _auxiliary(parties)

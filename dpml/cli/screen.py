@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from rich.console import Console
 
@@ -24,7 +25,11 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     varying = [key for key in keys if summary[key].nunique(dropna=False) > 1]
     common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
     console = Console()
-    shown = [f"{key}={short(value)}" for key, value in common.items() if (key, value) != ("tuned", "fixed")]
+    shown = [
+        f"{key}={short(value)}"
+        for key, value in common.items()
+        if (key, value) not in (("tuned", "fixed"), ("tuned", "rule"))
+    ]
     console.print(packed(shown, console.width), style="bold", markup=False, highlight=False)
     if varying:
         _show_sweep(console, summary, varying)
@@ -36,13 +41,21 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
 def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     means = [(str(row["metric"]), _mean(row)) for _, row in summary.iterrows()]
     print_table(console, ("metric", "mean"), means)
-    views = []
+    views, reasons = [], []
     for view, group in guarantees.groupby("view", sort=False):
         # seeds can deal parties of other sizes: the weakest guarantee is what all of them have
         weakest = group.loc[group.groupby("basis")["eps"].idxmax()].set_index("basis")
         pairs = {basis: f"({short(row['eps'])}, {short(row['delta'])})" for basis, row in weakest.iterrows()}
-        views.append((str(view), pairs.get("published", "-"), pairs.get("proven", "-"), group["unit"].iloc[0]))
-    print_table(console, ("view", "claimed (eps, delta)", "proven (eps, delta)", "per"), views)
+        kinds = ("published", "proven", "conditional")
+        views.append((str(view), *(pairs.get(basis, "-") for basis in kinds), group["unit"].iloc[0]))
+        open_ = group[(group["basis"] == "proven") & np.isinf(group["eps"])]
+        reasons += list(open_["source"]) if pairs.keys() & {"published", "conditional"} else []
+    heads = ["view", "claimed (eps, delta)", "proven (eps, delta)", "if fixed beforehand", "per"]
+    if all(line[3] == "-" for line in views):
+        heads, views = [*heads[:3], heads[4]], [(*line[:3], line[4]) for line in views]
+    print_table(console, heads, views)
+    for reason in dict.fromkeys(reasons):
+        console.print(f"Nothing is proven: {reason}.", style="yellow", markup=False, highlight=False)
 
 
 def _show_sweep(console: Console, summary: pd.DataFrame, varying: Sequence[str]) -> None:

@@ -21,7 +21,10 @@ from dpml.errors import UserError
 from dpml.optim.losses import Loss
 
 _BLOCK = 1 << 17  # entries of all Newton systems solved together: 1 MiB, so that they stay in cache
-_LOCAL_TOLERANCE = 1e-8  # on the gradient of a local model
+TOLERANCE = 1e-9
+"""On the gradient of what is called a minimiser, which lies within TOLERANCE / lam of the exact one then."""
+LOCAL_TOLERANCE = 1e-8
+"""The same for the parties' own models."""
 _TINY = np.finfo(float).eps
 
 
@@ -56,7 +59,7 @@ def hard_targets(y: Array, classes: int) -> Array:
     return (y[..., None] == np.arange(classes)).astype(float)
 
 
-def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, tolerance: float = 1e-9) -> Array:
+def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, tolerance: float = TOLERANCE) -> Array:
     """The minimisers of B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
 
     Damped Newton on the d K weights, or, when n < d, on the n K coefficients of w in the span of its rows. Rows of
@@ -212,5 +215,5 @@ def fit_parties(
         rows = np.where(inside, offsets[parties][:, None] + np.arange(own.max()), offsets[parties][:, None])
         yield (
             parties,
-            fit(X[rows], hard_targets(y[rows], classes), lam, inside / (1 if sums else own), _LOCAL_TOLERANCE),
+            fit(X[rows], hard_targets(y[rows], classes), lam, inside / (1 if sums else own), LOCAL_TOLERANCE),
         )

@@ -208,6 +208,9 @@ def _place_footer(figure: Figure, lines: Sequence[str]) -> None:
 
 
 def _largest_excess(private: pd.DataFrame) -> str:
+    open_ = private[private["not_proven"].notna()]
+    if len(open_):
+        return f"no ε is proven for {', '.join(open_['algo'].unique())}: {'; '.join(open_['not_proven'].unique())}"
     worst = private.iloc[int((private["proven_eps"] / private["claimed_eps"]).to_numpy().argmax())]
     variant = "" if worst["variant"] == "paper" else f" {worst['variant']}"
     return (

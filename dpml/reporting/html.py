@@ -27,9 +27,11 @@ from dpml.reporting.tables import read_table
 from dpml.running.spec import Panel
 
 _COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "seeds", "interval"]
-_COLUMNS += ["published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view", "tuned"]
+_COLUMNS += ["published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view"]
+_COLUMNS += ["not_proven", "tuned"]
 _HEADS = {"count": "n", "eps": "ε", "delta": "δ", "std": "s.d.", "interval": "± 95 %", "difference": "vs. reference"}
 _HEADS |= {"difference_interval": "± 95 %", "claimed_eps": "ε claimed", "proven_eps": "ε proven", "proven_view": "view"}
+_HEADS |= {"not_proven": "why not proven"}
 _RESULTS = ("mean", "interval", "difference", "proven_eps")  # shown even where all lines agree
 
 # what a manifest says about an experiment; one of another version may lack some of it

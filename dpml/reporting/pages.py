@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpml.config.compose import natural
@@ -54,7 +55,17 @@ def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str]:
         f"What is proven when ε is asked for (M = {first['M']}, N = {first['N']}, d = {first['d']}, "
         f"{delta}per {first['unit']}). `claimed` marks the views for which the paper or its scripts claim ε.\n"
     )
-    return [text, markdown(guarantees_table(experiment, guarantees))]
+    return [text, markdown(guarantees_table(experiment, guarantees)), *_reasons(guarantees)]
+
+
+def _reasons(guarantees: pd.DataFrame) -> list[str]:
+    """Why nothing is proven where something is claimed, a line for every reason."""
+    keys = ["algo", "view", "budget_eps"]
+    claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])]
+    open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])]
+    open_ = open_[pd.MultiIndex.from_frame(open_[keys]).isin(pd.MultiIndex.from_frame(claimed[keys]))]
+    named = open_.groupby("source", sort=False)["algo"].unique()
+    return [f"No ε is proven for {', '.join(names)}: {reason}.\n" for reason, names in named.items()]
 
 
 def guarantees_table(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
@@ -81,10 +92,14 @@ def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
 
 
 def _tuning(summary: pd.DataFrame) -> str:
-    tuned = sorted(set(summary.loc[summary["tuned"] != "fixed", "algo"]))
-    if not tuned:
-        return "All hyper-parameters are fixed."
-    return f"Chosen on the private rows, which no budget counts: hyper-parameters of {', '.join(tuned)} (`tuned`)."
+    ways = {
+        "rule": "By a rule that reads no private row: hyper-parameters of {}.",
+        "private": "Chosen on the private rows, which the budget counts: hyper-parameters of {}.",
+        "oracle": "Chosen on the private rows, which no budget counts: hyper-parameters of {}.",
+    }
+    named = {way: sorted(set(summary.loc[summary["tuned"] == way, "algo"])) for way in ways}
+    sentences = [ways[way].format(", ".join(names)) for way, names in named.items() if names]
+    return " ".join(sentences) or "All hyper-parameters are fixed."
 
 
 def heading(panel: Panel) -> str:

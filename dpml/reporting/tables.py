@@ -16,6 +16,9 @@ from dpml.reporting.labels import assignment, constant, curves, label, named, sa
 from dpml.reporting.statistics import replication
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING
 
+CONDITIONAL = ", if fixed beforehand"
+"""Behind a view: what would be proven there for hyper-parameters that are not chosen by the private rows."""
+
 _HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "budget_delta": "δ"}
 
 
@@ -54,6 +57,8 @@ def caption(heading: str, summary: pd.DataFrame, x: str) -> str:
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     """A line per algorithm and view: what is claimed there, and the proven eps at every eps that was asked for.
 
+    Where that is infinite because of a selection, a line below it, `CONDITIONAL`, has what would hold without one.
+
     Every setting on which some eps depends, and those in `also` that vary, stand in it; over seeds the largest eps is
     taken, for the sizes of parties can depend on them.
     """
@@ -67,11 +72,13 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     for key in keys:
         given = given.assign(**{key: given[key].where(_matters(given, key, keys), "")})
     names = ["algo", "variant", *keys, "view"]
-    is_proven = given["basis"] == "proven"
-    table = given[is_proven].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
+    conditional = given["basis"] == "conditional"
+    given = given.assign(view=given["view"].where(~conditional, given["view"] + CONDITIONAL))
+    is_claim = given["basis"] == "published"
+    table = given[~is_claim].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]
     shown = table.map(short).reset_index()
-    claims = set(map(tuple, given.loc[~is_proven, names].to_numpy()))
+    claims = set(map(tuple, given.loc[is_claim, names].to_numpy()))
     lines = shown[names].itertuples(index=False, name=None)
     shown.insert(len(names), "claimed", ["ε" if line in claims else "-" for line in lines])
     return shown.rename(columns=_HEADS)

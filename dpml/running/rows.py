@@ -1,5 +1,6 @@
 """Tidy rows: what a cell measured, one metric per row, and its guarantees, one view and basis per row."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +13,7 @@ from dpml.privacy import Budget, Guarantee, worst
 from dpml.running.cell import Cell, Measured
 
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
-PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view"]
+PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view", "not_proven"]
 COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, "tuned", "private_preprocessing"]
 
 
@@ -80,8 +81,10 @@ def _text(value: Any) -> str:
 
 
 def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
-    """The privacy columns of a budget: what is claimed, and the worst of what is proven."""
+    """The privacy columns of a budget: what is claimed, the worst of what is proven, and why nothing is."""
     proven = worst(guarantee for guarantee in guarantees if guarantee.basis == "proven")
     # a tight release claims what it was asked for
     claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
-    return {"unit": proven.unit, "claimed_eps": claimed, "proven_eps": proven.eps, "proven_view": proven.view}
+    why = proven.source if math.isinf(proven.eps) and math.isfinite(claimed) else None
+    values = (proven.unit, claimed, proven.eps, proven.view, why)
+    return dict(zip(PRIVACY, values, strict=True))

@@ -57,9 +57,9 @@ def test_one_partys_rows_move_the_average_no_further_than_proven(K, lam) -> None
     targets = hard_targets(y if K > 1 else 2 * y - 1, K)
     w, opposite = fit(X, targets, lam), fit(-X, targets, lam)
     moved = max(np.linalg.norm(w - other, axis=1).max() for other in (opposite, np.roll(w, 1, axis=0)))
-    assert moved <= proven + 3e-8 / lam
+    assert moved <= proven
     assert moved >= (0.99 if lam <= 0.1 and K == 1 else 0.7) * proven
-    assert proven <= published / 2 if K == 1 else proven <= published
+    assert proven <= (published / 2 if K == 1 else published) + 3e-8 / lam
 
 
 def test_published_sensitivities_are_the_papers() -> None:
@@ -87,7 +87,7 @@ def test_the_noise_drawn_gives_the_eps_proven(kind, K, calibration) -> None:
     guarantees = algorithm.guarantees(budgets[0], parties.problem)
     proven = next(g for g in guarantees if g.basis == "proven")
     assert all((g.view, g.unit, g.delta) == ("release", "party", 0.0) for g in guarantees)
-    assert proven.eps == pytest.approx(0.5) if calibration == "tight" else proven.eps <= 0.5
+    assert proven.eps == pytest.approx(0.5) if calibration == "tight" else proven.eps <= 0.5 * (1 + 1e-6)
     scale = algorithm.sensitivity(parties.problem)[1] / proven.eps
     lengths = np.linalg.norm(w[0] - prepared.weights, axis=1)
     D = 4 * (K if K > 1 else 1)
@@ -101,7 +101,8 @@ def test_the_noise_drawn_gives_the_eps_proven(kind, K, calibration) -> None:
 def test_a_tight_noise_is_never_wider_and_the_claim_holds() -> None:
     for K, M, kind, lam in itertools.product((1, 2, 6), (1, 2, 1000), (Vote, Soft, Average), LAMS):
         published, proven = kind(loss_of(K), lam=lam).sensitivity(Problem(M, 10**4, 5, 1000, K))
-        assert 0 < proven <= published * (1 + 1e-12)
+        # the claim is about exact minimisers; what is computed lies within 1e-9 / lam of them, a party's 1e-8 / lam
+        assert 0 < proven <= published * (1 + 1e-12) + (2e-8 / M if kind is Average else 2e-9) / lam
 
 
 @pytest.mark.parametrize("variant", ["per_coordinate", "radial", "binary"])

@@ -48,7 +48,7 @@ def test_one_partys_votes_move_the_model_no_further_than_proven(kind, K, lam) ->
         X, targets = (np.stack(part) for part in zip(*pairs, strict=True))
         w = fit(X, targets, lam)
         moved = np.linalg.norm(w[::2] - w[1::2], axis=1).max()
-        assert moved <= proven + 3e-9 / lam
+        assert moved <= proven
         largest[M] = moved / proven
     if lam >= 1 or K == 1:
         assert max(largest.values()) >= (0.75 if lam >= 1 or kind is Vote else 0.2)
@@ -94,9 +94,9 @@ def test_protect_auxiliary_covers_a_replaced_row_and_a_partys_votes(kind, K, lam
             targets = algorithm.targets(shares.reshape(3000 * n, -1)).reshape(3000, n, -1)
             pair.append(fit(rows, targets, lam))
         moved = np.linalg.norm(pair[0] - pair[1], axis=1).max()
-        assert moved <= proven + 3e-9 / lam
+        assert moved <= proven
         plain = dataclasses.replace(algorithm, protect_auxiliary=False).sensitivity(problem)[1]
-        assert proven > plain or proven == 2 * longest_minimiser(algorithm.loss, lam, K)
+        assert proven > plain or proven == pytest.approx(2 * longest_minimiser(algorithm.loss, lam, K), rel=1e-7)
     # the paper's factor
     problem = Problem(1000, 90_000, 2, auxiliary=500, classes=K)
     published = algorithm.sensitivity(problem)[0]
@@ -188,11 +188,11 @@ def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> N
     words = ["guarantee", "algo=soft", "eps=0.5", "M=20000", "N=1000000", "d=120", "partition.auxiliary=0.1"]
     published, proven = json.loads(run_command("dpml", *words, "--json").out)
     assert (published["unit"], published["eps"], published["delta"]) == ("party", 0.5, 0)
-    assert proven["eps"] == pytest.approx(0.25)  # the logistic loss's factor 2
+    assert proven["eps"] == pytest.approx(0.25, rel=1e-4)  # the logistic loss's factor 2; the solver's tolerance
     assert json.loads(run_command("dpml", *words, "calibration=tight", "--json").out)[0]["eps"] == pytest.approx(0.5)
     protected = json.loads(run_command("dpml", *words, "algo.protect_auxiliary=true", "--json").out)[1]["eps"]
     n = 100_000
-    assert protected == pytest.approx(0.5 * ((n - 1) / 20_000 + 2) / (2 * (n - 1) / 20_000 + 2))
+    assert protected == pytest.approx(0.5 * ((n - 1) / 20_000 + 2) / (2 * (n - 1) / 20_000 + 2), rel=1e-4)
     refused = run_command("dpml", "guarantee", "algo=soft", "partition.auxiliary=0")
     assert refused.code == 2
     assert "set partition.auxiliary" in refused.err

@@ -37,7 +37,12 @@ def rows_of(seeds: int = 1, draws: int = 10, spread: float = 0.1, **settings: li
     lines = []
     for values in product(*axes.values(), range(seeds)):
         setting = dict(zip((*axes, "seed"), values, strict=True))
-        privacy = {"claimed_eps": setting["eps"], "proven_eps": 1.234 * setting["eps"], "proven_view": "colluders"}
+        privacy = {
+            "claimed_eps": setting["eps"],
+            "proven_eps": 1.234 * setting["eps"],
+            "proven_view": "colluders",
+            "not_proven": None,
+        }
         for metric, draw in product(("loss", "accuracy"), range(draws)):
             value = 0.5 + spread * rng.standard_normal()
             lines.append(COMMON | setting | privacy | {"metric": metric, "draw": draw, "value": value})
@@ -46,7 +51,7 @@ def rows_of(seeds: int = 1, draws: int = 10, spread: float = 0.1, **settings: li
 
 GUARANTEES = pd.DataFrame(
     [
-        {"view": view, "unit": "sample", "eps": eps, "delta": 1e-3, "basis": basis}
+        {"view": view, "unit": "sample", "eps": eps, "delta": 1e-3, "basis": basis, "source": "a proof"}
         for view, basis, eps in (
             ("release", "published", 0.1),
             ("release", "proven", 0.08),
@@ -124,6 +129,17 @@ def test_tuned_is_a_column_where_it_varies_and_said_once_where_not(shown) -> Non
     assert sum("oracle" in line for line in out.splitlines()) == 2
     out = shown(rows_of(eps=[0.1, 1.0], tuned=["oracle"]), 120)
     assert out.count("tuned=oracle") == 1
+
+
+def test_why_nothing_is_proven_is_said(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    lines = [("published", 0.1, "a paper"), ("proven", np.inf, "it was tuned"), ("conditional", 0.08, "a proof")]
+    views = [dict(GUARANTEES.iloc[0]) | {"basis": basis, "eps": eps, "source": source} for basis, eps, source in lines]
+    show(rows_of(), pd.DataFrame(views))
+    out = capsys.readouterr().out
+    (line,) = (line.split() for line in out.splitlines() if line.split()[:1] == ["release"])
+    assert line == ["release", "(0.1,", "0.001)", "(inf,", "0.001)", "(0.08,", "0.001)", "sample"]
+    assert "Nothing is proven: it was tuned." in out
 
 
 def test_a_setting_that_only_one_algorithm_has(shown) -> None:

@@ -44,7 +44,15 @@ def summary(*lines, metric="loss"):
     """A summary with one line per dict: its settings, and `mean`."""
     about = dict.fromkeys(COLUMNS[:11], "x") | {"delta": np.nan, "eps": 1.0, "M": 2, "N": 10, "d": 3, "metric": metric}
     about |= {"calibration": "published", "variant": "paper", "unit": "sample", "claimed_eps": 1.0, "proven_eps": 1.0}
-    about |= {"proven_view": "release", "tuned": "fixed", "std": 0.1, "count": 10, "interval": 0.1, "seeds": 1}
+    about |= {
+        "proven_view": "release",
+        "not_proven": None,
+        "tuned": "fixed",
+        "std": 0.1,
+        "count": 10,
+        "interval": 0.1,
+        "seeds": 1,
+    }
     about |= {"replicates": "draws"}
     return pd.DataFrame([about | line for line in lines])
 
