@@ -71,7 +71,7 @@ class PreparedSites(PreparedQuadratic):
 
     def noisy(self, scales: Array, rng: Generator, draws: int) -> tuple[Array, Array, Array]:
         """What the aggregator of the real protocol has. An L0 that is not released is not sent either."""
-        from dpml.protocols import in_process  # most runs need no cryptography
+        from dpml.protocols import choose, in_process  # most runs need no cryptography
         from dpml.protocols.cape import Settings, cape_sum
 
         d = self.problem.d
@@ -80,7 +80,9 @@ class PreparedSites(PreparedQuadratic):
         if self.algorithm.calibration == "tight":
             shares[:, 0], exact = 0.0, self.constant
         widths = np.repeat(scales, (1, d, d * d), axis=1)
-        total = cape_sum(shares, widths, rng, Settings(in_process, draws, self.algorithm.spread)).total
+        topology = choose(len(shares), self.problem.colluders)
+        settings = Settings(in_process, draws, self.algorithm.spread, topology=topology)
+        total = cape_sum(shares, widths, rng, settings).total
         square = total[..., 1 + d :].reshape(*total.shape[:2], d, d)
         square = (square + square.transpose(0, 1, 3, 2)) / 2
         return exact + total[..., 0], total[..., 1 : 1 + d], square + self.algorithm.lam / 2 * np.eye(d)

@@ -5,7 +5,7 @@ of any pair (`exposures`). What is seen is drawn by the code that releases, neve
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.optim.convex import mean_hessian
 from dpml.optim.losses import Loss, mean_gradient
-from dpml.privacy import Budget, Problem, View, gdp
+from dpml.privacy import Adversary, Budget, Problem, View, gdp
 
 _ROWS = 1 << 12  # models whose density is computed at once
 
@@ -130,7 +130,10 @@ def one_replaced(
     y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
     y[:, -1] = labels
     sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
-    first, second = (synthetic_parties(task, X[which], y[which], sizes) for which in (0, 1))
+    adversary = Adversary(problem.colluders)
+    first, second = (
+        replace(synthetic_parties(task, X[which], y[which], sizes), adversary=adversary) for which in (0, 1)
+    )
     return first, second
 
 

@@ -34,13 +34,13 @@ from numpy.random import Generator
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import FixedPoint
 from dpml.protocols.errors import ProtocolError, RefusedError
-from dpml.protocols.graph import Topology, complete, sparse
+from dpml.protocols.graph import Topology, choose, complete, sparse
 from dpml.protocols.session import Session, Stage
 from dpml.protocols.transports import Dropouts, Traffic, Transport, in_process
 
 __all__ = [
     "FixedPoint", "ProtocolError", "RefusedError", "SecureSum", "Session", "Stage", "Topology",
-    "complete", "in_process", "secure_sum", "sparse",
+    "choose", "complete", "in_process", "secure_sum", "sparse",
 ]  # fmt: skip
 
 

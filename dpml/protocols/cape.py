@@ -32,7 +32,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.privacy import noise
-from dpml.protocols import FixedPoint, ProtocolError, Session, Stage
+from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology
 from dpml.protocols.codec import Ring
 from dpml.protocols.transports import Dropouts, Traffic, Transport
 
@@ -74,6 +74,7 @@ class Settings:
         spread: s, the width of the zero-sum noise in units of tau.
         least: the number of survivors whose noise shall still be tau wide; None: all M.
         dropouts: sites that fall silent, and the first message that they do not send.
+        topology: who shares masks with whom; None: all, or for many sites a sparse ring.
     """
 
     transport: Transport | None = None
@@ -81,6 +82,7 @@ class Settings:
     spread: float = 1.0
     least: int | None = None
     dropouts: Dropouts = field(default_factory=dict)
+    topology: Topology | None = None
 
 
 _SIMULATE = Settings()
@@ -136,7 +138,7 @@ def _carried(encoded: Ring, sent: Array, scales: Array, codec: FixedPoint, setti
     """What the aggregator has when the transport has carried ehat (M, draws, d), encoded, with the messages beside."""
     parties = len(encoded)
     inputs, beside = encoded.reshape(parties, -1), sent.reshape(parties, -1)
-    session = Session.of(parties, inputs.shape[1], beside=beside.shape[1])
+    session = Session.of(parties, inputs.shape[1], settings.topology, beside=beside.shape[1])
     assert settings.transport is not None
     outcome = settings.transport(session, inputs, beside, settings.dropouts)
     received = outcome.beside.reshape(-1, *sent.shape[1:])

@@ -85,10 +85,13 @@ def sparse(
     return None
 
 
-def choose(parties: int) -> Topology:
-    """Everybody with everybody, unless the ring needs no more than half of that."""
+def choose(parties: int, colluders: int = 0) -> Topology:
+    """Everybody with everybody, unless the ring needs no more than half of that; it withstands so many `colluders`."""
     ring = sparse(parties) if parties > 1 else None
-    return ring if ring is not None and 2 * ring.degree <= parties - 1 else complete(parties)
+    if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
+        return ring
+    default = complete(parties)
+    return default if default.colluders >= colluders else complete(parties, colluders + 1)
 
 
 def seat(parties: int, degree: int, random: SystemRandom) -> list[list[int]]:

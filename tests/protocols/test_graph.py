@@ -72,6 +72,13 @@ def test_choice_of_topology() -> None:
     assert choose(10) == Topology(9, 7, 7, 6)
     assert choose(2) == Topology(1, 2, 2, 1)
     assert choose(1000).degree < 300
+    # so many colluders cannot put a secret together: they are fewer than the threshold, or than the ring allows for
+    assert choose(10, 6) == choose(10)
+    assert choose(10, 8) == Topology(9, 9, 9, 8)
+    assert choose(3, 2) == Topology(2, 3, 3, 2)
+    assert choose(1000, 500).threshold == 667
+    for colluders in (0, 300, 333, 334, 700, 999):
+        assert choose(1000, colluders).colluders >= colluders
     with pytest.raises(ProtocolError, match="at least 2 parties"):
         choose(1)
     for threshold in (1, 11):

@@ -1,0 +1,97 @@
+"""How many parties collude: a setting that every view, calibration and attack reads."""
+
+import dataclasses
+import itertools
+import math
+
+import pytest
+
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.functional_mechanism import Conventional
+from dpml.algorithms.network import CapeNetwork
+from dpml.algorithms.noisy_descent import WeightedDescent
+from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.audit import audit
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Adversary, Budget, Problem, gdp
+
+LOGISTIC = LOSSES["logistic"]
+
+
+@pytest.mark.parametrize(
+    ("given", "M", "colluders"),
+    [
+        *((None, M, colluders) for M, colluders in enumerate((0, 0, 0, 1, 1, 1, 2, 2, 2, 3), 1)),
+        (0, 5, 0), (1, 3, 1), (2, 3, 2), (4.0, 5, 4), (0.5, 5, 2), (0.4, 5, 2), (0.99, 100, 99), (0.1, 7, 0),
+    ],
+)  # fmt: skip
+def test_a_number_a_share_or_the_papers(given, M, colluders) -> None:
+    assert Adversary(given).count(M) == colluders
+    assert Problem(M, 10 * M, 2, colluders=colluders).honest == M - colluders
+
+
+@pytest.mark.parametrize("given", [-1, 1.5, -0.1, math.inf, math.nan])
+def test_what_is_no_number_of_parties_is_refused(given) -> None:
+    with pytest.raises(UserError, match=r"adversary\.colluders must be a whole number"):
+        Adversary(given)
+
+
+def test_somebody_must_be_left_to_protect() -> None:
+    with pytest.raises(UserError, match="leaves none of M=3 parties"):
+        Adversary(3).count(3)
+
+
+def proven(algorithm, budget, problem):
+    return {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        CapeFM(LOGISTIC),
+        CapeNetwork(LOGISTIC, epochs=3),
+        PrivateSGD(LOGISTIC, rounds=20),
+        WeightedDescent(LOGISTIC, variant="synchronous", rounds=20, protects="colluders"),
+    ],
+    ids=lambda algorithm: algorithm.name,
+)
+def test_more_colluders_see_more_and_tight_noise_is_for_them(algorithm, calibration) -> None:
+    algorithm, budget = dataclasses.replace(algorithm, calibration=calibration), Budget(1.0, 1e-3)
+    problems = [Problem(5, 100, 3, colluders=colluders) for colluders in range(5)]
+    views = [proven(algorithm, budget, problem) for problem in problems]
+    eps = [view["colluders"] for view in views]
+    if calibration == "tight":
+        assert eps == pytest.approx([1.0] * 5, rel=1e-5)
+        release = [view["release"] for view in views]
+        assert all(more < less for less, more in itertools.pairwise(release))  # so there is more noise
+    else:
+        assert all(less < more for less, more in itertools.pairwise(eps))
+        assert len({view["release"] for view in views}) == 1
+
+
+def test_all_but_one_colluding_leaves_cape_what_a_single_site_hides() -> None:
+    """With H = 1 the aggregator knows the site's zero-sum noise: its own g of variance 1/M is left, as for `conv`."""
+    problem, budget = Problem(4, 80, 2, colluders=3), Budget(1.0, 1e-3)
+    for calibration in ("published", "tight"):
+        assert CapeFM(LOGISTIC, calibration=calibration).views(problem)["colluders"] == pytest.approx(2.0)
+    assert Conventional(LOGISTIC).views(problem)["client"] == 2.0
+    mu = gdp.mu_of(1.0, 1e-3)
+    tight = proven(CapeFM(LOGISTIC, calibration="tight"), budget, problem)
+    assert tight["release"] == pytest.approx(gdp.eps_of(mu / 2, 1e-3), rel=1e-6)
+
+
+def test_three_parties_with_one_colluder_are_attacked_as_such() -> None:
+    findings = {}
+    for colluders in (0, 1, 2):
+        problem = Problem(3, 15, 2, colluders=colluders)
+        (found,) = (
+            f for f in audit(CapeFM(LOGISTIC), Budget(1.0, 1e-3), problem, 4000, seed=1) if f.view == "colluders"
+        )
+        assert found.verdict != "BUG"
+        assert found.exact == pytest.approx(found.proven, rel=1e-3)  # the pair reaches what is proven
+        findings[colluders] = found.exact
+    assert findings[0] < findings[1] < findings[2]
+    assert found.verdict == "claim violated"
+    assert found.attacked > 1.2  # what one colluder could see at most
