@@ -181,7 +181,7 @@ def test_a_party_sensitivity_that_lacks_sqrt_2(monkeypatch) -> None:
 def test_a_forgotten_composition(monkeypatch) -> None:
     """Three coefficients counted as if the worst of them were all: what the published Theorem 2 does."""
 
-    def worst_alone(quadratic, scales) -> float:
+    def worst_alone(quadratic, scales, d) -> float:
         square = np.sqrt(2) * quadratic.square / scales.square
         return max(quadratic.constant_range / scales.constant, 2 * quadratic.linear_bound / scales.linear, square)
 
