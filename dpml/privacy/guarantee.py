@@ -46,13 +46,16 @@ class Budget:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom."""
+    """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom.
+
+    `conditional` is what would be proven if the hyper-parameters had been fixed beforehand.
+    """
 
     view: View
     unit: Literal["sample", "party"]
     eps: float
     delta: float
-    basis: Literal["published", "proven"]
+    basis: Literal["published", "proven", "conditional"]
     source: str
 
 
