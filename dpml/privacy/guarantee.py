@@ -48,7 +48,7 @@ class Budget:
 class Guarantee:
     """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom.
 
-    `conditional` is what would be proven if the hyper-parameters had been fixed beforehand.
+    `conditional` stands beside a proven eps of infinity: what would be proven for hyper-parameters fixed beforehand.
     """
 
     view: View
