@@ -36,7 +36,7 @@ from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noi
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
 
 _ROUNDS = "Gaussian DP of T adaptive rounds"
-_LAST = "Gaussian DP of the last of T rounds (shifted interpolation), which are {:.9g}-Lipschitz{}"
+_LAST = "Gaussian DP of the last of T rounds (shifted interpolation), of which each is {:.9g}-Lipschitz{}"
 _NOT_COUNTED = "selection by the private objective is not counted"
 
 
