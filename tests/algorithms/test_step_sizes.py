@@ -110,6 +110,8 @@ def test_a_row_moves_a_score_by_its_weight_at_most():
         one, two = (
             algorithm.prepare(p, rng).noisy_score([Budget(math.inf, 1e-3)], weights, rng) for p in (parties, other)
         )
+        cut = np.minimum(np.logaddexp(0, -parties.y * (parties.X @ weights[0, 0, 0])), 1)
+        assert one[0, 0, 0] == pytest.approx(algorithm.weights(parties) @ cut, rel=1e-9)
         assert 0.3 < np.abs(one - two).max() / algorithm.weights(parties)[k] <= 1 + 1e-9
 
 

@@ -84,6 +84,7 @@ def test_rounds_without_noise_or_memory():
     assert last_iterate_mu([1.0, 0.5], [1.0, 1.0], [0.0, 1.0]) == pytest.approx(1.5)  # the second hides both
     assert last_iterate_mu([1.0, 0.0], [1.0, 1.0], [0.0, 1.0]) == pytest.approx(1.0)  # the first is forgotten
     assert last_iterate_mu([1.0, 0.0], [7.0, 0.0], [0.0, 0.0]) == 0
+    assert last_iterate_mu([1.0, 0.0, 1.0, 0.0], np.ones(4), [1.0, math.inf, math.inf, 2.0]) == pytest.approx(0.5)
     assert last_iterate_mu([1.0, 1.0], [0.0, 1.0], [0.0, math.inf]) == 0
     assert last_iterate_mu(np.ones(5), np.zeros(5), np.zeros(5)) == 0
 
