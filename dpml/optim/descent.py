@@ -99,8 +99,8 @@ def descend(  # many parameters: one for each symbol of the recursion
     Args:
         groups: the rows of each group.
         start: the first model of every run, (d,).
-        steps: step sizes (S,).
-        scales: standard deviations of the noise in the gradient, (G, E).
+        steps: step sizes, (S,), or (E, S) where they go with the noise.
+        scales: standard deviations of the noise in the gradient, (G, E), or (G, E, S) where they go with the step.
         draw: makes a round's noise z, (G, D, d), which the scales and the steps share.
         rounds: T.
         lam: coefficient of lam/2 ||w||^2.
@@ -108,12 +108,13 @@ def descend(  # many parameters: one for each symbol of the recursion
     dtype = groups[0].X.dtype
     noise = np.asarray(draw(), dtype)
     G, D, d = noise.shape
-    E, S = scales.shape[1], len(steps)
+    E, S = scales.shape[1], steps.shape[-1]
+    steps, scales = np.broadcast_to(steps, (E, S)), np.broadcast_to(scales.reshape(G, E, -1), (G, E, S))
     w = np.broadcast_to(start.astype(dtype), (G, E, S, D, d)).copy()
     move = np.empty((E, S, D, d), dtype)
-    size = steps.astype(dtype)[:, None, None]
-    decay = (1 - lam * steps).astype(dtype)[:, None, None]
-    kick = (scales[:, :, None] * steps).astype(dtype)[..., None, None]
+    size = steps.astype(dtype)[..., None, None]
+    decay = (1 - lam * steps).astype(dtype)[..., None, None]
+    kick = (scales * steps).astype(dtype)[..., None, None]
     for round_ in range(rounds):
         if round_:
             noise = np.asarray(draw(), dtype)

@@ -33,12 +33,8 @@ ALARM = 1e-6  # the false-alarm rate of every test of a law; all are seeded
 @pytest.mark.parametrize(
     ("algorithm", "rounds", "noise_of_a_round"),
     [
-        (Central(LOGISTIC, rounds=50), 50, lambda a: a.noise_scale(BUDGET, PROBLEM) * PROBLEM.N / 2),
-        (
-            Jayaraman(LOGISTIC, rounds=200, calibration="tight"),
-            200,
-            lambda a: a.noise_scale(BUDGET, PROBLEM) * 12 / 2,
-        ),
+        (Central(LOGISTIC, rounds=50), 50, lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 2),
+        (Jayaraman(LOGISTIC, rounds=200, calibration="tight"), 200, lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 2),
         (
             PrivateSGD(LOGISTIC, rounds=30, calibration="tight"),
             30,

@@ -1,0 +1,363 @@
+"""What noisy gradient descents have in common: their accounting, their step sizes, and the runs themselves.
+
+T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G
+the loss's Lipschitz constant, and no less in general: a row nearly orthogonal to w may have any score. So whoever sees
+a round with noise of standard deviation s has mu = 2G/(n s), and
+
+- whoever sees T rounds, each of which may depend on those before, sqrt(T) times that (Dong, Roth & Su 2019, Cor. 3.3);
+- whoever sees only the model after the last, what is left of it (`privacy.proofs.last_iterate`): a round is Lipschitz
+  in w with ``c = max(|1 - step m|, |1 - step (L + lam)|)``, where the objective's curvature lies between m and L + lam;
+  m = lam for a convex loss, lam - L otherwise.
+
+Noise is counted in units of `per_row`, that on a mean over n rows times n; every mu is inversely proportional to it.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms import Release, require_domain
+from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, round_exposure, turned_label
+from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
+from dpml.algorithms.step_sizes import SHARE, TUNED, Tuned, clipped_losses, rule
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.optim import descent
+from dpml.optim.descent import Rows, Single
+from dpml.optim.losses import Loss, mean_loss
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
+from dpml.privacy.proofs.last_iterate import last_iterate_mu
+
+_ROUNDS = "Gaussian DP of T adaptive rounds"
+_LAST = "Gaussian DP of the last of T rounds (shifted interpolation), of which each is {:.9g}-Lipschitz{}"
+_NOT_COUNTED = "selection by the private objective is not counted"
+
+
+@lru_cache(maxsize=1 << 12)
+def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
+    """The mu of the last model, for rounds of mu = 1 each but the last, whose noise is `last` times as large."""
+    noises = np.ones(rounds)
+    noises[-1] = last
+    return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
+
+
+@dataclass(frozen=True)
+class NoisyDescent(ABC):
+    """What the three have in common: hyper-parameters, accounting, and the runs themselves.
+
+    Args:
+        loss: logistic, or sigmoid, which is not convex.
+        calibration: `published` noise, or `tight`: the least that is proven for the view that `protects` names.
+        variant: `paper`, as the text defines it.
+        lam: coefficient of lam/2 ||w||^2, part of the objective; it depends on no row, so it changes no sensitivity.
+        rounds: T.
+        c: the constant of the published noise. The paper says "some constant"; its proof's inequalities need 16.
+        tuned: the step size is by `rule` (`step_sizes.rule`), which reads no row; `private`: one of `steps`, chosen by
+            noisy scores that the budget pays for; `oracle`: the one of `steps` with the least training objective, which
+            reads the private rows, and no budget counts it; `fixed`: `step`.
+        step: the fixed step size; None: 1/L, L = smoothness of the loss + lam. A number makes `rule` `fixed`.
+        steps: the step sizes that `private` and `oracle` try.
+        protects: the view that `tight` noise is for.
+    """
+
+    name: ClassVar[str]
+    auxiliary: ClassVar[float] = 0.0
+    claim: ClassVar[str]
+    variants: ClassVar[tuple[str, ...]] = ("paper",)
+    protectable: ClassVar[tuple[View, ...]]
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.0
+    rounds: int = 1000
+    c: float = 16.0
+    tuned: Tuned = "rule"
+    step: float | None = None
+    steps: tuple[float, ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
+    protects: View = "aggregate"
+
+    def __post_init__(self) -> None:
+        check_common(self, descent.LOSSES, self.variants)
+        check_choice("algo.tuned", self.tuned, TUNED)
+        check_choice("algo.protects", self.protects, self.protectable)
+        if self.rounds < 1:
+            raise UserError(f"algo.rounds must be at least 1, got {self.rounds}.")
+        check_positive("algo.c", self.c)
+        if not self.steps or not all(0 < step < math.inf for step in self.steps):
+            raise UserError(f"algo.steps must be a list of positive numbers, got {list(self.steps)}.")
+        if self.tuned == "private" and self.calibration != "tight":
+            raise UserError(
+                "algo.tuned=private divides a budget among its candidates and needs calibration=tight, "
+                f"not calibration={self.calibration}."
+            )
+        if self.step is not None:
+            check_positive("algo.step", self.step)
+            if self.tuned in ("private", "oracle"):
+                raise UserError(f"algo.step is a fixed step size: set it to null with algo.tuned={self.tuned}.")
+            object.__setattr__(self, "tuned", "fixed")
+
+    # What each algorithm defines, for noise of per_row = 1.
+
+    @abstractmethod
+    def single(self, problem: Problem) -> Mapping[View, float]:
+        """The mu of one round for every view that has a guarantee, if the view sees it."""
+
+    @abstractmethod
+    def hidden(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
+        """The views that see last models only: the mu of a round, and how much larger the last round's noise is."""
+
+    @abstractmethod
+    def reaching(self, problem: Problem) -> float:
+        """The noise in the released mean gradient."""
+
+    @abstractmethod
+    def sources(self, parties: Parties) -> Array:
+        """How much of each independent source of noise reaches the released mean gradient, (sources,)."""
+
+    @abstractmethod
+    def weights(self, parties: Parties) -> Array:
+        """Every row's weight in the released mean gradient, (N,)."""
+
+    @abstractmethod
+    def groups(self, parties: Parties) -> list[Rows]:
+        """The rows of every group of runs that never meets another."""
+
+    @abstractmethod
+    def shares(self, parties: Parties) -> Array:
+        """The weights of the groups' models in the release, (groups,)."""
+
+    @abstractmethod
+    def unit_scales(self, parties: Parties) -> Array:
+        """The noise in every group's gradient, (groups,)."""
+
+    @abstractmethod
+    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
+        """Makes a round's unit noise, (groups, draws, d)."""
+
+    # What all have in common.
+
+    @property
+    def lipschitz(self) -> float:
+        """G, the loss's true Lipschitz constant: 1 for logistic, as in the paper, 1/4 for sigmoid."""
+        assert self.loss.lipschitz is not None
+        return self.loss.lipschitz
+
+    @property
+    def largest(self) -> float:
+        """1/L, the largest step that a rule takes."""
+        return 1 / (self.loss.smoothness + self.lam)
+
+    def contraction(self, step: float) -> float:
+        """The Lipschitz constant of a round in w."""
+        least = self.lam if self.loss.convex else self.lam - self.loss.smoothness
+        return max(abs(1 - step * least), abs(1 - step / self.largest))
+
+    def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
+        """The mu of every view of a run with this step size and noise of per_row = 1. A step of 0: as if composed."""
+        mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.single(problem).items()}
+        for view, (mu, last) in self.hidden(problem).items():
+            if view in mus:
+                mus[view] = mu * min(_last_of_rounds(self.contraction(step), self.rounds, last), math.sqrt(self.rounds))
+        return mus
+
+    def run_mu(self, budget: Budget) -> float:
+        """What `tight` noise leaves of the budget for one run, as mu."""
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+        return mu * math.sqrt((1 - SHARE) / len(self.steps)) if self.tuned == "private" else mu
+
+    def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
+        """The noise on a mean over n rows, times n: published ``G sqrt(c T ln(1/delta)) / eps``; tight, by GDP."""
+        if math.isinf(budget.eps):
+            return 0.0
+        delta = budget.require_delta(f"algo={self.name}")
+        if self.calibration == "tight":
+            return self.unit_mus(step, problem)[self.protects] / self.run_mu(budget)
+        return self.lipschitz * math.sqrt(self.c * self.rounds * math.log(1 / delta)) / budget.eps
+
+    def tried(self, budget: Budget, problem: Problem) -> Array:
+        """The step sizes of a release, (S,)."""
+        if self.tuned in ("private", "oracle"):
+            return np.array(self.steps)
+        if self.tuned == "fixed":
+            return np.array([self.largest if self.step is None else self.step])
+        scale = self.per_row(budget, problem, 0.0) * self.reaching(problem)
+        return np.array([rule(scale, problem.d, self.rounds, self.largest)])
+
+    def per_rows(self, budget: Budget, problem: Problem) -> Array:
+        """`per_row` of every step size that is tried, (S,): the one source of noise, for sampling and accounting."""
+        return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
+
+    def per_score(self, budget: Budget, problem: Problem) -> float:
+        """The noise on every score of a private choice, in the same unit; a row moves the score of one n by 1/n."""
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * math.sqrt(SHARE / len(self.steps))
+        return self.single(problem)[self.protects] / (2 * self.lipschitz * mu)
+
+    def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
+        """The GDP parameter of every view: of all candidates and their scores, or of the worst step that is tried."""
+        runs = [
+            {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
+            for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)
+        ]
+        if self.tuned != "private":
+            return {view: max(run[view] for run in runs) for view in runs[0]}
+        score = 2 * self.lipschitz * self.per_score(budget, problem)
+        single = self.single(problem)
+        choice = {view: math.sqrt(len(runs)) * mu / score if score else math.inf for view, mu in single.items()}
+        return {view: gdp.compose([*(run[view] for run in runs), choice[view]]) for view in single}
+
+    def argument(self, view: View, budget: Budget, problem: Problem) -> str:
+        """Why the guarantee of a view is proven."""
+        source = _ROUNDS
+        if view in self.hidden(problem):
+            contraction = max(self.contraction(step) for step in self.tried(budget, problem))
+            why = ": " + ("a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex")
+            source = _LAST.format(contraction, why if contraction > 1 else "")
+        if self.tuned == "private":
+            source += f"; {len(self.steps)} runs and a noisy choice composed"
+        return f"{source} (noisy_descent.{type(self).__name__})"
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
+        delta = budget.require_delta(f"algo={self.name}")
+        guarantees = []
+        for view, mu in self.mus(budget, problem).items():
+            if self.calibration == "published":
+                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
+            eps, source = gdp.eps_of(mu, delta), self.argument(view, budget, problem)
+            if self.tuned == "oracle":
+                guarantees.append(Guarantee(view, "sample", math.inf, delta, "proven", _NOT_COUNTED))
+                guarantees.append(Guarantee(view, "sample", eps, delta, "conditional", source))
+            else:
+                guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source))
+        return guarantees
+
+    @abstractmethod
+    def seen(self, view: View, parties: Parties) -> tuple[float, float, DrawRounds]:
+        """What a view sees of a round: a row's weight in it, its noise at per_row = 1, and how that is drawn."""
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A row of the smallest party changes its label."""
+        if self.loss.name != "logistic":
+            raise UserError(f"dpml audit knows neighbours of algo={self.name} for loss=logistic only.")
+        return turned_label(problem)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """Last models; and who sees rounds sees the gradient move along the row, by half of what the proof allows for.
+
+        A private choice shows the rounds of all its candidates.
+        """
+        parties = pair[0]
+        problem = parties.problem
+        prepared = [self.prepare(p, np.random.default_rng(0)) for p in pair]
+        exposures = []
+        for view in self.single(problem):
+            if view == "release" or view in self.hidden(problem):
+                exposures.append(_last_models(view, prepared, budget))
+                continue
+            weight, unit, draw = self.seen(view, parties)
+            scales = np.repeat(unit * self.per_rows(budget, problem), self.rounds)
+            exposures.append(round_exposure(view, _scaled(draw, scales), weight, np.diag(scales**2)))
+        return exposures
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedNoisyDescent":
+        """Lay out the rows, and draw the random initial model, about as long as a row."""
+        require_domain(parties, self.loss)
+        d = parties.X.shape[1]
+        return PreparedNoisyDescent(self, parties, rng.standard_normal((d,)) / math.sqrt(d))
+
+
+def _scaled(draw: DrawRounds, scales: Array) -> DrawRounds:
+    """Rounds of unit noise, each by its own scale."""
+
+    def scaled(rng: Generator, draws: int) -> Iterator[Array]:
+        return (scale * unit for scale, unit in zip(scales, draw(rng, draws), strict=False))
+
+    return scaled
+
+
+def _last_models(view: View, prepared: "Sequence[PreparedNoisyDescent]", budget: Budget) -> Exposure:
+    """What is released, with the chosen step size; of a client, or of colluders with a server, that client's models."""
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        if view in ("client", "colluders") and prepared[which].algorithm.hidden(prepared[which].parties.problem):
+            models = prepared[which].models([budget], rng, draws)[-1, 0]
+            return np.moveaxis(models, 0, 1).reshape(draws, -1).astype(float)
+        release = prepared[which].release([budget], rng, draws)
+        assert release.weights is not None
+        return np.column_stack([release.weights[0], *(metric[0] for metric in release.metrics.values())])
+
+    return Exposure(view, sample)
+
+
+@dataclass(frozen=True)
+class PreparedNoisyDescent:
+    """Everything but the noise: rows and the initial model `start` (d,)."""
+
+    algorithm: NoisyDescent
+    parties: Parties
+    start: Array
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """All budgets, step sizes and draws descend together; every draw is a release of its own, its choice included.
+
+        Budgets share their noise directions, and so do the step sizes of an oracle.
+        """
+        algorithm, problem = self.algorithm, self.parties.problem
+        shares = algorithm.shares(self.parties)
+        weights = np.einsum("g,gesij->esij", shares, self.models(budgets, rng, draws).astype(float))
+        steps = np.array([algorithm.tried(budget, problem) for budget in budgets])
+        if algorithm.tuned == "fixed":
+            return Release(weights[:, 0])
+        if algorithm.tuned == "rule":
+            return Release(weights[:, 0], {"step": np.repeat(steps, draws, axis=1)})
+        score = self.noisy_score(budgets, weights, rng) if algorithm.tuned == "private" else self.objective(weights)
+        best = np.argmin(score, axis=1)
+        chosen = np.take_along_axis(weights, best[:, None, :, None], axis=1)[:, 0]
+        return Release(chosen, {"step": np.take_along_axis(steps, best, axis=1)})
+
+    def models(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Single:
+        """The last models of every group, (groups, budgets, steps, draws, d).
+
+        Candidates of a private choice have noise of their own.
+        """
+        algorithm, parties = self.algorithm, self.parties
+        groups = algorithm.groups(parties)
+        steps = np.array([algorithm.tried(budget, parties.problem) for budget in budgets])
+        noises = np.array([algorithm.per_rows(budget, parties.problem) for budget in budgets])
+        scales = algorithm.unit_scales(parties)[:, None, None] * noises
+        together = [slice(i, i + 1) for i in range(steps.shape[1])] if algorithm.tuned == "private" else [slice(None)]
+        found = [
+            descent.descend(
+                groups, self.start, steps[:, some], scales[..., some],
+                algorithm.noise_source(parties, rng, draws), algorithm.rounds, algorithm.lam,
+            )
+            for some in together
+        ]  # fmt: skip
+        return np.concatenate(found, axis=2)
+
+    def noisy_score(self, budgets: Sequence[Budget], weights: Array, rng: Generator) -> Array:
+        """What every candidate's model costs, (budgets, steps, draws, d) -> (budgets, steps, draws), with noise."""
+        algorithm, parties = self.algorithm, self.parties
+        exact = clipped_losses(algorithm.loss, parties, algorithm.weights(parties), weights)
+        sources = algorithm.sources(parties)
+        unit = np.tensordot(sources, noise.gaussian(rng, (len(sources), *exact.shape[1:])), axes=1)
+        widths = np.array([algorithm.per_score(budget, parties.problem) for budget in budgets])
+        return exact + widths[:, None, None] * unit + self.ridge(weights)
+
+    def ridge(self, weights: Array) -> Array:
+        """lam/2 ||w||^2, (..., d) -> (...)."""
+        return self.algorithm.lam / 2 * np.einsum("...j,...j->...", weights, weights)
+
+    def objective(self, weights: Array) -> Array:
+        """Mean loss + lam/2 ||w||^2 on the private rows, (..., d) -> (...)."""
+        X, y, counts = self.parties.folded
+        value = mean_loss(self.algorithm.loss, X, y, weights.reshape(-1, weights.shape[-1]), counts)
+        return value.reshape(weights.shape[:-1]) + self.ridge(weights)

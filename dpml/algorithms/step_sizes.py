@@ -1,0 +1,47 @@
+"""The step size of noisy descent: by a rule that reads no row, or by a choice among several that reads them all.
+
+*The rule.* T rounds add up to noise of standard deviation ``step s sqrt(T)`` in every coordinate, s that of the noise
+in the gradient, so to a vector of length about ``step s sqrt(d T)``. For a convex loss and a step of at most 1/L the
+models are on average at most ``W^2/(2 step T) + step d s^2`` above the minimum, W the way to it. That is least at
+``step = W / (s sqrt(2 d T))``, where noise and way are about as long. So the rule is ``step = D / (s sqrt(d T))``,
+and at most 1/L. D is 8 for all data (docs/privacy/kang2019.md compares).
+
+*A private choice.* Every candidate descends with its own noise; then the rows say how good its model is, by the mean of
+losses that are cut at 1, so that a row moves it by at most its weight; and the least of the noisy scores is taken. All
+of that is Gaussian, so it composes exactly: ``mu^2 = sum over candidates mu_run^2 + mu_choice^2``, of which the choice
+gets the share `SHARE` and the candidates equal parts of the rest.
+"""
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.optim.losses import Loss, mean_over_rows
+
+Tuned = Literal["rule", "private", "oracle", "fixed"]
+TUNED: tuple[Tuned, ...] = ("rule", "private", "oracle", "fixed")
+
+DISTANCE = 8.0
+"""D: how long a vector the noise of all rounds may add up to."""
+
+SHARE = 0.1
+"""The part of mu^2 that a private choice gets."""
+
+
+def rule(scale: float, d: int, rounds: int, largest: float) -> float:
+    """The step that knows the noise in the mean gradient, its standard deviation `scale`, but no row."""
+    length = scale * math.sqrt(d * rounds)
+    return min(largest, DISTANCE / length) if length else largest
+
+
+def clipped_losses(loss: Loss, parties: Parties, v: Array, weights: Array) -> Array:
+    """``sum_i v_i min(loss_i, 1)`` for row weights v (N,) that sum to 1 and models (..., d): (...)."""
+
+    def judge(scores: Array, y: Array) -> Array:
+        return np.minimum(loss.value(scores, y), 1.0)
+
+    flat = weights.reshape(-1, weights.shape[-1])
+    return mean_over_rows(judge, parties.X, parties.y, flat, v).reshape(weights.shape[:-1])

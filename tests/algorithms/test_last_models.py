@@ -1,0 +1,181 @@
+"""Noisy descent of which only the last models are seen: bounds against exact chains, densities, and measured noise."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import norm
+from test_noisy_descent import dealt
+
+from dpml.algorithms.exposure import turned_label
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.data.partition import TwoGroup
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem, gdp
+
+LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
+BUDGET = Budget(0.25, 1e-3)
+ADULT = 45_222
+
+
+def problem_of(sizes, d: int = 5) -> Problem:
+    return Problem(len(sizes), int(np.sum(sizes)), d).of_sizes(np.asarray(sizes))
+
+
+def proven(algorithm, problem, budget=BUDGET) -> dict[str, float]:
+    return {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
+
+
+def chains(c: float, sizes, noises, rounds: int, others: float) -> float:
+    """The largest mu of the average of affine chains, one per client, from mean and variance round by round.
+
+    The chain in which a row is replaced moves by 2G/N_k = 2/N_k a round and contracts by c, the others by `others`.
+    """
+    shares, worst = np.asarray(sizes) / np.sum(sizes), 0.0
+    for k in range(len(sizes)):
+        apart, variance = 0.0, np.zeros(len(sizes))
+        factors = np.where(np.arange(len(sizes)) == k, c, others)
+        for _ in range(rounds):
+            apart, variance = c * apart + 2 / sizes[k], factors**2 * variance + noises**2
+        worst = max(worst, shares[k] * apart / math.sqrt(np.sum(shares**2 * variance)))
+    return worst
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize("options", [{}, {"calibration": "tight", "protects": "client"}], ids=["published", "tight"])
+@pytest.mark.parametrize("sizes", [[30, 10, 40, 12], [20, 20, 20], [50]], ids=["unequal", "equal", "one"])
+def test_the_average_of_local_rounds_is_bounded_and_the_bound_is_reached(lam, options, sizes):
+    """By chains of which all others forget their own past; remembered noise only helps. Every client is tried."""
+    problem = problem_of(sizes)
+    for rounds in (1, 2, 30):
+        algorithm = WeightedDescent(LOGISTIC, rounds=rounds, lam=lam, step=0.5, **options)
+        mus, c = algorithm.mus(BUDGET, problem), 1 - 0.5 * lam
+        noises = algorithm.client_noise(problem, np.array(sizes, float)) * algorithm.per_rows(BUDGET, problem)[0]
+        for view in ("release", "aggregate"):
+            assert mus[view] == pytest.approx(chains(c, sizes, noises, rounds, others=0.0), rel=1e-9)
+            assert mus[view] >= chains(c, sizes, noises, rounds, others=1.0) * (1 - 1e-9)
+        for view in ("client", "colluders"):
+            alone = max(chains(c, [n], np.array([s]), rounds, 0.0) for n, s in zip(sizes, noises, strict=True))
+            assert mus[view] == pytest.approx(alone, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "average", "client"),
+    [(TwoGroup(u=1).sizes(ADULT, 32, None), 5.22, 5.32), (TwoGroup(u=9).sizes(ADULT, 32, None), 27.26, 51.8)],
+    ids=["equal", "u=9"],
+)
+def test_known_values(sizes, average, client):
+    """M = 32, T = 1000, lam = 0: 2 G T / (N sigma sqrt((T - 1) s_k^2 + sum s_j^2)) for the smallest client k."""
+    found = proven(WeightedDescent(LOGISTIC), problem_of(sizes, 104))
+    assert found["release"] == found["aggregate"] == pytest.approx(average, rel=1e-3)
+    assert found["client"] == pytest.approx(client, rel=1e-3)
+    shares = sizes / sizes.sum()
+    spread = math.sqrt(999 * shares.min() ** 2 + np.sum(shares**2))
+    mu = 2 * 1000 / spread / math.sqrt(16 * 1000 * math.log(1e3)) * 0.25
+    assert found["release"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [Central, Jayaraman])
+def test_the_last_model_of_one_place_stops_leaking_with_rounds(kind):
+    """mu = sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c)) times that of a round, of which others see sqrt(T) times."""
+    problem = problem_of([30, 20])
+    for rounds in (1, 10, 1000, 100_000):
+        mus = kind(LOGISTIC, lam=0.1, step=2.0, rounds=rounds).mus(BUDGET, problem)
+        c = max(abs(1 - 2.0 * 0.1), abs(1 - 2.0 * 0.35))
+        factor = math.sqrt((1 - c**rounds) / (1 + c**rounds) * (1 + c) / (1 - c))
+        assert mus["release"] == pytest.approx(factor / math.sqrt(rounds) * mus["aggregate"], rel=1e-8)
+
+
+def hockey_stick(algorithm, budget: Budget, eps: float, points: int = 1001) -> float:
+    """delta at eps of the last model of one-dimensional rows, by carrying its density from round to round."""
+    pair = turned_label(Problem(1, 3, 1))
+    step, per_row = (values(budget, pair[0].problem)[0] for values in (algorithm.tried, algorithm.per_rows))
+    width = step * per_row / 3
+    densities = []
+    for parties in pair:
+        grid = np.linspace(-12 * width - 8, 12 * width + 8, points)
+        slope = -parties.y * expit(-parties.y * np.outer(grid, parties.X[:, 0])) @ parties.X[:, 0] / 3
+        means = grid - step * (slope + algorithm.lam * grid)
+        carry = norm.pdf(grid[:, None], means, width) * (grid[1] - grid[0])
+        density = norm.pdf(grid, means[points // 2], width)  # from w = 0
+        for _ in range(algorithm.rounds - 1):
+            density = carry @ density
+        assert density.sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-3)
+        densities.append(density * (grid[1] - grid[0]))
+    first, second = densities
+    return max(np.maximum(a - math.exp(eps) * b, 0).sum() for a, b in ((first, second), (second, first)))
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.2])
+@pytest.mark.parametrize("step", [0.5, 3.0])
+def test_exact_densities_of_the_last_model_stay_below_delta(lam, step):
+    """Logistic regression on a line, a label turned; 12 rounds, noise for (1, 0.01) of the last model."""
+    budget = Budget(1.0, 0.01)
+    algorithm = Central(LOGISTIC, calibration="tight", lam=lam, step=step, rounds=12)
+    (eps,) = proven(algorithm, problem_of([3], 1), budget).values()
+    assert eps == pytest.approx(1, rel=1e-9)
+    assert hockey_stick(algorithm, budget, 0.0) > 0  # there is something to see
+    assert hockey_stick(algorithm, budget, eps) <= 0.01
+
+
+def test_noise_for_the_last_model_is_what_is_drawn():
+    """Gradients made zero: variance (step s)^2 (1 - c^2T)/(1 - c^2), measured in 4,000 releases; mu from that."""
+    parties = dealt()
+    parties.X[:] = 0.0
+    lam, step, rounds, n = 0.5, 0.8, 40, parties.problem.N
+    algorithm = Central(LOGISTIC, calibration="tight", lam=lam, step=step, rounds=rounds)
+    weights = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 4000)
+    c = 1 - lam * step
+    reach = (1 - c**rounds) / (1 - c) * step * 2 / n  # how far a row moves the last model along these rounds
+    deviation = math.sqrt(weights.weights[0].var(axis=0, ddof=1).mean())
+    tolerance = 4 / math.sqrt(2 * 3999 * 5)  # 4 s.d.: a false alarm in 16,000
+    assert gdp.mu_of(BUDGET.eps, BUDGET.delta) == pytest.approx(reach / deviation, rel=tolerance)
+
+
+def test_tight_noise_is_for_the_view_that_is_protected_and_lists_no_other():
+    problem = problem_of([30, 20])
+    options = {"calibration": "tight", "lam": 0.05}
+    assert proven(Central(LOGISTIC, **options), problem) == {"release": pytest.approx(0.25, rel=1e-9)}
+    assert proven(Jayaraman(LOGISTIC, protects="release", **options), problem).keys() == {"release"}
+    for kind in (Central, Jayaraman):
+        found = proven(kind(LOGISTIC, protects="aggregate", **options), problem)
+        assert found.pop("release") < 0.25
+        assert all(eps == pytest.approx(0.25, rel=1e-9) for eps in found.values())
+    large = Problem(1, ADULT, 5)
+    noises = [
+        Central(LOGISTIC, protects=view, **options).per_rows(BUDGET, large)[0] for view in ("release", "aggregate")
+    ]
+    assert noises[0] < noises[1] / 3
+
+
+def test_where_rounds_may_expand_it_is_composition_and_the_source_says_why():
+    problem = problem_of([30, 20])
+    for algorithm, why in (
+        (Central(SIGMOID, lam=0.01), "loss=sigmoid is not convex"),
+        (Central(LOGISTIC, step=20.0), "a step is above 2/(L + lam)"),
+    ):
+        guarantees = {g.view: g for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven"}
+        assert guarantees["release"].eps == pytest.approx(guarantees["aggregate"].eps, rel=1e-9)
+        assert why in guarantees["release"].source
+        assert "T adaptive rounds" in guarantees["aggregate"].source
+    contracting = Central(SIGMOID, lam=0.2).guarantees(BUDGET, problem)  # lam exceeds the loss's smoothness
+    assert "convex" not in contracting[1].source
+    assert contracting[1].eps < contracting[3].eps
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("tuned", ["rule", "private", "oracle", "fixed"])
+def test_guarantees_over_the_whole_range(calibration, tuned):
+    """No exception, no nan; and a larger budget never gives a smaller eps."""
+    if (calibration, tuned) == ("published", "private"):
+        return
+    problems = [Problem(1, 1, 1), Problem(32, ADULT, 104), Problem(1_000_000, 1_000_000_000, 10_000)]
+    for problem, rounds, lam in zip(problems, (1, 1000, 300_000), (0.0, 1e-9, 10.0), strict=True):
+        for kind in (Central, Jayaraman, WeightedDescent):
+            algorithm = kind(LOGISTIC, calibration=calibration, tuned=tuned, rounds=rounds, lam=lam)
+            for delta in (1e-12, 0.5):
+                budgets = [Budget(eps, delta) for eps in (1e-30, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e30, math.inf)]
+                found = np.array([[g.eps for g in algorithm.guarantees(b, problem)] for b in budgets])
+                assert np.all(found >= 0)
+                assert np.all(found[1:] >= found[:-1] * (1 - 1e-9) - 1e-12)

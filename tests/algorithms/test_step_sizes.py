@@ -1,0 +1,192 @@
+"""Step sizes: by a rule that reads no row, by a private choice that the budget pays for, and by an oracle."""
+
+import math
+
+import numpy as np
+import pytest
+from test_noisy_descent import dealt
+
+from dpml.algorithms.exposure import turned_label
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.audit import audit
+from dpml.audit.bounds import eps_by_rates
+from dpml.optim.losses import LOSSES, mean_loss
+from dpml.privacy import Budget, Problem, gdp
+
+LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
+BUDGET = Budget(0.25, 1e-3)
+SMALL = Problem(5, 25, 2)
+
+
+def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
+    return algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(seed), draws)
+
+
+# ---- by rule
+
+
+@pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
+    """Gradients made zero, lam = 0: the released models are normal about the start, of mean squared length 64."""
+    parties = dealt(d=40)
+    parties.X[:] = 0.0
+    mechanism = kind(LOGISTIC, calibration=calibration, rounds=60).prepare(parties, np.random.default_rng(0))
+    weights = mechanism.release([BUDGET], np.random.default_rng(1), 500).weights[0]
+    lengths = np.sum((weights - mechanism.start) ** 2, axis=1)
+    assert lengths.mean() == pytest.approx(64, rel=4 * math.sqrt(2 / 40 / 500))  # a false alarm in 16,000
+
+
+def test_the_rule_reads_no_row():
+    """Two data sets of the same sizes, every row replaced: the same step for every budget, up to 1/L."""
+    budgets = [Budget(eps, 1e-3) for eps in (0.01, 0.25, 5.0, math.inf)]
+    parties, other = dealt(), dealt()
+    other.X[:] = -np.flip(other.X)
+    algorithm = WeightedDescent(LOGISTIC, rounds=5, lam=0.1)
+    first, second = (released(algorithm, p, budgets).metrics["step"] for p in (parties, other))
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == (4, 4)
+    assert np.all(np.diff(first[:, 0]) >= 0)
+    assert first[-1, 0] == 1 / 0.35
+
+
+@pytest.mark.parametrize("tuned", ["rule", "private", "oracle"])
+def test_budgets_together_are_each_budget_alone(tuned):
+    """Steps and noise differ from budget to budget; the noise's directions are the same."""
+    parties, budgets = dealt(), [Budget(eps, 1e-3) for eps in (0.05, 1.0, 20.0)]
+    algorithm = WeightedDescent(LOGISTIC, calibration="tight", protects="client", rounds=20, tuned=tuned, lam=0.1)
+    together = released(algorithm, parties, budgets)
+    for e, budget in enumerate(budgets):
+        alone = released(algorithm, parties, [budget])
+        np.testing.assert_array_equal(together.metrics["step"][e], alone.metrics["step"][0])
+        np.testing.assert_allclose(together.weights[e], alone.weights[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():
+    assert Central(LOGISTIC, step=0.3).tuned == "fixed"
+    assert list(Central(LOGISTIC, step=0.3).tried(BUDGET, SMALL)) == [0.3]
+    assert list(Central(LOGISTIC, tuned="fixed", lam=0.15).tried(BUDGET, SMALL)) == [1 / 0.4]
+    assert Central(LOGISTIC).tuned == "rule"
+
+
+# ---- by a private choice
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        Central(LOGISTIC, calibration="tight", tuned="private", protects="aggregate", rounds=3, steps=(0.1, 1.0)),
+        WeightedDescent(LOGISTIC, calibration="tight", tuned="private", rounds=3, steps=(0.1, 0.4, 1.0)),
+    ],
+    ids=["wang", "wddp"],
+)
+def test_candidates_and_scores_compose_to_the_budget(algorithm):
+    """The covariance of all rounds and scores of all candidates, from what is drawn, and how a row moves them."""
+    parties = dealt()
+    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+    n, S, draws = parties.problem.N, len(algorithm.steps), 40_000
+    rounds = algorithm.per_rows(BUDGET, parties.problem) * algorithm.unit_scales(parties)[0]
+    still = np.zeros((1, S, draws, 5))
+    scores = mechanism.noisy_score([BUDGET], still, np.random.default_rng(3))[0] - math.log(2)
+    variances = np.concatenate([np.repeat(rounds**2, algorithm.rounds), scores.var(axis=1, ddof=1)])
+    shift = np.concatenate([np.full(S * algorithm.rounds, 2 / n), np.full(S, 1 / n)])
+    mu = gdp.correlated(np.diag(variances), shift)
+    assert algorithm.mus(BUDGET, parties.problem)["aggregate"] == pytest.approx(mu, rel=0.1 * 4 / math.sqrt(draws))
+    assert mu == pytest.approx(gdp.mu_of(BUDGET.eps, BUDGET.delta), rel=0.1 * 4 / math.sqrt(draws))
+    correlations = np.corrcoef(scores)[np.triu_indices(S, 1)]
+    assert np.abs(correlations).max() < 4.5 / math.sqrt(draws)
+
+
+def test_candidates_and_draws_share_no_noise():
+    """Gradients made zero: models of different candidates and draws are uncorrelated, and as wide as counted."""
+    parties = dealt(d=2000)
+    parties.X[:] = 0.0
+    algorithm = Central(LOGISTIC, calibration="tight", tuned="private", rounds=9, steps=(0.5, 0.5))
+    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+    models = mechanism.models([BUDGET], np.random.default_rng(1), 2)[0, 0].reshape(4, -1) - mechanism.start
+    assert np.abs(np.corrcoef(models)[np.triu_indices(4, 1)]).max() < 4.5 / math.sqrt(2000)
+    width = 0.5 * 3 * algorithm.per_rows(BUDGET, parties.problem)[0] * algorithm.reaching(parties.problem)
+    assert models.std() == pytest.approx(width, rel=4 / math.sqrt(2 * 8000))
+
+
+def test_a_row_moves_a_score_by_its_weight_at_most():
+    """Losses are cut at 1: turned labels and models of any length; the weights are those of the gradients."""
+    rng = np.random.default_rng(0)
+    for kind in (Central, Jayaraman, WeightedDescent):
+        parties, other = dealt(), dealt()
+        weights = rng.standard_normal((1, 6, 50, 5)) * np.geomspace(0.1, 1e4, 6)[:, None, None]
+        k = int(parties.offsets[1])  # in one of the smallest parties
+        other.y[k] *= -1
+        other.X[k] = rng.standard_normal(5) / 10
+        algorithm = kind(LOGISTIC, calibration="tight", tuned="private")
+        one, two = (
+            algorithm.prepare(p, rng).noisy_score([Budget(math.inf, 1e-3)], weights, rng) for p in (parties, other)
+        )
+        cut = np.minimum(np.logaddexp(0, -parties.y * (parties.X @ weights[0, 0, 0])), 1)
+        assert one[0, 0, 0] == pytest.approx(algorithm.weights(parties) @ cut, rel=1e-9)
+        assert 0.3 < np.abs(one - two).max() / algorithm.weights(parties)[k] <= 1 + 1e-9
+
+
+def test_with_little_noise_the_choice_is_the_best_candidate():
+    parties = dealt([4000, 3000])
+    algorithm = Central(LOGISTIC, calibration="tight", tuned="private", rounds=40, steps=(0.001, 0.01, 2.0), lam=1e-3)
+    release = released(algorithm, parties, [Budget(1e4, 1e-3)], draws=5)
+    np.testing.assert_array_equal(release.metrics["step"], [[2.0] * 5])
+
+
+def test_an_attack_that_finds_the_oracle_finds_nothing_in_a_private_choice():
+    """5 clients of 5 rows, a label turned; every draw a release. Wrong with probability 1e-3, and seeded."""
+    pair, budget, found = turned_label(SMALL), Budget(1.0, 1e-5), {}
+    for tuned in ("oracle", "private"):
+        algorithm = WeightedDescent(LOGISTIC, calibration="tight", tuned=tuned, rounds=4)
+        first, second = (released(algorithm, p, [budget], 8000, seed).weights[0] for seed, p in enumerate(pair))
+        found[tuned] = eps_by_rates(first[:, 0], second[:, 0], budget.delta, 1e-3)
+        found[tuned] = max(found[tuned], eps_by_rates(-first[:, 0], -second[:, 0], budget.delta, 1e-3))
+    assert found["oracle"] > 5
+    assert found["private"] <= 1
+
+
+@pytest.mark.parametrize("options", [{}, {"protects": "client"}], ids=["sums", "clients"])
+@pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
+def test_audits_of_a_private_choice(kind, options):
+    if options and kind is not WeightedDescent:
+        options = {"protects": "aggregate"}
+    algorithm = kind(LOGISTIC, calibration="tight", tuned="private", rounds=4, lam=0.1, **options)
+    found = audit(algorithm, BUDGET, SMALL, 2000)
+    assert {finding.view for finding in found} == {g.view for g in algorithm.guarantees(BUDGET, SMALL)}
+    assert {finding.verdict for finding in found} == {"consistent"}
+
+
+# ---- by an oracle
+
+
+def test_the_oracle_takes_the_best_step_of_every_draw():
+    """Every step alone gives the models that the grid has (common noise), and the chosen one the least mean loss."""
+    parties, budgets = dealt([400, 200]), [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]
+    release = released(WeightedDescent(LOGISTIC, rounds=40, tuned="oracle", steps=(0.01, 0.3, 4.0)), parties, budgets)
+    losses, alone = [], {}
+    for step in (0.01, 0.3, 4.0):
+        weights = alone[step] = released(WeightedDescent(LOGISTIC, rounds=40, step=step), parties, budgets).weights
+        losses.append(mean_loss(LOGISTIC, parties.X, parties.y, weights.reshape(8, -1)).reshape(2, 4))
+    best = np.array([0.01, 0.3, 4.0])[np.argmin(losses, axis=0)]
+    np.testing.assert_array_equal(release.metrics["step"], best)
+    for e, i in np.ndindex(2, 4):
+        np.testing.assert_allclose(release.weights[e, i], alone[best[e, i]][e, i], rtol=1e-5, atol=1e-6)
+    assert best[0].mean() < best[1].mean()  # more noise, smaller steps
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_of_an_oracle_nothing_is_proven(calibration):
+    """Beside it stands what would hold for the worst of its steps, fixed beforehand."""
+    algorithm = Central(LOGISTIC, calibration=calibration, tuned="oracle", protects="aggregate", lam=0.01)
+    given = algorithm.guarantees(BUDGET, SMALL)
+    fixed = [
+        Central(LOGISTIC, calibration=calibration, step=s, protects="aggregate", lam=0.01) for s in algorithm.steps
+    ]
+    for view in ("release", "aggregate"):
+        by_basis = {g.basis: g for g in given if g.view == view}
+        assert ("published" in by_basis) == (calibration == "published")
+        assert by_basis["proven"].eps == math.inf
+        assert "not counted" in by_basis["proven"].source
+        alone = max(g.eps for a in fixed for g in a.guarantees(BUDGET, SMALL) if (g.view, g.basis) == (view, "proven"))
+        assert by_basis["conditional"].eps == pytest.approx(alone, rel=1e-12)
