@@ -42,9 +42,11 @@ Chaudhuri et al. 2011, Rajkumar & Agarwal 2012 and Kifer et al. 2012 bound noise
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dpml.arrays import Array
 from dpml.privacy import gdp
@@ -140,33 +142,43 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
 
 @lru_cache(maxsize=1 << 12)
 def eps_of(sigma: float, ridge: float, delta: float) -> float:
-    """The least eps that is proven at `delta`; inf without noise or without a ridge."""
+    """The least eps that is proven at `delta`, rounded up; inf without noise or without a ridge."""
     if sigma == 0 or ridge == 0:
         return math.inf
     plain, log_delta = gdp.eps_of(2 / sigma, delta), math.log(delta)
     low, high = max(plain, 1 / sigma / sigma), paid(sigma, ridge)
     if plain <= 1 / sigma / sigma or plain >= high:
         return plain
-    while high > low * (1 + 1e-9):  # log_delta_of(high) <= log_delta all the way
-        middle = math.sqrt(low) * math.sqrt(high)
-        low, high = (low, middle) if log_delta_of(middle, sigma, ridge) <= log_delta else (middle, high)
-    return high
+    return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
 
 
 @lru_cache(maxsize=1 << 12)
 def sigma_of(eps: float, ridge: float, delta: float) -> float:
-    """The least sigma that is proven to give (eps, delta) with this ridge."""
+    """The least sigma that is proven to give (eps, delta) with this ridge, rounded up."""
     log_delta = math.log(delta)
     low = 2 / gdp.mu_of(eps, delta)  # the Gaussian mechanism's
     if ridge >= free_ridge(eps, low):
         return low
-    high = 2 * low
+    growth = 1.01
+    high = low * growth
     while log_delta_of(eps, high, ridge) > log_delta:
-        low, high = high, 2 * high
-    while high > low * (1 + 1e-7):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if log_delta_of(eps, middle, ridge) <= log_delta else (middle, high)
-    return high
+        growth *= growth
+        low, high = high, high * growth
+    return _crossing(lambda sigma: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-7)
+
+
+def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Where `excess`, which falls, crosses 0 in [low, high], low > 0; rounded up, so that it is not positive there."""
+    if excess(low) <= 0:
+        return low
+    if excess(high) > 0:  # by rounding: it is known not to be
+        return high
+    root = math.exp(brentq(lambda x: excess(math.exp(x)), math.log(low), math.log(high), xtol=1e-10, rtol=1e-14))
+    step = 1e-10
+    while root < high and excess(root) > 0:
+        root *= 1 + step
+        step *= 2
+    return min(root, high)
 
 
 def pure_eps_of(beta: float, ridge: float) -> float:
