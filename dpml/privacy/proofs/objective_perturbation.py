@@ -51,6 +51,7 @@ from scipy.optimize import brentq
 from dpml.arrays import Array
 from dpml.privacy import gdp
 
+SMOOTHNESS = 0.25  # the largest s (1 - s)
 _CELLS = 256  # of the integral over s: an upper sum, 1 % above it where delta is 1e-8 or more
 _SPLITS = 13  # of eps in each round of the search for the best one
 _ROUNDS = 5
@@ -100,7 +101,8 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
     plain = np.array([gdp.log_delta_of(1 / sigma, part) for part in t])
     paying = (t > 0) & (t < 1 / ridge - 1 / sigma / sigma / 2)
     if paying.any():
-        plain[paying] = np.logaddexp(plain[paying], _log_price(t[paying], plain[paying], sigma, ridge))
+        total = np.logaddexp(plain[paying], _log_price(t[paying], plain[paying], sigma, ridge))
+        plain[paying] = np.minimum(total, gdp.log_delta_of(1 / sigma, 0.0))  # never above its value at 0
     return plain
 
 
@@ -109,9 +111,9 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     """log of an upper bound on ``D(1) - d_mu(t) = int (M - phi(a_s)) ds``, for t (k,) > 0 with log d_mu(t) = `plain`.
 
     A sum over cells of s. In a cell, M is at most its value at the right end with the largest curvature in the cell
-    (both terms of ``e^t phi(A + s) - phi(A) >= 0`` and 1/k fall), and phi(a_s) at least its value at the left end. As
-    ``e^t phi(A + s)/phi(A)`` is e^-y with A = (t - y)/r - r/2 and r = s/sigma, log M is the largest value of a concave
-    function of y in [0, log(1 + k)]: a tangent bounds it. (Lengths below are in units of sigma.)
+    (``e^t phi(A + s) - phi(A) >= 0`` and 1/k fall), and phi(a_s) at least its value at the left end. As
+    ``e^t phi(A + s)/phi(A) = (1 + k) e^-v`` for A = (t - log(1 + k) + v)/r - r/2, r = s/sigma, log M is the largest
+    value of a concave function of v in (0, log(1 + k)]: a tangent bounds it. (Lengths below are in units of sigma.)
     """
     # below `low` phi is e^-40 of the curve wherever curvature could pay; above `high` a_s is negative, or too small
     reach = np.sqrt(2 * (_NEGLIGIBLE - plain))
@@ -121,19 +123,22 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     left, right = edges[:, :-1] / sigma, np.maximum(edges[:, 1:], np.finfo(float).tiny) / sigma
     middle = np.clip(0.5, edges[:, :-1], edges[:, 1:])
     k = middle * (1 - middle) / ridge
-    a = np.maximum(t[:, None] / right - right / 2, 0.0)
+    most = np.log1p(k)
+    base = (t[:, None] - most) / right - right / 2
 
-    def slope(y: Array) -> Array:
-        return (a - y / right) / right - 1 / ((1 + k) * np.exp(-y) - 1)
+    def slope(v: Array) -> Array:
+        return 1 / np.expm1(v) - (base + v / right) / right
 
-    start, end = np.zeros_like(a), np.minimum(np.log1p(k), right * a)
-    for _ in range(16):
-        y = (start + end) / 2
-        rising = slope(y) > 0
-        start, end = np.where(rising, y, start), np.where(rising, end, y)
-    with np.errstate(invalid="ignore"):
-        rest = np.where(end > start, np.maximum(slope(start), 0.0) * (end - start), 0.0)
-    log_most = -((a - start / right) ** 2) / 2 + np.log1p(-np.expm1(start) / k) + rest
+    start = np.maximum(-base * right, 0.0)  # where A >= 0; and A grows by at most 1 from there
+    end = np.minimum(start + right, most)
+    for _ in range(20):
+        v = (start + end) / 2
+        rising = slope(v) > 0
+        start, end = np.where(rising, v, start), np.where(rising, end, v)
+        rest = np.maximum(-slope(end), 0.0) * (end - start)  # the tangent's rise
+        if rest.max() < 1e-4:
+            break
+    log_most = -((base + end / right) ** 2) / 2 + np.log(-np.expm1(-end)) + np.log1p(1 / k) + rest
     least = -(np.maximum(t[:, None] / left - left / 2, 0.0) ** 2) / 2
     ratio = np.minimum(least - log_most, 0.0)
     cells = log_most + np.log(-np.expm1(ratio)) + np.log((right - left) / math.sqrt(2 * math.pi))
@@ -149,6 +154,9 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
     low, high = max(plain, 1 / sigma / sigma), paid(sigma, ridge)
     if plain <= 1 / sigma / sigma or plain >= high:
         return plain
+    apart = math.log1p(SMOOTHNESS / ridge)  # the whole Jacobian's price, paid apart from the noise
+    if math.exp(-apart) * delta > 0:
+        high = min(high, apart + gdp.eps_of(2 / sigma, math.exp(-apart) * delta))
     return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
 
 
@@ -173,7 +181,7 @@ def _crossing(excess: Callable[[float], float], low: float, high: float) -> floa
         return low
     if excess(high) > 0:  # by rounding: it is known not to be
         return high
-    root = math.exp(brentq(lambda x: excess(math.exp(x)), math.log(low), math.log(high), xtol=1e-10, rtol=1e-14))
+    root = math.exp(brentq(lambda x: excess(math.exp(x)), math.log(low), math.log(high), xtol=1e-9))
     step = 1e-10
     while root < high and excess(root) > 0:
         root *= 1 + step
