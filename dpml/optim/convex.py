@@ -15,7 +15,7 @@ _STEPS = 100
 _TINY = np.finfo(float).eps
 
 
-def minimise_convex(
+def minimise_convex(  # many parameters: an objective, and how well to minimise it
     loss: Loss,
     X: Array,
     y: Array,
@@ -23,7 +23,7 @@ def minimise_convex(
     tilt: Array,
     counts: Array | None = None,
     tolerance: float = 1e-9,
-) -> Array:  # many parameters: an objective, and how well to minimise it
+) -> Array:
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
     `lam` is one number or one per problem, (B,). Damped Newton, all problems in step; the loss must be convex with one
@@ -62,8 +62,9 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem runs away before it is refused
-def _newton(loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Array, tolerance: float) -> Array:
-    # many parameters: as above
+def _newton(  # many parameters: as above
+    loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Array, tolerance: float
+) -> Array:
     """Damped Newton on one block of problems: lam (B,), tilt (B, d); `share` (n,) is each row's weight in the mean."""
     d = X.shape[1]
     enough = np.maximum(tolerance, _ROUNDING * np.linalg.norm(tilt, axis=1))

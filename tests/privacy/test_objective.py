@@ -113,7 +113,7 @@ SETTINGS = [(14.118, 0.5939), (7.46, 1.0), (2.0, 0.3), (1.0, 0.05), (30.0, 10.0)
 
 @pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
 def test_removal_of_a_row_is_bounded_almost_exactly(sigma: float, ridge: float) -> None:
-    """From no eps to where the curvature costs nothing; in the middle the integral is at most 55 % above what is found."""
+    """From no eps to where the curvature costs nothing. In the middle the bound is at most 55 % above what is found."""
     t = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 1.0, 1.5]) * (1 / ridge - 1 / (2 * sigma**2))
     removed, added = Line(sigma, ridge).worst(t, other=0.0)
     bound = np.exp(objective.log_removal(t, sigma, ridge))
@@ -190,7 +190,7 @@ def test_eps_is_proven_at_delta_and_never_above_the_price_of_the_whole_jacobian(
 def test_every_size_has_an_eps_which_falls_with_noise_ridge_and_delta() -> None:
     """sigma, ridge and delta as small and as large as any command line makes them; no overflow, no nan."""
     rng = np.random.default_rng(3)
-    for _ in range(60):
+    for _ in range(16):
         sigma, ridge, delta = 10 ** rng.uniform(-4, 5), 10 ** rng.uniform(-9, 9), 10 ** rng.uniform(-12, -0.31)
         eps = objective.eps_of(sigma, ridge, delta)
         assert 0 <= eps < math.inf
@@ -234,7 +234,7 @@ def largest_pure_loss(beta: float, ridge: float, rng: np.random.Generator) -> fl
     best = 0.0
     for _ in range(8):
         start = np.array([rng.normal(0, 0.01), math.pi + rng.normal(0, 0.01), 3.0, 5.0, rng.uniform(-3.2, 3.2)])
-        found = minimize(lambda v: -loss(v), start, method="Nelder-Mead", options={"maxiter": 4000, "xatol": 1e-9})
+        found = minimize(lambda v: -loss(v), start, method="Nelder-Mead", options={"maxiter": 4000})
         best = max(best, -float(found.fun))
     return best
 

@@ -14,7 +14,7 @@ Jacobian of the row that comes is on our side: the loss is at most ``beta + max_
 *Gaussian noise*, N(0, sigma^2 I); mu = 1/sigma, d_mu the curve of mu-GDP, H_t the hockey-stick divergence at e^t.
 
 Removing a row. ``A = -u'b_(O+u)`` is N(0, sigma^2) with u, and ``A + s`` is without it. On a line where the rest of b
-is fixed, s is a function of A, and ds/dA = -k/(1 + k): *curvature is paid for by the gradient getting shorter*. So, with
+is fixed, s is a function of A, and ds/dA = -k/(1 + k): *where there is curvature, the gradient gets shorter*. So, with
 phi the density of N(0, sigma^2), H_t(with, without) is the mean over lines of ``int (phi(A) - e^t phi(A + s)(1 +
 s'))_+ dA``, where s falls from at most 1 to at least 0 and ``-s' <= k/(1 + k)`` for k = s (1 - s)/R. Without curvature
 the most is d_(s mu)(t) = D0(s), by the events A > a_s = t sigma^2/s - s/2, and D0' = phi(a_s). Let ::
