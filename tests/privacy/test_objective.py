@@ -159,6 +159,12 @@ def test_known_cases_between_the_free_ranges() -> None:
     """With the row removed at eps = 0 first, d_mu(0) + d_mu(eps) gives 0.0885 and 0.00134; a half-line is no better."""
     assert 0.03 < objective.eps_of(14.118, 0.5939, 0.03203) < 0.0885
     assert objective.delta_of(1.43, 14.04, 0.0699) > 5.7e-4  # the exact value of a pair, from outside
+    # the curvature counts up to where the proof says that it does not, 1.5 here, though no pair is known to need it
+    paying = np.exp(objective.log_removal(np.array([1.2, 1.49]), 1.0, 0.5))
+    assert np.all(paying > 1.01 * np.exp([gdp.log_delta_of(1.0, t) for t in (1.2, 1.49)]))
+    # pure noise: what a search by others finds at the noise that half of eps, or all of it but the curvature, once gave
+    assert objective.pure_eps_of((1 - math.log1p(0.5)) / 2, 0.5) == pytest.approx(0.8678, abs=5e-5)
+    assert objective.pure_eps_of(0.05, 0.25 / math.expm1(0.1)) == pytest.approx(0.17664, abs=5e-6)
 
 
 def test_where_the_curvature_is_paid_it_is_the_gaussian_mechanism_of_sensitivity_two() -> None:
