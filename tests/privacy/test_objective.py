@@ -114,11 +114,11 @@ SETTINGS = [(14.118, 0.5939), (7.46, 1.0), (2.0, 0.3), (1.0, 0.05), (30.0, 10.0)
 @pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
 def test_removal_of_a_row_is_bounded_almost_exactly(sigma: float, ridge: float) -> None:
     """From no eps to where the curvature costs nothing. In the middle the bound is at most 55 % above what is found."""
-    t = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 1.0, 1.5]) * (1 / ridge - 1 / (2 * sigma**2))
+    t = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.3, 0.55, 1.0, 1.5]) * (1 / ridge - 1 / (2 * sigma**2))
     removed, added = Line(sigma, ridge).worst(t, other=0.0)
     bound = np.exp(objective.log_removal(t, sigma, ridge))
-    assert np.all(removed <= bound + 2e-6)  # the accuracy of the sums
-    counted = bound > 1e-6
+    assert np.all(removed <= bound * (1 + 1e-4) + 1e-13)  # the accuracy of the sums
+    counted = bound > 1e-5
     assert np.all(removed[counted] >= 0.64 * bound[counted])
     # where the curvature costs nothing, and when a row is added, the Gaussian mechanism of sensitivity 1 is reached
     gaussian = np.array([math.exp(gdp.log_delta_of(1 / sigma, e)) for e in t])
@@ -135,7 +135,7 @@ def test_no_replaced_row_on_a_line_exceeds_the_bound(sigma: float, ridge: float)
     eps = eps[(eps >= 0) & (eps < 12)]
     found = Line(sigma, ridge).worst(eps, other=1.0)
     bound = np.array([objective.delta_of(e, sigma, ridge) for e in eps])
-    assert np.all(found <= bound + 2e-6)
+    assert np.all(found <= bound * (1 + 1e-4) + 1e-13)
     for free in np.flatnonzero((eps <= precision) | (eps >= paid)):
         assert found[:, free] == pytest.approx(bound[free], rel=0.03, abs=1e-7)
     assert np.all(found.max(axis=0)[bound > 1e-4] >= 0.2 * bound[bound > 1e-4])
@@ -162,6 +162,7 @@ def test_known_cases_between_the_free_ranges() -> None:
     # the curvature counts up to where the proof says that it does not, 1.5 here, though no pair is known to need it
     paying = np.exp(objective.log_removal(np.array([1.2, 1.49]), 1.0, 0.5))
     assert np.all(paying > 1.01 * np.exp([gdp.log_delta_of(1.0, t) for t in (1.2, 1.49)]))
+    assert objective.delta_of(1.9, 1.0, 0.5) > 1.001 * math.exp(gdp.log_delta_of(2.0, 1.9))  # free from 2 on
     # pure noise: what a search by others finds at the noise that half of eps, or all of it but the curvature, once gave
     assert objective.pure_eps_of((1 - math.log1p(0.5)) / 2, 0.5) == pytest.approx(0.8678, abs=5e-5)
     assert objective.pure_eps_of(0.05, 0.25 / math.expm1(0.1)) == pytest.approx(0.17664, abs=5e-6)
