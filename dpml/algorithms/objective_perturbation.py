@@ -82,7 +82,7 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
     top = loss(math.log(start))
     low = max(low, noise_energy(start) * math.exp(-top))
     bounds = math.log(low), math.log(min(high, math.exp(top) / norm**2))
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01})
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02})
     return math.exp(found.x) if found.fun < top else start
 
 
@@ -137,7 +137,7 @@ class ObjectivePerturbation:
             return 2 / eps, 0.0
         if self.calibration == "tight":
             ridge = max(N * self.lam, self.ridge(eps, problem.d))
-            return 1 / self.beta(eps, ridge), ridge / N - self.lam
+            return 1 / self.beta(eps, ridge), max(0.0, ridge / N - self.lam)
         curvature = 2 * math.log1p(c / (N * self.lam)) if self.lam > 0 else math.inf
         if eps > curvature:
             return 2 * self.zeta / (eps - curvature), 0.0
@@ -177,7 +177,9 @@ class ObjectivePerturbation:
         else:
             eps = self.proven_eps(scale, problem.N * (self.lam + extra))
             source = "dpml.privacy.proofs.objective_perturbation"
-            if self.loss.lipschitz is None:
+            if math.isinf(eps):
+                source = "no proof without a ridge"
+            elif self.loss.lipschitz is None:
                 source = "noise + one Jacobian factor (objective_perturbation)"
         proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
         if self.calibration == "tight":
@@ -289,7 +291,7 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
         return Perturbation(0.0, 0.0)
     delta = budget.require_delta(who)
     ridge = max(problem.N * lam, _gaussian_ridge(budget.eps, delta, problem.d, typical_norm(lam)))
-    return Perturbation(objective.sigma_of(budget.eps, ridge, delta), ridge / problem.N - lam)
+    return Perturbation(objective.sigma_of(budget.eps, ridge, delta), max(0.0, ridge / problem.N - lam))
 
 
 @lru_cache(maxsize=1 << 10)
