@@ -59,7 +59,7 @@ from dpml.privacy.proofs import objective_perturbation as objective
 # Where lam is small, the best ridges for wdbc, adult and synthetic rows are those for norms of 8 to 27.
 TYPICAL_NORM = 10.0
 
-# A minimiser with a gradient of norm g is the exact one for noise that is N g away. Replacing a row moves it by up to 2.
+# A minimiser with a gradient of norm g is the exact one for noise N g away. Replacing a row moves it by up to 2.
 RESIDUAL = 1e-4
 
 

@@ -155,6 +155,14 @@ def test_no_split_of_eps_is_better_than_the_one_found() -> None:
             assert delta <= min((removed + np.exp(t) * added).min(), (added + np.exp(e - t) * removed).min()) * 1.001
 
 
+@pytest.mark.parametrize(("eps", "sigma"), [(1.9, 1.0), (1.0, 7.46), (0.1, 8.97), (5.0, 2.0)])
+def test_less_than_the_free_ridge_is_not_free(eps: float, sigma: float) -> None:
+    ridge, gaussian = objective.free_ridge(eps, sigma), gdp.log_delta_of(2 / sigma, eps)
+    assert objective.log_delta_of(eps, sigma, ridge) == gaussian
+    assert objective.log_delta_of(eps, sigma, 0.99 * ridge) > gaussian + 1e-5
+    assert objective.free_ridge(1 / sigma**2, sigma) == 0
+
+
 def test_known_cases_between_the_free_ranges() -> None:
     """With the row removed at eps = 0 first, d_mu(0) + d_mu(eps) gives 0.0885 and 0.00134; a half-line is no better."""
     assert 0.03 < objective.eps_of(14.118, 0.5939, 0.03203) < 0.0885
