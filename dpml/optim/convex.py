@@ -10,19 +10,26 @@ from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss, scores
 from dpml.optim.quadratic import minimise_quadratic
 
-_TOLERANCE = 1e-9  # on the norm of the gradient
+_ROUNDING = 1e-13  # of a gradient, beside its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
 
 
-def minimise_convex(
-    loss: Loss, X: Array, y: Array, lam: float | Array, tilt: Array, counts: Array | None = None
+def minimise_convex(  # many parameters: an objective, and how well to minimise it
+    loss: Loss,
+    X: Array,
+    y: Array,
+    lam: float | Array,
+    tilt: Array,
+    counts: Array | None = None,
+    tolerance: float = 1e-9,
 ) -> Array:
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
     `lam` is one number or one per problem, (B,). Damped Newton, all problems in step; the loss must be convex with one
-    score per model. A problem is solved when its gradient is at most 1e-9 long. Row i stands for ``counts[i]``
-    rows where there are `counts`.
+    score per model. A problem is solved when its gradient is at most `tolerance` long, or, where `tilt` is so long
+    that rounding allows for no less, 1e-13 times as long as that. Row i stands for ``counts[i]`` rows where there are
+    `counts`.
 
     Raises:
         NotConvergedError: some gradient is still longer than that after 100 steps.
@@ -32,7 +39,7 @@ def minimise_convex(
     strength = np.broadcast_to(np.asarray(lam, dtype=float), (len(tilt),))
     width = max(1, (1 << 22) // max(n, d * d))
     blocks = [
-        _newton(loss, X, y, share, strength[start : start + width], tilt[start : start + width])
+        _newton(loss, X, y, share, strength[start : start + width], tilt[start : start + width], tolerance)
         for start in range(0, len(tilt), width)
     ]
     return np.concatenate(blocks)
@@ -55,9 +62,12 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem runs away before it is refused
-def _newton(loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Array) -> Array:
+def _newton(  # many parameters: as above
+    loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Array, tolerance: float
+) -> Array:
     """Damped Newton on one block of problems: lam (B,), tilt (B, d); `share` (n,) is each row's weight in the mean."""
     d = X.shape[1]
+    enough = np.maximum(tolerance, _ROUNDING * np.linalg.norm(tilt, axis=1))
     w = np.zeros_like(tilt)
     eye = np.eye(d)
 
@@ -70,7 +80,7 @@ def _newton(loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Arra
     for _ in range(_STEPS):
         gradient = (share * loss.slope(margins, y).T) @ X + lam[:, None] * w + tilt
         length = np.linalg.norm(gradient, axis=1)
-        if np.all(length <= _TOLERANCE):
+        if np.all(length <= enough):
             return w
         if not np.abs(w).max() < 1e50:  # unbounded below
             break
@@ -80,7 +90,7 @@ def _newton(loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Arra
         hessian += 1e-12 * np.einsum("bii->b", hessian)[:, None, None] * eye + 1e-300 * eye
         step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         descent = np.sum(gradient * step, axis=1)
-        size = np.where(length > _TOLERANCE, 1.0, 0.0)
+        size = np.where(length > enough, 1.0, 0.0)
         along = X @ step.T  # margins move along it: the search need not look at the rows again
         for _ in range(40):
             trial = objective(w + size[:, None] * step, margins + size * along)
@@ -94,7 +104,7 @@ def _newton(loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Arra
         margins = X @ w.T
         value = objective(w, margins)
     raise NotConvergedError(
-        f"Newton's method left a gradient of norm {length.max():.1e} > {_TOLERANCE:g} after at most {_STEPS} steps: "
+        f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after at most {_STEPS} steps: "
         f"set a larger algo.lam, or rescale the features."
     )
 

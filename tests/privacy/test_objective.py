@@ -1,9 +1,15 @@
-"""The curve of Gaussian objective perturbation against exact privacy curves, by change of variables and integration."""
+"""Objective perturbation against exact privacy curves: change of variables, integration, searches for worst pairs.
+
+A crowd is many short rows with one direction: a constant force that holds w somewhere, without curvature. `Line` is the
+problem along one direction with any crowd; d = 1, or two rows in d = 2 that are held far out.
+"""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.privacy import gdp
@@ -75,22 +81,99 @@ def test_the_bound_is_almost_reached(sigma: float, ridge: float, eps: float) -> 
     assert 0.75 < found / objective.delta_of(eps, sigma, ridge) <= 1
 
 
-def test_removal_of_a_row_alone_is_the_gaussian_mechanism_of_sensitivity_one() -> None:
-    """The lemma: without u against with u, in both directions, where the curvature costs nothing and where it does."""
-    rng = np.random.default_rng(5)
-    for _ in range(120):
-        sigma, ridge = 10 ** rng.uniform(-0.4, 1.2), 10 ** rng.uniform(-1.3, 1.5)
-        common = rng.standard_normal((rng.integers(1, 4), 1)) * rng.choice([0.3, 3.0])
-        u = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)])
-        without, with_ = np.vstack([common, [[0.0]]]), np.vstack([common, [[u]]])
-        rho = max(0.0, 1 / ridge - 1 / (2 * sigma**2))
-        eps = np.array([0.0, rho / 3, rho, rho + 0.5])
-        added, removed = (exact(a, b, sigma, ridge, eps, 8001) for a, b in ((without, with_), (with_, without)))
-        plain = np.array([math.exp(gdp.log_delta_of(1 / sigma, e)) for e in eps])
-        paying = np.array([objective._gaussian(1 / sigma, objective._effective(e, rho, ridge)) for e in eps])
-        assert np.all(added <= plain + 2e-6)
-        assert np.all(removed <= paying + 2e-6)
-        assert np.all(removed[[0, 2, 3]] <= plain[[0, 2, 3]] + 2e-6)
+@dataclass(frozen=True)
+class Line:
+    """Noise N(0, sigma^2), a ridge, one row u = 1 with its curvature, and crowds of any force."""
+
+    sigma: float
+    ridge: float
+
+    def worst(self, eps: np.ndarray, other: float) -> np.ndarray:
+        """The largest delta(eps) over crowds of "with u" against "without", and of the reverse: (2, len(eps)).
+
+        "Without" has a force of -`other`: with 1, a row that replaces u is held where its gradient is -u for sure.
+        """
+        found = np.zeros((2, len(eps)))
+        for force in np.linspace(-7 * self.sigma, 7 * self.sigma, 71):
+            reach = 8 * self.sigma + 2
+            w = np.linspace(force - reach, force + reach, 6001) / self.ridge
+            s, b = expit(-w), force - self.ridge * w
+            p = np.exp(-((b + s) ** 2) / (2 * self.sigma**2)) * (self.ridge + s * (1 - s))
+            q = np.exp(-((b - other) ** 2) / (2 * self.sigma**2)) * self.ridge
+            cell = (w[1] - w[0]) / (self.sigma * math.sqrt(2 * math.pi))
+            assert p.sum() * cell == pytest.approx(1, abs=1e-6)
+            for i, e in enumerate(eps):
+                gained = [np.maximum(a - math.exp(e) * b, 0).sum() * cell for a, b in ((p, q), (q, p))]
+                found[:, i] = np.maximum(found[:, i], gained)
+        return found
+
+
+SETTINGS = [(14.118, 0.5939), (7.46, 1.0), (2.0, 0.3), (1.0, 0.05), (30.0, 10.0), (9.0, 4.0), (14.04, 0.0699)]
+
+
+@pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
+def test_removal_of_a_row_is_bounded_almost_exactly(sigma: float, ridge: float) -> None:
+    """From no eps to where the curvature costs nothing. In the middle the bound is at most 55 % above what is found."""
+    t = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.3, 0.55, 1.0, 1.5]) * (1 / ridge - 1 / (2 * sigma**2))
+    removed, added = Line(sigma, ridge).worst(t, other=0.0)
+    bound = np.exp(objective.log_removal(t, sigma, ridge))
+    assert np.all(removed <= bound * (1 + 1e-4) + 1e-13)  # the accuracy of the sums
+    counted = bound > 1e-5
+    assert np.all(removed[counted] >= 0.64 * bound[counted])
+    # where the curvature costs nothing, and when a row is added, the Gaussian mechanism of sensitivity 1 is reached
+    gaussian = np.array([math.exp(gdp.log_delta_of(1 / sigma, e)) for e in t])
+    assert np.allclose(bound[[0, -2, -1]], gaussian[[0, -2, -1]], rtol=1e-9)
+    assert np.all(added <= gaussian + 2e-6)
+    assert np.all(added >= 0.98 * gaussian - 2e-6)
+
+
+@pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
+def test_no_replaced_row_on_a_line_exceeds_the_bound(sigma: float, ridge: float) -> None:
+    paid, precision = objective.paid(sigma, ridge), 1 / sigma**2
+    top = min(paid, gdp.eps_of(2 / sigma, 1e-6))
+    eps = np.append(precision + (top - precision) * np.array([-0.5, 0.0, 0.02, 0.1, 0.2, 0.4, 0.7]), [paid, 1.2 * paid])
+    eps = eps[(eps >= 0) & (eps < 12)]
+    found = Line(sigma, ridge).worst(eps, other=1.0)
+    bound = np.array([objective.delta_of(e, sigma, ridge) for e in eps])
+    assert np.all(found <= bound * (1 + 1e-4) + 1e-13)
+    for free in np.flatnonzero((eps <= precision) | (eps >= paid)):
+        assert found[:, free] == pytest.approx(bound[free], rel=0.03, abs=1e-7)
+    assert np.all(found.max(axis=0)[bound > 1e-4] >= 0.2 * bound[bound > 1e-4])
+
+
+def test_no_split_of_eps_is_better_than_the_one_found() -> None:
+    """A grid of splits, in both orders; and the curve never rises with eps."""
+    for sigma, ridge in SETTINGS:
+        paid = objective.paid(sigma, ridge)
+        eps = np.geomspace(1 / sigma**2, paid, 9)[1:-1]
+        deltas = [objective.delta_of(float(e), sigma, ridge) for e in eps]
+        assert np.all(np.diff(deltas) <= 1e-12)
+        for e, delta in zip(eps, deltas, strict=True):
+            t = np.linspace(0, e, 41)
+            removed = np.exp(objective.log_removal(t, sigma, ridge))
+            added = np.array([math.exp(gdp.log_delta_of(1 / sigma, max(e - part, 0.0))) for part in t])
+            assert delta <= min((removed + np.exp(t) * added).min(), (added + np.exp(e - t) * removed).min()) * 1.001
+
+
+@pytest.mark.parametrize(("eps", "sigma"), [(1.9, 1.0), (1.0, 7.46), (0.1, 8.97), (5.0, 2.0)])
+def test_less_than_the_free_ridge_is_not_free(eps: float, sigma: float) -> None:
+    ridge, gaussian = objective.free_ridge(eps, sigma), gdp.log_delta_of(2 / sigma, eps)
+    assert objective.log_delta_of(eps, sigma, ridge) == gaussian
+    assert objective.log_delta_of(eps, sigma, 0.99 * ridge) > gaussian + 1e-5
+    assert objective.free_ridge(0.99 / sigma**2, sigma) == 0
+
+
+def test_known_cases_between_the_free_ranges() -> None:
+    """With the row removed at eps = 0 first, d_mu(0) + d_mu(eps) gives 0.0885 and 0.00134; a half-line is no better."""
+    assert 0.03 < objective.eps_of(14.118, 0.5939, 0.03203) < 0.0885
+    assert objective.delta_of(1.43, 14.04, 0.0699) > 5.7e-4  # the exact value of a pair, from outside
+    # the curvature counts up to where the proof says that it does not, 1.5 here, though no pair is known to need it
+    paying = np.exp(objective.log_removal(np.array([1.2, 1.49]), 1.0, 0.5))
+    assert np.all(paying > 1.01 * np.exp([gdp.log_delta_of(1.0, t) for t in (1.2, 1.49)]))
+    assert objective.delta_of(1.9, 1.0, 0.5) > 1.001 * math.exp(gdp.log_delta_of(2.0, 1.9))  # free from 2 on
+    # pure noise: what a search by others finds at the noise that half of eps, or all of it but the curvature, once gave
+    assert objective.pure_eps_of((1 - math.log1p(0.5)) / 2, 0.5) == pytest.approx(0.8678, abs=5e-5)
+    assert objective.pure_eps_of(0.05, 0.25 / math.expm1(0.1)) == pytest.approx(0.17664, abs=5e-6)
 
 
 def test_where_the_curvature_is_paid_it_is_the_gaussian_mechanism_of_sensitivity_two() -> None:
@@ -108,9 +191,88 @@ def test_eps_is_proven_at_delta_and_never_above_the_price_of_the_whole_jacobian(
 ) -> None:
     eps = objective.eps_of(sigma, ridge, delta)
     assert objective.delta_of(eps, sigma, ridge) <= delta * (1 + 1e-9)
+    if eps > 0:
+        assert objective.delta_of(eps * (1 - 1e-6), sigma, ridge) > delta * (1 - 1e-4)
     assert eps >= gdp.eps_of(2 / sigma, delta)
     assert eps <= max(gdp.eps_of(2 / sigma, delta), objective.paid(sigma, ridge))
     # Jacobian and noise bounded apart, as in the literature: e^kappa times a Gaussian curve
     kappa = math.log1p(0.25 / ridge)
     assert eps <= kappa + gdp.eps_of(2 / sigma, delta * math.exp(-kappa)) + 1e-6
     assert objective.eps_of(0.0, ridge, delta) == math.inf
+    assert objective.eps_of(sigma, 0.0, delta) == math.inf
+
+
+def test_every_size_has_an_eps_which_falls_with_noise_ridge_and_delta() -> None:
+    """sigma, ridge and delta as small and as large as any command line makes them; no overflow, no nan."""
+    rng = np.random.default_rng(3)
+    for _ in range(8):
+        sigma, ridge, delta = 10 ** rng.uniform(-4, 5), 10 ** rng.uniform(-9, 9), 10 ** rng.uniform(-12, -0.31)
+        eps = objective.eps_of(sigma, ridge, delta)
+        assert 0 <= eps < math.inf
+        for less in ((2 * sigma, ridge, delta), (sigma, 2 * ridge, delta), (sigma, ridge, min(2 * delta, 0.9))):
+            assert objective.eps_of(*less) <= eps * (1 + 1e-3) + 1e-12
+    for eps in (1e-30, 1e-6, 1.0, 1e6, 1e30):
+        for ridge in (1e-9, 1.0, 1e40):
+            for delta in (1e-12, 0.5):
+                sigma = objective.sigma_of(eps, ridge, delta)
+                found = objective.eps_of(sigma, ridge, delta)
+                assert found <= eps * (1 + 1e-6) + 1e-9
+
+
+@pytest.mark.parametrize(("eps", "ridge", "delta"), [(0.1, 5.0, 0.05), (1.0, 0.5, 1e-5), (5.0, 0.1, 1e-6)])
+def test_the_least_sigma_is_proven_and_a_hair_less_is_not(eps: float, ridge: float, delta: float) -> None:
+    sigma = objective.sigma_of(eps, ridge, delta)
+    assert 0.9999 * eps < objective.eps_of(sigma, ridge, delta) <= eps
+    assert objective.delta_of(eps, sigma * (1 - 1e-4), ridge) > delta
+    assert objective.sigma_of(eps, math.inf, delta) == pytest.approx(2 / gdp.mu_of(eps, delta), rel=1e-12)
+
+
+# Pure noise: the exact loss of two rows that crowds hold far out, searched over where they are and how they lie.
+
+
+def largest_pure_loss(beta: float, ridge: float, rng: np.random.Generator) -> float:
+    """The largest log ratio of densities found, d = 2; the crowd's force is what makes w = (0, height) stationary."""
+
+    def loss(v: np.ndarray) -> float:
+        first, second, height, push = v[0], v[1], 10 ** min(abs(v[2]), 4.0), 10 ** min(abs(v[3]), 6.0)
+        u = np.array([math.cos(first), math.sin(first)])
+        other = np.array([math.cos(second), math.sin(second)])
+        w = np.array([0.0, height])
+        s, t = float(expit(-u @ w)), float(expit(-other @ w))
+        shift = t * other - s * u
+        b = push * np.array([math.cos(v[4]), math.sin(v[4])])  # the noise that makes w the minimiser with u
+        with_u = ridge * np.eye(2) + s * (1 - s) * np.outer(u, u)
+        with_other = ridge * np.eye(2) + t * (1 - t) * np.outer(other, other)
+        jacobians = float(np.linalg.slogdet(with_u)[1] - np.linalg.slogdet(with_other)[1])
+        return beta * float(np.linalg.norm(b + shift) - push) + jacobians
+
+    best = 0.0
+    for _ in range(8):
+        start = np.array([rng.normal(0, 0.01), math.pi + rng.normal(0, 0.01), 3.0, 5.0, rng.uniform(-3.2, 3.2)])
+        found = minimize(lambda v: -loss(v), start, method="Nelder-Mead", options={"maxiter": 4000})
+        best = max(best, -float(found.fun))
+    return best
+
+
+@pytest.mark.parametrize(
+    ("beta", "ridge"), [(0.25, 0.77), (0.4297, 0.5), (0.05, 2.376), (3.0, 0.1), (0.01, 0.02), (1.0, 1.5), (6.0, 0.1)]
+)
+def test_pure_eps_is_the_largest_loss_of_a_pair(beta: float, ridge: float) -> None:
+    eps = objective.pure_eps_of(beta, ridge)
+    found = largest_pure_loss(beta, ridge, np.random.default_rng(1))
+    assert 0.997 * eps <= found <= eps
+
+
+def test_pure_eps_at_every_size() -> None:
+    for beta in 10.0 ** np.arange(-31, 31, 2):
+        previous = math.inf
+        for ridge in 10.0 ** np.arange(-12, 40, 2):
+            eps = objective.pure_eps_of(beta, ridge)
+            assert 2 * beta <= eps <= min(previous * (1 + 1e-9), 2 * beta + math.log1p(0.25 / ridge) * (1 + 1e-11))
+            previous = eps
+    for eps in (1e-30, 1e-3, 1.0, 30.0, 1e6, 1e30):
+        for ridge in (0.25 / math.expm1(min(eps, 700.0)) * 1.5, 1.9 / eps, 2 / eps, 1e9 / eps):
+            beta = objective.beta_of(eps, ridge)
+            assert 0.999 * eps <= objective.pure_eps_of(beta, ridge) <= eps
+    assert objective.beta_of(1.0, 0.1) == 0  # no noise makes up for such curvature
+    assert objective.pure_eps_of(1.0, 0.0) == math.inf

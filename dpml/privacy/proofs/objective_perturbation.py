@@ -1,82 +1,215 @@
-"""Privacy of Gaussian objective perturbation for logistic regression, replacing one row: the whole (eps, delta) curve.
+r"""Privacy of objective perturbation, replacing one row of norm at most 1: Gaussian noise, and pure (L2-Laplace) noise.
 
-Released is the minimiser of ``sum_i log(1 + exp(-y_i x_i'w)) + R/2 ||w||^2 + b'w``, b ~ N(0, sigma^2 I), rows of norm
-at most 1, any number of them in any dimension, R > 0. Write u = y x and s = 1/(1 + exp(u'w)), so that the row's
-gradient is -s u and its curvature s (1 - s); mu = 1/sigma; ``d_mu`` is the curve of mu-GDP.
+Released is the minimiser of ``sum_i log(1 + exp(-y_i x_i'w)) + R/2 ||w||^2 + b'w``, b random, any number of rows in any
+dimension, R > 0. Write u = y x and s = 1/(1 + exp(u'w)): the row's gradient is -s u and its curvature s (1 - s), so
+that *where the gradient is long there is no curvature*. Let O be the data without the row. By change of variables w ->
+b, the densities of w with u and without it differ by the noise, b_(O+u) = b_O + s u, and by the factor ``1 + k``, k =
+s (1 - s) q, ``q = u'J^-1 u <= 1/R`` with J the Hessian without u. (A row of norm v < 1 is one of norm 1 with v s for s
+and, as v^2 s (1 - s) <= v s (1 - v s), no more curvature.)
 
-*Removing a row.* Change of variables w -> b gives the privacy loss of "with u" against "without u" at w as
+*Pure noise*, of density proportional to exp(-beta ||b||). Replacing u by u' moves b by at most s + s' <= s + 1, and the
+Jacobian of the row that comes is on our side: the loss is at most ``beta + max_s (beta s + log(1 + s (1 - s)/R))``,
+`pure_eps`, which is 2 beta, as if there were no Jacobian, for R >= 1/beta.
 
-    L = (s A + s^2 ||u||^2 / 2) / sigma^2 + log(1 + s (1 - s) q),  A = -u'b ~ N(0, sigma^2 ||u||^2), q <= ||u||^2 / R.
+*Gaussian noise*, N(0, sigma^2 I); mu = 1/sigma, d_mu the curve of mu-GDP, H_t the hockey-stick divergence at e^t.
 
-With ||u|| = 1 (the worst; a shorter row is one of norm 1 with a smaller s), ``log(1 + x) <= x``, e = (A + 1/2)/sigma^2
-and ``rho = max(0, 1/R - 1/(2 sigma^2))`` that is at most ``e + (1 - s)(s rho - e)``: curvature counts only where s < 1,
-where the gradient is smaller. Over s in [0, 1] this is e where e >= rho, and ``(rho + e)^2 / (4 rho)`` for -rho < e <
-rho. So ``L > t`` needs e > t when t >= rho, and else ``e > 2 sqrt(rho t) - rho``, above which L exceeds e by at most
-the difference. The loss e is that of a Gaussian mechanism with sensitivity 1: the curve is at most ``d_mu(m(t))``,
-`_effective`.
+Removing a row. ``A = -u'b_(O+u)`` is N(0, sigma^2) with u, and ``A + s`` is without it. On a line where the rest of b
+is fixed, s is a function of A, and ds/dA = -k/(1 + k): *where there is curvature, the gradient gets shorter*. So, with
+phi the density of N(0, sigma^2), H_t(with, without) is the mean over lines of ``int (phi(A) - e^t phi(A + s)(1 +
+s'))_+ dA``, where s falls from at most 1 to at least 0 and ``-s' <= k/(1 + k)`` for k = s (1 - s)/R. Without curvature
+the most is d_(s mu)(t) = D0(s), by the events A > a_s = t sigma^2/s - s/2, and D0' = phi(a_s). Let ::
 
-*Adding a row* has no curvature to pay for: the curve is at most d_mu(t) for t >= 0. For any two laws, and so for the
-two Gaussians, ``H_t(P, Q) = 1 - e^t + e^t H_-t(Q, P)``: the curve of removing a row is at most d_mu(t) for t <= 0, and
-that for t > 0 never above its value at 0.
+    V(A, s) = D(s)                                                    for A <= a_s,
+    V(A, s) = D(s) - D0(s) + Pr[N > A] - e^t Pr[N > A + s]            above,
+    D' = M(s) = max over A <= a_s of phi(A) - (e^t phi(A + s) - phi(A))/k,    D(0) = 0.
 
-*Replacing* = adding u', then removing u, and H_(s+t)(P, Q) <= H_s(P, O) + e^s H_t(O, Q) for every O. With s, t =
-(eps -+ mu^2)/2 and both curves Gaussian that is exactly ``d_2mu(eps)``: the Gaussian mechanism of sensitivity 2, whose
-direction is fixed and whose Jacobian is one. It holds for ``eps <= 1/sigma^2``, where s <= 0 and the row is removed
-first, and for ``eps >= 2/R - 2/sigma^2``; between the two, `delta_of` takes the best s. Chaudhuri et al. 2011 and
-Rajkumar & Agarwal 2012 pay a factor ``1 + 1/(4R)`` (or its square) for the Jacobian and bound ||b|| in d dimensions.
+Along every s(A), V falls by at least the integrand. Below a_s: the integrand is convex in s' and 0 at s' = 0, so it is
+enough to look at the steepest s', where ``-s' D'`` is at least the integrand by the choice of M. Above a_s the
+derivative of V is minus (the term in the brackets) plus s' (D' - D0'), and D' >= D0' (take A = a_s). As V >= 0 at the
+end and V = D(s) at the start, ``H_t(with, without) <= D(1) = int_0^1 M(s) ds`` for t >= 0. For s (1 - s) a_s <= s R the
+maximum is at a_s: no price. And for ``t >= rho = 1/R - 1/(2 sigma^2)`` the loss itself, ``(s A + s^2/2)/sigma^2 +
+log(1 + k) <= e + (1 - s)(s rho - e)`` with e = (A + 1/2)/sigma^2, exceeds t only where e > t: H_t <= d_mu(t).
+
+Adding a row has no curvature to pay for: at most d_mu(t) for t >= 0. For any two laws ``H_t(P, Q) = 1 - e^t + e^t
+H_-t(Q, P)``, so at t <= 0 removing a row costs no more than d_mu(t) either.
+
+Replacing is adding and removing in either order, and H_(s+t)(P, Q) <= H_s(P, O) + e^s H_t(O, Q) for every O and every
+split. With s, t = (eps -+ mu^2)/2 and both curves Gaussian that is exactly ``d_2mu(eps)``: the Gaussian mechanism of
+sensitivity 2. It holds for ``eps <= 1/sigma^2``, where s <= 0 and the row is removed first, and for ``eps >= 2/R -
+2/sigma^2`` (`paid`); between the two, `delta_of` searches the splits of both orders.
+
+Chaudhuri et al. 2011, Rajkumar & Agarwal 2012 and Kifer et al. 2012 bound noise and Jacobian apart, in d dimensions.
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from scipy.optimize import brentq
 
+from dpml.arrays import Array
 from dpml.privacy import gdp
 
-SMOOTHNESS = 0.25
-_SPLITS = 33
+SMOOTHNESS = 0.25  # the largest s (1 - s)
+_CELLS = 256  # of the integral over s: an upper sum, 1 % above it where delta is 1e-8 or more
+_SPLITS = 13  # of eps in each round of the search for the best one
+_ROUNDS = 5
+_NEGLIGIBLE = 40.0  # e^-40 of a curve is added for what the integral leaves out
 
 
 def paid(sigma: float, ridge: float) -> float:
     """The eps from which on the curvature of the loss costs nothing: ``2/R - 2/sigma^2``, R = `ridge`."""
-    return 2 / ridge - 2 / sigma**2
+    return 2 / ridge - 2 / sigma / sigma
+
+
+def free_ridge(eps: float, sigma: float) -> float:
+    """The least R with which the curvature costs nothing at this eps; 0 where any R will do."""
+    precision = 1 / sigma / sigma
+    # a hair more than where `paid` is eps, so that rounding does not lose it
+    return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-12)
 
 
 def delta_of(eps: float, sigma: float, ridge: float) -> float:
     """An upper bound on delta at eps >= 0. `ridge` is R, N times the coefficient of ||w||^2 / 2 beside a mean loss."""
+    return math.exp(log_delta_of(eps, sigma, ridge))
+
+
+def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
+    """log of `delta_of`."""
     mu = 1 / sigma
-    if eps <= mu**2 or eps >= paid(sigma, ridge):
-        return math.exp(gdp.log_delta_of(2 * mu, eps))
+    if eps <= mu * mu or eps >= paid(sigma, ridge):
+        return gdp.log_delta_of(2 * mu, eps)
     # delta never rises with eps, and any split of eps is a proof
-    least = math.exp(gdp.log_delta_of(2 * mu, mu**2))
-    rho = 1 / ridge - mu**2 / 2
-    best = eps / 2 + mu**2 / 2
-    for t in (*np.linspace(best, eps, _SPLITS), min(eps, rho)):
-        added, removed = _gaussian(mu, eps - t), _gaussian(mu, _effective(float(t), rho, ridge))
-        least = min(least, added + math.exp(eps - t) * removed)
+    least = gdp.log_delta_of(2 * mu, mu * mu)
+    rho = 1 / ridge - mu * mu / 2
+    low, high = 0.0, eps
+    for _ in range(_ROUNDS):
+        t = np.append(np.linspace(low, high, _SPLITS), min(eps, max(rho, 0.0)))  # the part of eps for the removal
+        removed = log_removal(t, sigma, ridge)
+        added = np.array([gdp.log_delta_of(mu, max(eps - part, 0.0)) for part in t])
+        totals = np.minimum(np.logaddexp(removed, t + added), np.logaddexp(added, eps - t + removed))
+        best = int(np.argmin(totals))
+        least = min(least, float(totals[best]))
+        step = (high - low) / (_SPLITS - 1)
+        low, high = max(0.0, float(t[best]) - step), min(eps, float(t[best]) + step)
     return least
 
 
-def _effective(t: float, rho: float, ridge: float) -> float:
-    """m(t) <= t: removing a row has the curve d_mu(m(t)) at most. The second bound is the whole Jacobian's price."""
-    without = t if t >= rho else 2 * math.sqrt(rho * t) - rho
-    return max(0.0, without, t - math.log1p(SMOOTHNESS / ridge))
+def log_removal(t: Array, sigma: float, ridge: float) -> Array:
+    """log of a bound on H_t(with a row, without it), for t (k,) >= 0: (k,)."""
+    plain = np.array([gdp.log_delta_of(1 / sigma, part) for part in t])
+    paying = (t > 0) & (t < 1 / ridge - 1 / sigma / sigma / 2)
+    if paying.any():
+        total = np.logaddexp(plain[paying], _log_price(t[paying], plain[paying], sigma, ridge))
+        plain[paying] = np.minimum(total, gdp.log_delta_of(1 / sigma, 0.0))  # never above its value at 0
+    return plain
 
 
-def _gaussian(mu: float, eps: float) -> float:
-    return math.exp(gdp.log_delta_of(mu, max(eps, 0.0)))
+@np.errstate(divide="ignore", over="ignore", invalid="raise")
+def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
+    """log of an upper bound on ``D(1) - d_mu(t) = int (M - phi(a_s)) ds``, for t (k,) > 0 with log d_mu(t) = `plain`.
+
+    A sum over cells of s. In a cell, M is at most its value at the right end with the largest curvature in the cell
+    (``e^t phi(A + s) - phi(A) >= 0`` and 1/k fall), and phi(a_s) at least its value at the left end. As
+    ``e^t phi(A + s)/phi(A) = (1 + k) e^-v`` for A = (t - log(1 + k) + v)/r - r/2, r = s/sigma, log M is the largest
+    value of a concave function of v in (0, log(1 + k)]: a tangent bounds it. (Lengths below are in units of sigma.)
+    """
+    # below `low` phi is e^-40 of the curve wherever curvature could pay; above `high` a_s is negative, or too small
+    reach = np.sqrt(2 * (_NEGLIGIBLE - plain))
+    high = np.minimum(1 / (1 + ridge / t / sigma / sigma), sigma * np.sqrt(2 * t))
+    low = np.minimum(t * sigma / (reach + sigma / ridge + np.sqrt(t / 2)), high)
+    edges = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, _CELLS + 1)
+    left, right = edges[:, :-1] / sigma, np.maximum(edges[:, 1:], np.finfo(float).tiny) / sigma
+    middle = np.clip(0.5, edges[:, :-1], edges[:, 1:])
+    k = middle * (1 - middle) / ridge
+    most = np.log1p(k)
+    base = (t[:, None] - most) / right - right / 2
+
+    def slope(v: Array) -> Array:
+        return 1 / np.expm1(v) - (base + v / right) / right
+
+    start = np.maximum(-base * right, 0.0)  # where A >= 0; and A grows by at most 1 from there
+    end = np.minimum(start + right, most)
+    for _ in range(20):
+        v = (start + end) / 2
+        rising = slope(v) > 0
+        start, end = np.where(rising, v, start), np.where(rising, end, v)
+        rest = np.maximum(-slope(end), 0.0) * (end - start)  # the tangent's rise
+        if rest.max() < 1e-4:
+            break
+    log_most = -((base + end / right) ** 2) / 2 + np.log(-np.expm1(-end)) + np.log1p(1 / k) + rest
+    least = -(np.maximum(t[:, None] / left - left / 2, 0.0) ** 2) / 2
+    ratio = np.minimum(least - log_most, 0.0)
+    cells = log_most + np.log(-np.expm1(ratio)) + np.log((right - left) / math.sqrt(2 * math.pi))
+    return np.logaddexp(np.logaddexp.reduce(cells, axis=1), plain - _NEGLIGIBLE)
 
 
 @lru_cache(maxsize=1 << 12)
 def eps_of(sigma: float, ridge: float, delta: float) -> float:
-    """The least eps that is proven at `delta`; inf without noise or without a ridge."""
+    """The least eps that is proven at `delta`, rounded up; inf without noise or without a ridge."""
     if sigma == 0 or ridge == 0:
         return math.inf
-    low = gdp.eps_of(2 / sigma, delta)
-    high = paid(sigma, ridge)
-    if low <= 1 / sigma**2 or low >= high:
+    plain, log_delta = gdp.eps_of(2 / sigma, delta), math.log(delta)
+    low, high = max(plain, 1 / sigma / sigma), paid(sigma, ridge)
+    if plain <= 1 / sigma / sigma or plain >= high:
+        return plain
+    apart = math.log1p(SMOOTHNESS / ridge)  # the whole Jacobian's price, paid apart from the noise
+    if math.exp(-apart) * delta > 0:
+        high = min(high, apart + gdp.eps_of(2 / sigma, math.exp(-apart) * delta))
+    return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
+
+
+@lru_cache(maxsize=1 << 12)
+def sigma_of(eps: float, ridge: float, delta: float) -> float:
+    """The least sigma that is proven to give (eps, delta) with this ridge, rounded up."""
+    log_delta = math.log(delta)
+    low = 2 / gdp.mu_of(eps, delta)  # the Gaussian mechanism's
+    if ridge >= free_ridge(eps, low):
         return low
-    for _ in range(50):  # delta_of(high) <= delta all the way
+    growth = 1.01
+    high = low * growth
+    while log_delta_of(eps, high, ridge) > log_delta:
+        growth *= growth
+        low, high = high, high * growth
+    return _crossing(lambda sigma: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-7)
+
+
+def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Where `excess`, which falls, crosses 0 in [low, high], low > 0; rounded up, so that it is not positive there."""
+    if excess(low) <= 0:
+        return low
+    if excess(high) > 0:  # by rounding: it is known not to be
+        return high
+    root = math.exp(brentq(lambda x: excess(math.exp(x)), math.log(low), math.log(high), xtol=1e-9))
+    step = 1e-10
+    while root < high and excess(root) > 0:
+        root *= 1 + step
+        step *= 2
+    return min(root, high)
+
+
+def pure_eps_of(beta: float, ridge: float) -> float:
+    """The eps of noise with density proportional to exp(-beta ||b||), delta = 0; inf without noise or a ridge."""
+    if ridge == 0 or math.isinf(beta):
+        return math.inf
+    if beta * ridge >= 1:
+        return 2 * beta
+    # the maximum of beta s + log(1 + s (1 - s)/R), a concave function of s
+    root = math.hypot(2 - beta, 2 * math.sqrt(beta) * math.sqrt(1 + beta * ridge))
+    s = 2 * (1 + beta * ridge) / (2 - beta + root) if beta < 2 else (beta - 2 + root) / (2 * beta)
+    s = min(s, 1.0)
+    return (beta + beta * s + math.log1p(s * (1 - s) / ridge)) * (1 + 1e-12)
+
+
+def beta_of(eps: float, ridge: float) -> float:
+    """The largest beta, the least noise, whose `pure_eps_of` is at most eps; 0 where no noise is proven to do."""
+    if ridge * eps >= 2:
+        return eps / 2
+    if pure_eps_of(0.0, ridge) >= eps:
+        return 0.0
+    low, high = 0.0, eps / 2
+    for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if delta_of(middle, sigma, ridge) <= delta else (middle, high)
-    return high
+        low, high = (middle, high) if pure_eps_of(middle, ridge) <= eps else (low, middle)
+    return low
