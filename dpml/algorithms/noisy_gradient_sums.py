@@ -35,6 +35,7 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 from dpml.privacy.proofs import noisy_sums
+from dpml.privacy.proofs.last_iterate import last_iterate_mu
 
 _BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
 
@@ -54,7 +55,8 @@ class PrivateSGD(RegularisedLogistic):
     view of them. `tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every
     round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More
     rounds then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not
-    for privacy, but because where the objective is flatter T rounds of noise would not average out.
+    for privacy, but because where the objective is flatter T rounds of noise would not average out. Who sees the last
+    model only, and not when it was final (`tolerance` is 0), learns less (`proofs.last_iterate`).
 
     Args:
         rounds: T, counted in full by the guarantees.
@@ -94,8 +96,8 @@ class PrivateSGD(RegularisedLogistic):
         mu = gdp.mu_of(budget.eps, budget.require_delta("algo=psgd"))
         return SENSITIVITY * math.sqrt(self.rounds) / mu * math.sqrt(problem.M / problem.honest)
 
-    def eps_of_views(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """The proven eps of every view; what is released is computed from the sums.
+    def proven(self, budget: Budget, problem: Problem) -> dict[View, tuple[float, str]]:
+        """The proven eps of every view and the proof's name; what is released is computed from the sums.
 
         With `tight` no view has a single party's messages, as the summation is secure. The paper's noise is also
         counted for an adversary who sees them.
@@ -103,28 +105,48 @@ class PrivateSGD(RegularisedLogistic):
         delta = budget.require_delta("algo=psgd")
         M = problem.M
         share: dict[View, int] = {"release": M, "transcript": M, "client": 1, "colluders": problem.honest}
-        if math.isinf(budget.eps):
-            return dict.fromkeys(share, math.inf)
         if self.tight:
             del share["client"]
-            mu = SENSITIVITY * math.sqrt(self.rounds) / self.fresh(budget, problem)
-            return {view: gdp.eps_of(mu * math.sqrt(M / h), delta) for view, h in share.items()}
-        beta, sigma = 1 / self.fresh(budget, problem), self.perturbation(budget, problem).sigma
-        return {
-            view: noisy_sums.eps_of(self.rounds, SENSITIVITY * beta, h, problem.d, sigma * math.sqrt(h / M), delta)
-            for view, h in share.items()
-        }
+        if math.isinf(budget.eps):
+            return dict.fromkeys(share, (math.inf, "no noise"))
+        if not self.tight:
+            sigma = self.perturbation(budget, problem).sigma
+            return {
+                view: noisy_sums.proven(self.rounds, budget.eps, h, problem.d, sigma * math.sqrt(h / M), delta)
+                for view, h in share.items()
+            }
+        mu = SENSITIVITY * math.sqrt(self.rounds) / self.fresh(budget, problem)
+        rounds = "Gaussian DP of the rounds"
+        views = {view: (gdp.eps_of(mu * math.sqrt(M / h), delta), rounds) for view, h in share.items()}
+        if not self.tolerance:
+            last = gdp.eps_of(self.last_model_mu(budget, problem), delta)
+            views["release"] = min(views["release"], (last, "Gaussian DP of the last round"))
+        return views
+
+    def last_model_mu(self, budget: Budget, problem: Problem) -> float:
+        """The GDP parameter of `tight`'s last model, of which the noise of all rounds has blurred the first ones.
+
+        A step of at most 1/(the largest curvature) brings two models nearer by the factor 1 - step (lam + Delta).
+        """
+        strength = self.lam + self.perturbation(budget, problem).extra
+        steps = self.steps(strength, np.arange(self.rounds))
+        per_sum = steps / problem.N
+        return last_iterate_mu(1 - steps * strength, SENSITIVITY * per_sum, self.fresh(budget, problem) * per_sum)
+
+    @staticmethod
+    def steps(strength: Array | float, t: Array | int) -> Array:
+        """``z_t = 1/(strength (t + 1) + c)`` for strength = lam + Delta, for descending and for accounting."""
+        return 1 / (np.asarray(strength) * (t + 1) + SMOOTHNESS)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published; for what the third party sees, and so for what it releases) and proven."""
         delta = budget.require_delta("algo=psgd")
         guarantees = []
-        for view, eps in self.eps_of_views(budget, problem).items():
+        for view, (eps, proof) in self.proven(budget, problem).items():
             if not self.tight and view in ("release", "transcript"):
                 claim = "Rajkumar & Agarwal 2012, Thm 4.2 (the limit point)"
                 guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", claim))
-            source = "Gaussian DP of the rounds" if self.tight else "dpml.privacy.proofs.noisy_sums"
-            guarantees.append(Guarantee(view, "sample", eps, delta, "proven", f"{source}, T = {self.rounds}"))
+            guarantees.append(Guarantee(view, "sample", eps, delta, "proven", f"{proof}, T = {self.rounds}"))
         return guarantees
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
@@ -147,7 +169,7 @@ class PrivateSGD(RegularisedLogistic):
 
         prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
         exposures = [model_exposure(prepared, budget)]
-        for view in self.eps_of_views(budget, problem):
+        for view in self.proven(budget, problem):
             if view == "release":
                 continue
             h = {"client": 1, "colluders": problem.honest}.get(view, M)
@@ -199,7 +221,7 @@ class PreparedSums:
         moving = np.ones((len(w), 1), dtype=bool)
         for t in range(algorithm.rounds):
             total = self.noisy_sum(w, sigma, constant, fresh, rng)
-            step = moving * (total / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
+            step = moving * (total / problem.N + strength * w) * algorithm.steps(strength, t)
             w -= step
             used += moving[:, 0]
             if algorithm.tolerance:

@@ -32,7 +32,7 @@ _REACH, _OUTSIDE = 12.0, 2e-33  # standard deviations of a normal loss, and the 
 _LEAST = -140.0  # log of the masses that are not told apart
 _TAIL = 40.0  # e^-40 is what a window leaves out of a tilted distribution
 _FEW, _MANY = 1 << 16, 1 << 20  # points of a window
-_WIDE = 1 << 18  # of a single loss
+_WIDE = 1 << 21  # of a single loss
 _SPREAD = 1e-4  # the part of the variance that a grid may add
 _SLACK = 1e-14  # relative error of a mass
 
@@ -203,9 +203,12 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
     """The tilt that puts the mean at `eps`, or where Chernoff's bound on the tail is `log_delta`. Any tilt is safe."""
 
+    top = sum(count * float(part.at[-1]) for part, count in parts)
+
     def short(tilt: float) -> bool:
         log_moment, mean, _ = _moments(parts, tilt)
-        return mean < eps if log_delta is None else log_moment > log_delta
+        at_the_top = tilt * (top - mean) < 0.01
+        return not at_the_top and (mean < eps if log_delta is None else log_moment > log_delta)
 
     unit = 1 / max(math.sqrt(_moments(parts, 0.0)[2]), 1e-9 * _largest(parts))
     low, high = 1e-3 * unit, 1e-3 * unit

@@ -1,0 +1,102 @@
+"""Privacy of the last of many noisy rounds, where none of the rounds before is seen.
+
+Round t is ``w <- phi_t(w) + N(0, s_t^2 I)``: for fixed data phi_t is c_t-Lipschitz in w, and a replaced row moves
+phi_t(w) by at most m_t, whatever w is. With C_t the product of the later c, the last model is mu-GDP with
+
+    mu^2 = min sum_t (a_t / s_t)^2   over a >= 0 with   sum_{t <= k} C_t a_t <= sum_{t <= k} C_t m_t  for all k,
+                                                        and equality for k = T.
+
+*Proof* (shifted interpolation: Bok, Su & Altschuler 2024). Let X run on the first data set, Y on the second with the
+same noise Z, and let W start where they do, ``W_t = phi_t(W_{t-1}) + l_t (phi'_t(Y_{t-1}) - phi_t(W_{t-1})) + Z_t``.
+Where ``|Y_{t-1} - W_{t-1}| <= z_{t-1}`` the bracket is at most ``c_t z_{t-1} + m_t`` long. With a_t up to that and l_t
+their ratio, W steps aside by at most a_t and ``|Y_t - W_t| <= z_t = c_t z_{t-1} + m_t - a_t``. The constraints above
+say ``C_t z_t >= 0`` and ``z_T = 0``, so that the last W is the last Y. Given W_{t-1}, W_t is a mixture of Gaussians
+within a_t of ``N(phi_t(W_{t-1}), s_t^2 I)``, from which no test tells it better than the farthest Gaussian: round t
+makes X and W differ by a_t/s_t-GDP more (adaptive composition, Dong, Roth & Su 2019, Cor. 3.3).
+
+*The least sum.* With ``x_t = C_t a_t`` and ``v_t = (C_t s_t)^2`` it is the energy of a path that stays below the points
+(v_1 + ... + v_t, C_1 m_1 + ... + C_t m_t) and ends in the last one: the greatest convex minorant, whose pieces are
+found by pooling adjacent rounds until ``sum C m / sum v`` increases. A piece costs ``(sum C m)^2 / sum v``: what a
+chain of affine maps reaches if there is one piece only; if every round is one, all is as in plain composition.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpml.arrays import Array
+
+
+def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> float:
+    """The GDP parameter of the last of T rounds, rounded up; inf where a move meets no noise, 0 without rounds.
+
+    Args:
+        contractions: the Lipschitz constant c_t of every round's map, (T,), 1 or more allowed.
+        moves: how far a replaced row moves that map, (T,).
+        noises: the standard deviation s_t of the Gaussian noise that is then added, (T,), 0 allowed.
+
+    Raises:
+        ValueError: a number is negative or NaN, a contraction or a move is infinite, or the lengths differ.
+    """
+    c, m, s = (np.asarray(numbers, dtype=float) for numbers in (contractions, moves, noises))
+    if not (c.ndim == 1 and c.shape == m.shape == s.shape):
+        raise ValueError(f"contractions, moves and noises must have one length, got {c.shape}, {m.shape}, {s.shape}.")
+    if not (np.all((c >= 0) & (c < math.inf)) and np.all((m >= 0) & (m < math.inf)) and np.all(s >= 0)):
+        raise ValueError("contractions, moves and noises must be non-negative, contractions and moves finite.")
+    forgotten = np.flatnonzero(c == 0)
+    if len(forgotten):  # nothing is left of the rounds before
+        c, m, s = (numbers[forgotten[-1] :] for numbers in (c, m, s))
+    with np.errstate(divide="ignore"):
+        later = np.concatenate([np.cumsum(np.log(c[:0:-1]))[::-1], [0.0]]) if len(c) else c
+        moved, noised = np.log(m), np.log(s)
+    # relative errors of T sums of logarithms, of which only those count whose product is not tiny
+    rounding = 8 * np.finfo(float).eps * len(c)
+    pieces = _convex_minorant(later + moved, 2 * (later + noised))
+    shifted = _root_of_sum(2 * pieces[0], pieces[1]) * (1 + rounding * (1 + float(later.max(initial=0.0))))
+    return float(min(shifted, _root_of_sum(2 * moved, 2 * noised) * (1 + rounding)))
+
+
+def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
+    """The pieces of the greatest convex minorant of the path with these steps, as logarithms like the arguments (T,).
+
+    Falling runs of slopes are pooled at once (constant rounds with c <= 1 are one such run), what is left one by one.
+    """
+    slopes = _slope(heights, widths)
+    first = np.concatenate([[0], 1 + np.flatnonzero(slopes[1:] > slopes[:-1])]) if len(slopes) else np.zeros(0, int)
+    if len(first) < len(slopes):
+        heights, widths = np.logaddexp.reduceat(heights, first), np.logaddexp.reduceat(widths, first)
+        slopes = _slope(heights, widths)
+    if np.all(slopes[1:] > slopes[:-1]):
+        return heights, widths
+    pieces: list[tuple[float, float, float]] = []
+    for height, width, slope in zip(heights.tolist(), widths.tolist(), slopes.tolist(), strict=True):
+        while pieces and pieces[-1][2] >= slope:
+            below = pieces.pop()
+            height, width = _log_add(below[0], height), _log_add(below[1], width)
+            slope = height - width if width > -math.inf else math.inf
+        pieces.append((height, width, slope))
+    merged = np.array(pieces)
+    return merged[:, 0], merged[:, 1]
+
+
+def _slope(heights: Array, widths: Array) -> Array:
+    """The logarithm of the slope; a step without width is as steep as can be, so that the next one takes it in."""
+    return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
+
+
+def _log_add(a: float, b: float) -> float:
+    """log(e^a + e^b)."""
+    low, high = (a, b) if a < b else (b, a)
+    return high if low == -math.inf or high == math.inf else high + math.log1p(math.exp(low - high))
+
+
+def _root_of_sum(tops: Array, bottoms: Array) -> float:
+    """sqrt(sum e^(top - bottom)), where nothing moves 0 and else without noise inf; no overflow on the way."""
+    silent = tops == -math.inf
+    logs = np.where(silent, -math.inf, tops - np.where(silent, 0.0, bottoms))
+    highest = float(logs.max(initial=-math.inf))
+    if highest in (-math.inf, math.inf):
+        return 0.0 if highest < 0 else math.inf
+    with np.errstate(over="ignore"):
+        return float(np.exp(highest / 2) * math.sqrt(float(np.exp(logs - highest).sum())))
