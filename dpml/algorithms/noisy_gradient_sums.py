@@ -35,7 +35,6 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 from dpml.privacy.proofs import noisy_sums
-from dpml.privacy.proofs.last_iterate import last_iterate_mu
 
 _BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
 
@@ -56,7 +55,8 @@ class PrivateSGD(RegularisedLogistic):
     round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More
     rounds then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not
     for privacy, but because where the objective is flatter T rounds of noise would not average out. Who sees the last
-    model only, and not when it was final (`tolerance` is 0), learns less (`proofs.last_iterate`).
+    model only learns no less: ``z_t prod_(s > t) (1 - z_s (lam + Delta))``, the weight of a round in it, is the same for
+    all rounds, so that a row whose gradient does not turn moves it as T rounds do.
 
     Args:
         rounds: T, counted in full by the guarantees.
@@ -117,26 +117,7 @@ class PrivateSGD(RegularisedLogistic):
             }
         mu = SENSITIVITY * math.sqrt(self.rounds) / self.fresh(budget, problem)
         rounds = "Gaussian DP of the rounds"
-        views = {view: (gdp.eps_of(mu * math.sqrt(M / h), delta), rounds) for view, h in share.items()}
-        if not self.tolerance:
-            last = gdp.eps_of(self.last_model_mu(budget, problem), delta)
-            views["release"] = min(views["release"], (last, "Gaussian DP of the last round"))
-        return views
-
-    def last_model_mu(self, budget: Budget, problem: Problem) -> float:
-        """The GDP parameter of `tight`'s last model, of which the noise of all rounds has blurred the first ones.
-
-        A step of at most 1/(the largest curvature) brings two models nearer by the factor 1 - step (lam + Delta).
-        """
-        strength = self.lam + self.perturbation(budget, problem).extra
-        steps = self.steps(strength, np.arange(self.rounds))
-        per_sum = steps / problem.N
-        return last_iterate_mu(1 - steps * strength, SENSITIVITY * per_sum, self.fresh(budget, problem) * per_sum)
-
-    @staticmethod
-    def steps(strength: Array | float, t: Array | int) -> Array:
-        """``z_t = 1/(strength (t + 1) + c)`` for strength = lam + Delta, for descending and for accounting."""
-        return 1 / (np.asarray(strength) * (t + 1) + SMOOTHNESS)
+        return {view: (gdp.eps_of(mu * math.sqrt(M / h), delta), rounds) for view, h in share.items()}
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published; for what the third party sees, and so for what it releases) and proven."""
@@ -221,7 +202,7 @@ class PreparedSums:
         moving = np.ones((len(w), 1), dtype=bool)
         for t in range(algorithm.rounds):
             total = self.noisy_sum(w, sigma, constant, fresh, rng)
-            step = moving * (total / problem.N + strength * w) * algorithm.steps(strength, t)
+            step = moving * (total / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
             w -= step
             used += moving[:, 0]
             if algorithm.tolerance:
