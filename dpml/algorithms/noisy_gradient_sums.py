@@ -55,7 +55,7 @@ class PrivateSGD(RegularisedLogistic):
     round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More
     rounds then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not
     for privacy, but because where the objective is flatter T rounds of noise would not average out. Who sees the last
-    model only learns no less: ``z_t prod_(s > t) (1 - z_s (lam + Delta))``, the weight of a round in it, is the same for
+    model only learns no less: the weight ``z_t prod_(s > t) (1 - z_s (lam + Delta))`` of a round in it is the same for
     all rounds, so that a row whose gradient does not turn moves it as T rounds do.
 
     Args:

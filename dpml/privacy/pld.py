@@ -31,6 +31,7 @@ _ULP = 2.0**-53
 _REACH, _OUTSIDE = 12.0, 2e-33  # standard deviations of a normal loss, and the probability of more
 _LEAST = -140.0  # log of the masses that are not told apart
 _TAIL = 40.0  # e^-40 is what a window leaves out of a tilted distribution
+_DEEPEST = -75.0  # log of the least delta that is told from 0
 _FEW, _MANY = 1 << 16, 1 << 20  # points of a window
 _WIDE = 1 << 21  # of a single loss
 _SPREAD = 1e-4  # the part of the variance that a grid may add
@@ -176,7 +177,9 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
     at = step * (first + np.arange(n, dtype=float))
     with np.errstate(under="ignore", divide="ignore"):
         mass = np.exp(np.minimum(np.log(tilted) + (log_moment + tilt * (mean - at)), 1.0))
-    beyond = math.exp(min(log_moment - _TAIL + tilt * (mean - float(at[-1])), 0.0))
+    # no loss is above all the largest together; only errors are
+    at = np.minimum(at, sum(count * float(part.at[-1]) for part, count in parts))
+    beyond = math.exp(min(log_moment - _TAIL + tilt * (mean - step * (first + n - 1)), 0.0))
     return Losses(at, mass, min(infinite + beyond, 1.0))
 
 
@@ -207,8 +210,9 @@ def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: flo
 
     def short(tilt: float) -> bool:
         log_moment, mean, _ = _moments(parts, tilt)
-        at_the_top = tilt * (top - mean) < 0.01
-        return not at_the_top and (mean < eps if log_delta is None else log_moment > log_delta)
+        if tilt * (top - mean) < 0.01 or log_moment < _DEEPEST:
+            return False
+        return mean < eps if log_delta is None else log_moment > log_delta
 
     unit = 1 / max(math.sqrt(_moments(parts, 0.0)[2]), 1e-9 * _largest(parts))
     low, high = 1e-3 * unit, 1e-3 * unit
