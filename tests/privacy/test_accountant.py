@@ -119,6 +119,12 @@ def test_an_eps_that_is_added_is_where_the_curve_begins() -> None:
         assert math.log(below.delta(eps)) == pytest.approx(math.log(above.delta(eps)), rel=0.01, abs=1e-3)
 
 
+def test_the_example_of_the_page() -> None:
+    spent = Accountant().gaussian(0.3, times=5).spend(eps=0.5, delta=1e-6).spend(0.1, times=20)
+    assert spent.eps(1e-5) == pytest.approx(3.82, abs=0.005)
+    assert spent.delta(3.0) == pytest.approx(0.00042, abs=5e-6)
+
+
 def test_the_oracle_agrees_about_one_event() -> None:
     from dp_accounting.pld import PLDAccountant
 

@@ -28,8 +28,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from scipy import stats
-from scipy.special import gammaln, kve
+from scipy.special import gammainccinv, gammaincinv, gammaln, kve
 
 from dpml.arrays import Array
 from dpml.privacy.pld import Losses
@@ -96,9 +95,10 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
     t = np.concatenate([-eps / 2 - outward[::-1], [-eps / 2], -eps / 2 + inward, [0.0]])
     if d == 1:
         return t, np.zeros(1)
-    gamma, chi2 = stats.gamma(shape), stats.chi2(d - 1)
-    highest = math.sqrt(2 * gamma.isf(1e-17) * chi2.isf(1e-17))
-    lowest = math.sqrt(2 * gamma.ppf(1e-6) * chi2.ppf(1e-6))
+    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; the edges are no part of the proof
+    freedom = (d - 1) / 2
+    highest = 2 * math.sqrt(gammainccinv(shape, 1e-17) * gammainccinv(freedom, 1e-17))
+    lowest = 2 * math.sqrt(gammaincinv(shape, 1e-6) * gammaincinv(freedom, 1e-6))
     return t, np.concatenate([[0.0], np.geomspace(lowest, highest, _BELTS)])
 
 
