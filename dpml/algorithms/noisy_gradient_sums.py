@@ -54,7 +54,9 @@ class PrivateSGD(RegularisedLogistic):
     view of them. `tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every
     round, no eta, T rounds composed exactly; each party's share is so large that the honest ones' is enough. More
     rounds then cost nothing but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not
-    for privacy, but because where the objective is flatter T rounds of noise would not average out.
+    for privacy, but because where the objective is flatter T rounds of noise would not average out. Who sees the last
+    model only learns no less: the weight ``z_t prod_(s > t) (1 - z_s (lam + Delta))`` of a round in it is the same for
+    all rounds, so that a row whose gradient does not turn moves it as T rounds do.
 
     Args:
         rounds: T, counted in full by the guarantees.
@@ -94,8 +96,8 @@ class PrivateSGD(RegularisedLogistic):
         mu = gdp.mu_of(budget.eps, budget.require_delta("algo=psgd"))
         return SENSITIVITY * math.sqrt(self.rounds) / mu * math.sqrt(problem.M / problem.honest)
 
-    def eps_of_views(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """The proven eps of every view; what is released is computed from the sums.
+    def proven(self, budget: Budget, problem: Problem) -> dict[View, tuple[float, str]]:
+        """The proven eps of every view and the proof's name; what is released is computed from the sums.
 
         With `tight` no view has a single party's messages, as the summation is secure. The paper's noise is also
         counted for an adversary who sees them.
@@ -103,28 +105,29 @@ class PrivateSGD(RegularisedLogistic):
         delta = budget.require_delta("algo=psgd")
         M = problem.M
         share: dict[View, int] = {"release": M, "transcript": M, "client": 1, "colluders": problem.honest}
-        if math.isinf(budget.eps):
-            return dict.fromkeys(share, math.inf)
         if self.tight:
             del share["client"]
-            mu = SENSITIVITY * math.sqrt(self.rounds) / self.fresh(budget, problem)
-            return {view: gdp.eps_of(mu * math.sqrt(M / h), delta) for view, h in share.items()}
-        beta, sigma = 1 / self.fresh(budget, problem), self.perturbation(budget, problem).sigma
-        return {
-            view: noisy_sums.eps_of(self.rounds, SENSITIVITY * beta, h, problem.d, sigma * math.sqrt(h / M), delta)
-            for view, h in share.items()
-        }
+        if math.isinf(budget.eps):
+            return dict.fromkeys(share, (math.inf, "no noise"))
+        if not self.tight:
+            sigma = self.perturbation(budget, problem).sigma
+            return {
+                view: noisy_sums.proven(self.rounds, budget.eps, h, problem.d, sigma * math.sqrt(h / M), delta)
+                for view, h in share.items()
+            }
+        mu = SENSITIVITY * math.sqrt(self.rounds) / self.fresh(budget, problem)
+        rounds = "Gaussian DP of the rounds"
+        return {view: (gdp.eps_of(mu * math.sqrt(M / h), delta), rounds) for view, h in share.items()}
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published; for what the third party sees, and so for what it releases) and proven."""
         delta = budget.require_delta("algo=psgd")
         guarantees = []
-        for view, eps in self.eps_of_views(budget, problem).items():
+        for view, (eps, proof) in self.proven(budget, problem).items():
             if not self.tight and view in ("release", "transcript"):
                 claim = "Rajkumar & Agarwal 2012, Thm 4.2 (the limit point)"
                 guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", claim))
-            source = "Gaussian DP of the rounds" if self.tight else "dpml.privacy.proofs.noisy_sums"
-            guarantees.append(Guarantee(view, "sample", eps, delta, "proven", f"{source}, T = {self.rounds}"))
+            guarantees.append(Guarantee(view, "sample", eps, delta, "proven", f"{proof}, T = {self.rounds}"))
         return guarantees
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
@@ -147,7 +150,7 @@ class PrivateSGD(RegularisedLogistic):
 
         prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
         exposures = [model_exposure(prepared, budget)]
-        for view in self.eps_of_views(budget, problem):
+        for view in self.proven(budget, problem):
             if view == "release":
                 continue
             h = {"client": 1, "colluders": problem.honest}.get(view, M)

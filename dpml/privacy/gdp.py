@@ -46,10 +46,12 @@ def log_delta_of(mu: float, eps: float) -> float:
         far = z > 1e3
         near = np.where(far, 0.0, z)
         slope = 1 - near * np.sqrt(np.pi / 2) * erfcx(near / np.sqrt(2))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             slope = np.where(far, 1 / z**2 - 3 / z**4, slope)
         return -(z1**2) / 2 - math.log(2 * math.pi) / 2 + math.log(mu / 2 * float(_WEIGHTS @ slope))
     first = float(log_ndtr(-z1))
+    if eps > 1e12:  # the second term is lost in rounding: an upper bound
+        return first
     log_ratio = min(eps + float(log_ndtr(-z2)) - first, 0.0)
     return first + _log1mexp(log_ratio)
 

@@ -1,6 +1,7 @@
 """Gradient descent on noisy sums: its limit, its rounds, and the real protocol."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -81,6 +82,19 @@ def test_one_round_of_psgd_is_procedure_3() -> None:
             assert variance * parties.problem.honest / M == pytest.approx((2 / mu) ** 2)
         # 16,000 numbers of kurtosis below 6: five standard errors
         assert noise.var() == pytest.approx(variance, rel=0.1)
+
+
+def test_every_round_has_the_same_weight_in_the_last_model() -> None:
+    """Rows so short that their gradient does not turn: the model is the mean of T sums, in noise and in gradient."""
+    parties = binary_parties()
+    short = replace(parties, X=parties.X * 1e-9)
+    algorithm = PrivateSGD(LOGISTIC, calibration="tight", lam=0.2, rounds=50)
+    strength = 0.2 + algorithm.perturbation(BUDGET, short.problem).extra
+    weight = 1 / (strength * 50 + 0.25) / 300
+    noisy = algorithm.prepare(short, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(8), 3000)
+    # 12,000 normal numbers: five standard errors
+    expected = weight * algorithm.fresh(BUDGET, short.problem) * math.sqrt(50)
+    assert noisy.weights.std() == pytest.approx(expected, rel=5 / math.sqrt(2 * 12_000))
 
 
 def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:

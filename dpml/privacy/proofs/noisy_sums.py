@@ -1,15 +1,19 @@
 """Privacy of many rounds of noisy sums, each with fresh L2-Laplace noise, with or without a Gaussian that stays.
 
 In every round each of h parties adds a vector of density proportional to exp(-beta ||rho||), beta = eps/2, to a sum
-that moves by at most 2 when a row is replaced; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. What
-is known about T such rounds, the models of which may depend on the rounds before:
+that moves by at most 2 when a row is replaced; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. Four
+proofs about T such rounds, the models of which may depend on the rounds before. The best one counts:
 
-- one party's rho alone makes a round eps-DP, so that all are T eps-DP; and by Azuma's inequality on a loss within +-eps
-  of mean at most ``eps tanh(eps/2)`` they are ``(T eps tanh(eps/2) + eps sqrt(2 T log(1/delta)), delta)``-DP
-  (Dwork, Rothblum & Vadhan 2010, with the mean of Kairouz, Oh & Viswanath 2015);
-- h such vectors sum to a Gaussian of variance ``W = (2/beta^2) Gamma(h (d + 1)/2)`` (`noise.l2_laplace_total`). W has
-  nothing to do with the data, so it may as well be shown: given the W_t, the rounds are mu-GDP with
-  ``mu^2 <= 4 S, S = sum 1/W_t``, and S is above a number that we compute with a small probability only.
+- *pure*: one party's rho alone makes a round eps-DP (optimal composition, `pld.pure`);
+- *exact*: the privacy loss of one round's sum, composed T times (`laplace_sums`); for few parties and features;
+- *scales*: h such vectors sum to a Gaussian of variance ``W = (2/beta^2) Gamma(h (d + 1)/2)``
+  (`noise.l2_laplace_total`). W has nothing to do with the data, so it may as well be shown: a round is a Gaussian
+  release with ``mu^2 = 4/W`` of a random W that is seen. What showing costs, a part 1/shape of mu^2, is nothing where
+  *exact* ends;
+- *eta*: given all W_t and with eta, the rounds are mu-GDP with ``mu^2 = sum 1/W_t + 1/common^2``: as T rounds that move
+  by 1 only and one Gaussian release of mu = 1/common.
+
+delta is averaged over the W_t in the last two, because a mixture that is seen is composed like any release.
 
 *What eta adds.* Given the W_t the noise of all rounds has the covariance ``C = diag(W) + common^2 11'`` in every
 coordinate. The shifts are ``v_t = s_t' u' - s_t u`` for the rows u = y x and u', with slopes s in (0, 1) that the
@@ -23,6 +27,11 @@ most ``x + (1 - x)/2r <= 1/r`` with x = <u, u'> in [0, 1]. So eta halves mu in t
 whose slopes alternate would cancel it. As v_t depends on the past only, so do the whitened shifts, and where their
 squares sum to mu^2 the whitened loss is exactly Gaussian (exponential martingale; a sum that stays below is filled up
 by one more round): mu-GDP.
+
+*Scales on a grid.* ``delta(eps; mu)`` is convex in ``y(mu) = erf(mu/sqrt(8))`` for every eps, because ``d delta/d mu =
+phi(z)``, z = eps/mu - mu/2, has the logarithmic derivative ``z (eps/mu^2 + 1/2) >= -mu/4``, that of y'. So a mu between
+two others may become both, with shares that keep y, and with shares as if y' fell at the rate of the upper end, which
+gives that end more.
 """
 
 import math
@@ -30,43 +39,91 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from scipy.special import gammainccinv, gammaincinv, gammaln
+from scipy.optimize import brentq
 
-from dpml.privacy import gdp
+from dpml.arrays import Array
+from dpml.privacy import pld
+from dpml.privacy.accountant import Accountant
+from dpml.privacy.proofs import laplace_sums
 
-_TAIL = 0.01  # the share of delta that goes to an unlikely S
-_NODES, _WEIGHTS = leggauss(400)
+PURE, EXACT, SCALES, ETA = "pure rounds", "exact sums", "Gaussians of known scales", "Gaussians of known scales and eta"
+
+_EXACT_SHAPE = 64.0  # beyond, a sum is so nearly Gaussian that showing its scale costs less than 1 % of mu^2
+_EXACT_EPS = (1e-7, 100.0)
+_TAIL = 1e-4  # the share of delta that goes to unlikely scales
+_EDGES = 100
+_SLACK = 1e-12  # relative error of a density
 
 
 @lru_cache(maxsize=1 << 12)
-def eps_of(rounds: int, eps: float, parties: int, d: int, common: float, delta: float) -> float:
-    """The least eps that is proven at `delta` for all `rounds` together, each with noise of `parties` in R^d."""
-    if math.isinf(eps):
-        return math.inf
-    azuma = rounds * eps * math.tanh(eps / 2) + eps * math.sqrt(2 * rounds * math.log(1 / delta))
-    S = eps**2 / 8 * inverse_gamma_sum(parties * (d + 1) / 2, rounds, _TAIL * delta)
-    squared = min(4 * S, S + 1 / common**2) if common else 4 * S
-    return min(rounds * eps, azuma, gdp.eps_of(math.sqrt(squared), (1 - _TAIL) * delta))
+def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: float) -> tuple[float, str]:
+    """The least eps that is proven at `delta` for all `rounds` together, and the name of the proof.
 
-
-def inverse_gamma_sum(shape: float, count: int, tail: float) -> float:
-    """A number that the sum of `count` independent 1/Gamma(shape) variables exceeds with probability at most `tail`.
-
-    Half of `tail` is for one of them to lie above its own quantile m; for the others Chernoff's bound on the sum of
-    ``min(1/g, m)``, whose moments are finite, at the best of many exponents: each of them is a proof.
+    Args:
+        rounds: T.
+        eps: of one party's noise in one round; inf for none.
+        parties: h, whose noise is in a sum.
+        d: features.
+        common: the standard deviation of eta, 0 for none.
+        delta: in (0, 1).
     """
-    least = float(gammaincinv(shape, tail / (2 * count)))
-    if least == 0:
-        return math.inf
-    most = float(gammainccinv(shape, 1e-18))
-    # in log g, where the density is smooth
-    low, high = math.log(least), math.log(max(most, 2 * least))
-    log_g = low + (high - low) / 2 * (1 + _NODES)
-    mass = np.exp(shape * log_g - np.exp(log_g) - gammaln(shape)) * _WEIGHTS * (high - low) / 2
-    # what lies outside, and what quadrature misses, counts at its worst
-    outside = 2e-18 + tail / (2 * count)
-    typical = float(mass @ np.exp(-log_g))
-    largest = 600 * least  # e^600 is a number
-    exponents = np.geomspace(min(1e-3 / (typical * math.sqrt(count)), 1e-3 * largest), largest, 400)
-    log_moment = np.log(np.exp(np.outer(exponents, np.exp(-log_g))) @ mass + outside * np.exp(exponents / least))
-    return float(np.min((count * log_moment + math.log(2 / tail)) / exponents))
+    plain = Accountant().spend(eps, times=rounds).eps(delta)
+    bounds = [(plain, PURE)]
+    shape = parties * (d + 1) / 2
+    if plain in (0.0, math.inf) or eps > 16 * shape:  # so little noise that mu^2/2 of a round is above its eps
+        return bounds[0]
+    if shape <= _EXACT_SHAPE and _EXACT_EPS[0] <= eps <= _EXACT_EPS[1]:
+        one = laplace_sums.losses(eps, parties, d)
+        bounds.append((_composed([(one, rounds)], delta), EXACT))
+    else:
+        bounds.append((_composed([(_scales(2 * eps, shape, rounds, delta, plain), rounds)], delta), SCALES))
+    # eta helps where 1/common^2 is below 3 S, give or take a factor
+    if 6 * (common * eps) ** 2 * rounds > 8 * (shape - 1):
+        parts = [(_scales(eps, shape, rounds, delta, plain), rounds), (pld.gaussian(1 / common), 1)]
+        bounds.append((_composed(parts, delta), ETA))
+    return min(bounds)
+
+
+def _composed(parts: list[tuple[pld.Losses, int]], delta: float) -> float:
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0].eps(delta)
+    return pld.compose(parts, delta=delta).eps(delta)
+
+
+def _scales(moved: float, shape: float, rounds: int, delta: float, most: float) -> pld.Losses:
+    """The loss of a round, a Gaussian release of ``mu = moved / sqrt(8 g)`` whose g ~ Gamma(shape) is seen.
+
+    A loss above `most`, which is proven otherwise, and a g below one that has a probability of ``1e-4 delta / rounds``
+    (Chernoff) count as an infinite loss.
+    """
+    unlikely = math.log(_TAIL * delta / rounds)
+    # with u = log(g/shape), Pr[u below] and Pr[u above] are at most exp(-shape (e^u - 1 - u))
+    least = float(brentq(lambda u: shape * float(_rate(np.array(u))) + unlikely, unlikely / shape - 1, 0.0))
+    highest, usual = math.sqrt(80 / shape), 5 / math.sqrt(shape)
+    coarse, fine = np.linspace(least, highest, _EDGES), np.linspace(-usual, usual, _EDGES)
+    edges = np.unique(np.concatenate([coarse, np.clip(fine, least, highest)]))
+    nodes, weights = leggauss(6)
+    half = np.diff(edges)[:, None] / 2
+    u = edges[:-1, None] + half * (1 + nodes)
+    if shape < 1e3:
+        log_scale = shape * math.log(shape) - shape - math.lgamma(shape)
+    else:  # Stirling's series, an upper bound
+        log_scale = math.log(shape / (2 * math.pi)) / 2 - 1 / (12 * shape) + 1 / (360 * shape**3)
+    mass = np.exp(log_scale - shape * _rate(u)) * weights * half * (1 + _SLACK)
+    mus, mu = (moved / np.sqrt(8 * shape * np.exp(at)) for at in (edges, u))
+    high, low = mus[:-1, None], mus[1:, None]
+    share = np.expm1(-high / 4 * (mu - low)) / np.expm1(-high / 4 * (high - low))
+    masses = np.zeros(len(edges))
+    masses[:-1] += (mass * share).sum(axis=1)
+    masses[1:] += (mass * (1 - share)).sum(axis=1)
+    masses[-1] += math.exp(-40.0)
+    seen = pld.gaussians(mus, masses)
+    kept = seen.at <= most + 60
+    lost = math.exp(unlikely) + float(seen.mass[~kept].sum())
+    return pld.Losses(seen.at[kept], seen.mass[kept], min(seen.infinite + lost, 1.0))
+
+
+def _rate(u: Array) -> Array:
+    """``e^u - 1 - u`` without cancellation."""
+    series = u * u / 2 * (1 + u / 3 * (1 + u / 4 * (1 + u / 5 * (1 + u / 6 * (1 + u / 7 * (1 + u / 8))))))
+    return np.where(np.abs(u) < 1e-2, series, np.expm1(u) - u)

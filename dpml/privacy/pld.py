@@ -1,0 +1,279 @@
+"""Privacy loss distributions: composition of releases of any kind, never better than the truth.
+
+The privacy loss of a release is ``log(P/Q)`` of what is seen, drawn from P, for two neighbours' distributions P and Q.
+Its law gives the whole curve, ``delta(eps) = E[(1 - e^(eps - loss))+]``, and losses of releases add, also when a
+release is chosen by those before it, where P and Q dominate every step (Zhu, Dong & Wang 2022, Thm 10). Adjacency is
+replace one, so neighbours can change places: a pair whose two directions differ is composed once in each.
+
+*Errors only ever raise delta.* Atoms that gain mass or move up raise it, as do masses that do not sum to one. A loss
+between two points of a grid becomes both of them with the mass under P and under Q unchanged: the true pair can be
+simulated from the new one, whose curve meets the true one at all points of the grid (Doroshenko et al. 2022, connect
+the dots). Sums are made by FFT after a tilt ``e^(tilt * loss)`` that puts the bulk where the answer lies, so that the
+errors below are small parts of delta itself, however small it is:
+
+- rounding: every output of an FFT of n = 2^k numbers is off by at most 8 k u times the sum of their moduli, u = 2^-53;
+  powers carry that on, and the largest error that can result is added to every atom;
+- what lies above the window is bounded by Chernoff and counted as certain; what lies below wraps round to its top;
+- sums in floating point: a factor ``1 + 1e-14`` a release.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from scipy.special import gammaln
+
+from dpml.arrays import Array
+
+_ULP = 2.0**-53
+_REACH, _OUTSIDE = 12.0, 2e-33  # standard deviations of a normal loss, and the probability of more
+_LEAST = -140.0  # log of the masses that are not told apart
+_TAIL = 40.0  # e^-40 is what a window leaves out of a tilted distribution
+_DEEPEST = -75.0  # log of the least delta that is told from 0
+_FEW, _MANY = 1 << 16, 1 << 20  # points of a window
+_WIDE = 1 << 21  # of a single loss
+_SPREAD = 1e-4  # the part of the variance that a grid may add
+_SLACK = 1e-14  # relative error of a mass
+
+
+@dataclass(frozen=True)
+class Losses:
+    """An upper bound on a privacy loss: atoms `at` (n,), ascending, of `mass` (n,), and one at infinity."""
+
+    at: Array
+    mass: Array
+    infinite: float = 0.0
+
+    def delta(self, eps: float) -> float:
+        """``E[(1 - e^(eps - loss))+]``, at most 1."""
+        first = int(np.searchsorted(self.at, eps, side="right"))
+        return min(self.infinite + self._finite_delta(first, eps), 1.0)
+
+    def _finite_delta(self, first: int, eps: float) -> float:
+        return float(-np.expm1(eps - self.at[first:]) @ self.mass[first:]) * (1 + _SLACK * 10)
+
+    def eps(self, delta: float) -> float:
+        """The least eps >= 0 of this `delta`; inf where the infinite loss alone is more likely."""
+        if self.infinite >= delta:
+            return math.inf
+        if self.delta(0.0) <= delta:
+            return 0.0
+        left = delta - self.infinite
+        low, high = int(np.searchsorted(self.at, 0.0, side="right")), len(self.at)
+        while low < high:  # the first atom at which delta is small enough; at the last it is 0
+            middle = (low + high) // 2
+            if self._finite_delta(middle + 1, float(self.at[middle])) <= left:
+                high = middle
+            else:
+                low = middle + 1
+        top = float(self.at[low])
+        below = max(float(self.at[low - 1]) if low else 0.0, 0.0)
+        # linear in e^eps between two atoms
+        over, under = self._finite_delta(low, below), self._finite_delta(low + 1, top)
+        share = min((over - left) / (over - under), 1.0) if over > under else 1.0
+        gap = top - below
+        step = math.log1p(share * math.expm1(gap)) if gap < 1 else gap + math.log(share + (1 - share) * math.exp(-gap))
+        return min(below + step, top) * (1 + 4 * _ULP)
+
+
+def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
+    """A Gaussian release whose mu is drawn from `mus` (k,) with the probabilities `weights` (k,), and is seen.
+
+    The loss is ``mu^2/2 + mu z``. Panels of z are split on their ends by Gauss's rule with 6 nodes, whose relative
+    error is below 1e-14 for |z| <= 12; where mu times a panel's width is above 1, all of it goes to the upper end.
+    """
+    nodes, node_weights = leggauss(6)
+    edges = np.linspace(-_REACH, _REACH, panels + 1)
+    width = edges[1] - edges[0]
+    inside = width * (1 + nodes) / 2
+    z = edges[:-1, None] + inside
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * node_weights * width / 2 * (1 + _SLACK)
+    upper, whole = np.empty((len(mus), panels)), density.sum(axis=1)
+    for j, m in enumerate(mus):
+        # the upper end's share keeps the masses under P and under Q
+        flat = m * width < 1e-12
+        share = inside / width if flat else np.expm1(-m * inside) / np.expm1(-m * width) if m * width < 1 else 1.0
+        upper[j] = (density * share).sum(axis=1)
+    mass = np.zeros((len(mus), panels + 1))
+    mass[:, 1:] = upper
+    mass[:, :-1] += np.maximum(whole - upper, 0.0)
+    mass[:, 0] += _OUTSIDE
+    at = mus[:, None] * (mus[:, None] / 2 + edges)
+    order = np.argsort(at, axis=None)
+    masses = (mass * weights[:, None]).ravel()
+    return Losses(at.ravel()[order], masses[order], _OUTSIDE * float(weights.sum()))
+
+
+def gaussian(mu: float) -> Losses:
+    """A release that is mu-GDP."""
+    return gaussians(np.array([mu]), np.ones(1), 1 << 12)
+
+
+def pure(eps: float, times: int = 1) -> Losses:
+    """`times` releases that are each eps-DP: exact, a binomial number of losses -eps among losses eps.
+
+    Randomised response dominates every eps-DP release (Kairouz, Oh & Viswanath 2015, Thm 3.1 and 3.3).
+    """
+    lies = np.arange(times, -1, -1.0)
+    log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
+    ways = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1)
+    log_mass = ways + (times - lies) * log_truth + lies * log_lie
+    # gammaln is good to a few ulps of its values, of which the largest is that of all
+    slack = 16 * _ULP * (gammaln(times + 1) + times + 1)
+    log_mass += slack
+    kept = log_mass > _LEAST
+    low, high = np.flatnonzero(kept)[[0, -1]]
+    mass = np.exp(log_mass[low : high + 1])
+    mass[0] += times * math.exp(_LEAST)
+    return Losses((times - 2 * lies[low : high + 1]) * eps, mass, times * math.exp(_LEAST) if high < times else 0.0)
+
+
+def from_curve(eps: Array, delta: Array) -> Losses:
+    """A release with ``delta(eps)`` at most `delta` (n,) at the points `eps` (n,), ascending, in this direction.
+
+    Connect the dots in e^eps, where every curve is convex; points above the convex hull of the others count for
+    nothing. Below the first point the line to 1 at e^eps = 0 bounds the curve, beyond the last its delta.
+    """
+    x = np.exp(eps - eps[-1])  # in units of the last
+    kept: list[int] = []
+    heights = np.concatenate([[1.0], delta])
+    at = np.concatenate([[0.0], x])
+    for i in range(len(at)):
+        while len(kept) > 1 and _above(at, heights, kept[-2], kept[-1], i):
+            kept.pop()
+        kept.append(i)
+    slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
+    # the last point's mass is finite for what it is above the curve's end, which counts as certain
+    mass = np.maximum(np.diff(slopes), 0.0) * at[kept][1:] * (1 + _SLACK)
+    return Losses(eps[np.array(kept[1:]) - 1], mass, float(heights[-1]))
+
+
+def _above(x: Array, y: Array, a: int, b: int, c: int) -> bool:
+    """Whether point b lies on or above the line from a to c."""
+    return bool((y[b] - y[a]) * (x[c] - x[a]) >= (y[c] - y[a]) * (x[b] - x[a]))
+
+
+def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
+    """The sum of the losses of `parts`, each with how many times; precise near `delta`, or else near `eps`."""
+    infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
+    if infinite >= delta > 0:
+        return Losses(np.zeros(1), np.ones(1), infinite)
+    tilt = _tilt(parts, math.log(delta - infinite) if delta else None, eps)
+    low, high = _window(parts, tilt)
+    releases = sum(count for _, count in parts)
+    step = min(math.sqrt(6 * _SPREAD * _moments(parts, tilt)[2] / releases), (high - low) / _FEW)
+    step = max(step, (high - low) / _MANY, _largest(parts) / _WIDE)
+
+    grids = [(*_on_grid(part, step), count) for part, count in parts]
+    parts = [(Losses(step * (k + np.arange(len(mass), dtype=float)), mass), count) for k, mass, count in grids]
+    low, high = _window(parts, tilt)
+    first = math.floor(low / step)
+    n = 1 << max(1, math.ceil(math.log2(high / step - first + 2)))
+    log_moment, mean, _ = _moments(parts, tilt)
+    log_moment += releases * _SLACK
+    tilted = np.roll(_power(parts, grids, tilt, n), -(first % n))
+    at = step * (first + np.arange(n, dtype=float))
+    with np.errstate(under="ignore", divide="ignore"):
+        mass = np.exp(np.minimum(np.log(tilted) + (log_moment + tilt * (mean - at)), 1.0))
+    # no loss is above all the largest together; only errors are
+    at = np.minimum(at, sum(count * float(part.at[-1]) for part, count in parts))
+    beyond = math.exp(min(log_moment - _TAIL + tilt * (mean - step * (first + n - 1)), 0.0))
+    return Losses(at, mass, min(infinite + beyond, 1.0))
+
+
+def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
+    """``log E[e^(tilt (loss - mean))]``, and the mean and the variance after the tilt, of the sum of all finite losses.
+
+    Everything is relative to the mean, as losses can be large beside their spread.
+    """
+    log_moment = mean = variance = 0.0
+    for part, count in parts:
+        middle = float(part.at[np.argmax(part.mass)])
+        with np.errstate(divide="ignore", under="ignore"):
+            exponents = tilt * (part.at - middle) + np.log(part.mass)
+            top = float(exponents.max())
+            weights = np.exp(exponents - top)
+        total = float(weights.sum())
+        centre = float(weights @ (part.at - middle)) / total
+        log_moment += count * (top + math.log(total) - tilt * centre)
+        mean += count * (middle + centre)
+        variance += count * float(weights @ (part.at - middle - centre) ** 2) / total
+    return log_moment, mean, variance
+
+
+def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
+    """The tilt that puts the mean at `eps`, or where Chernoff's bound on the tail is `log_delta`. Any tilt is safe."""
+
+    top = sum(count * float(part.at[-1]) for part, count in parts)
+
+    def short(tilt: float) -> bool:
+        log_moment, mean, _ = _moments(parts, tilt)
+        if tilt * (top - mean) < 0.01 or log_moment < _DEEPEST:
+            return False
+        return mean < eps if log_delta is None else log_moment > log_delta
+
+    unit = 1 / max(math.sqrt(_moments(parts, 0.0)[2]), 1e-9 * _largest(parts))
+    low, high = 1e-3 * unit, 1e-3 * unit
+    if not short(low):
+        return 0.0
+    while short(high) and high < 1e6 * unit:
+        low, high = high, 4 * high
+    for _ in range(6):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if short(middle) else (low, middle)
+    return high
+
+
+def _largest(parts: Sequence[tuple[Losses, int]]) -> float:
+    return max(float(np.abs(part.at[[0, -1]]).max()) for part, _ in parts) + 1e-300
+
+
+def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float]:
+    """Losses between which all but e^-40 of the tilted distribution lies at either side (Chernoff), or all of it."""
+    log_moment, mean, variance = _moments(parts, tilt)
+    low = sum(count * float(part.at[0]) for part, count in parts)
+    high = sum(count * float(part.at[-1]) for part, count in parts)
+    unit = math.sqrt(2 * _TAIL) / max(math.sqrt(variance), 1e-9 * _largest(parts))
+    for more in unit * 2.0 ** np.arange(-3, 4):
+        above, mean_above, _ = _moments(parts, tilt + more)
+        below, mean_below, _ = _moments(parts, tilt - more)
+        high = min(high, mean_above + (above - log_moment + tilt * (mean_above - mean) + _TAIL) / more)
+        low = max(low, mean_below - (below - log_moment + tilt * (mean_below - mean) + _TAIL) / more)
+    return min(low, high), high
+
+
+def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
+    """The losses at multiples of `step`: the first multiple, and the masses (k,). See the module's docstring."""
+    at = part.at + 4 * _ULP * np.abs(part.at)
+    below = np.floor(at / step)
+    inside = np.clip(at - below * step, 0.0, step)
+    share = np.expm1(-inside) / math.expm1(-step)
+    first = int(below.min())
+    cells = (below - first).astype(np.int64)
+    size = int(cells.max()) + 2
+    up = np.bincount(cells + 1, part.mass * share * (1 + _SLACK), size)
+    return first, np.asarray(up + np.bincount(cells, part.mass * (1 - share), size), dtype=float)
+
+
+def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array, int]], tilt: float, n: int) -> Array:
+    """The tilted distribution of the sum at the multiples 0 .. n - 1 of the step, modulo n: at least the truth (n,)."""
+    relative = 8 * math.log2(n) * _ULP  # of an FFT
+    log_size, log_most = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
+    angle, rounding = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
+    for (part, count), (first, mass, _) in zip(parts, grids, strict=True):
+        log_moment, mean, _ = _moments([(part, 1)], tilt)
+        with np.errstate(divide="ignore", under="ignore"):
+            weights = np.exp(np.log(mass) + (tilt * (part.at - mean) - log_moment))
+            spectrum = np.fft.rfft(np.bincount((first + np.arange(len(mass))) % n, weights, n))
+            size = np.abs(spectrum)
+            log_size += count * np.log(size)
+        log_most += count * np.log(size + relative)
+        angle += count * np.angle(spectrum)
+        rounding += count * 4 * _ULP * (math.pi + np.abs(np.log(size + relative)))
+    with np.errstate(under="ignore"):
+        most = np.exp(log_most)
+        error = most * (-np.expm1(log_size - log_most) + rounding + relative)
+        sums = np.fft.irfft(np.exp(log_size) * np.exp(1j * angle), n)
+    return np.maximum(sums + 2 * float(error.sum()) / n, 0.0)

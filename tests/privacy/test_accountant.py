@@ -1,0 +1,151 @@
+"""The accountant of several releases, against dp-accounting, closed forms, and the order of things."""
+
+import math
+
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import common
+from dp_accounting.pld import privacy_loss_distribution as oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpml.errors import UserError
+from dpml.privacy import Guarantee, gdp
+from dpml.privacy.accountant import Accountant
+
+
+def theirs(sigmas: list[float], spent: list[tuple[float, float, int]], step: float = 1e-4):
+    """dp-accounting's distribution of the same releases, pessimistic on a grid of its own."""
+    parts = [oracle.from_gaussian_mechanism(sigma, value_discretization_interval=step) for sigma in sigmas]
+    for eps, delta, times in spent:
+        one = oracle.from_privacy_parameters(common.DifferentialPrivacyParameters(eps, delta), step)
+        parts.append(one.self_compose(times))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.compose(part)
+    return total
+
+
+MIXTURES = [
+    ([1.0], [(0.5, 0.0, 1)]),
+    ([2.0, 5.0], [(0.1, 0.0, 20), (0.3, 1e-6, 3)]),
+    ([], [(0.2, 1e-8, 10), (0.05, 0.0, 50)]),
+    ([30.0], [(1.0, 0.0, 4)]),
+]
+
+
+@pytest.mark.parametrize(("sigmas", "spent"), MIXTURES)
+def test_mixtures_match_dp_accounting(sigmas: list[float], spent: list[tuple[float, float, int]]) -> None:
+    mine, their = Accountant(), theirs(sigmas, spent)
+    for sigma in sigmas:
+        mine = mine.gaussian(1 / sigma)
+    for release in spent:
+        mine = mine.spend(*release)
+    for delta in (1e-2, 1e-5):
+        # their grid rounds up: at most a step a release
+        assert mine.eps(delta) <= their.get_epsilon_for_delta(delta) * (1 + 2e-4)
+        assert mine.eps(delta) == pytest.approx(their.get_epsilon_for_delta(delta), rel=5e-3)
+    for eps in (0.5, 2.0):
+        assert mine.delta(eps) == pytest.approx(their.get_delta_for_epsilon(eps), rel=0.03, abs=1e-12)
+
+
+def test_gaussian_releases_are_exact() -> None:
+    accountant = Accountant().gaussian(0.3, times=4).gaussian(0.8)
+    assert accountant.mu == pytest.approx(1.0)
+    assert accountant.eps(1e-5) == gdp.eps_of(accountant.mu, 1e-5)
+    assert accountant.delta(1.0) == pytest.approx(math.exp(gdp.log_delta_of(1.0, 1.0)))
+
+
+def test_guarantees_are_accepted_as_they_are() -> None:
+    guarantee = Guarantee("release", "sample", 0.4, 1e-6, "proven", "somebody")
+    accountant = Accountant().add(guarantee, times=3).add(guarantee)
+    assert accountant.eps(1e-4) == Accountant().spend(0.4, 1e-6, 4).eps(1e-4)
+    assert accountant.eps(3e-6) == math.inf  # four times 1e-6 may be lost
+    assert Accountant().add(guarantee).eps(1e-6) == math.inf
+    assert Accountant().add(guarantee).eps(1.1e-6) == pytest.approx(0.4, rel=1e-5)
+    assert Accountant().add(guarantee).delta(0.4) == pytest.approx(1e-6)
+
+
+def test_pure_releases_without_a_delta_add() -> None:
+    assert Accountant().spend(0.25, times=3).spend(1.0).eps(0.0) == 1.75
+    assert Accountant().spend(0.25).gaussian(1.0).eps(0.0) == math.inf
+    assert Accountant().eps(0.0) == Accountant().eps(0.5) == Accountant().delta(0.0) == 0.0
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 3), st.sampled_from([0.0, 1e-7]), st.integers(1, 20)), min_size=1, max_size=3),
+    st.floats(0, 2),
+)
+@settings(max_examples=10, deadline=None)
+def test_more_is_never_less(spent: list[tuple[float, float, int]], mu: float) -> None:
+    accountant = Accountant().gaussian(mu)
+    for release in spent:
+        accountant = accountant.spend(*release)
+    eps = accountant.eps(1e-4)
+    # composition is at most plain addition, at a delta shared out
+    plain = sum(e * times for e, _, times in spent)
+    lost = sum(d * times for _, d, times in spent)
+    assert eps <= plain + gdp.eps_of(mu, 1e-4 - lost) + 1e-9
+    assert eps >= gdp.eps_of(mu, 1e-4) * (1 - 1e-9)
+    assert accountant.eps(1e-6) >= eps
+    assert accountant.spend(0.1).eps(1e-4) >= eps * (1 - 1e-3)
+    assert accountant.gaussian(0.1).eps(1e-4) >= eps * (1 - 1e-3)
+    # both directions of the curve belong together, on the safe side
+    assert accountant.delta(eps) == pytest.approx(1e-4, rel=0.01) or eps == 0
+
+
+def test_the_order_does_not_matter() -> None:
+    one = Accountant().gaussian(0.5).spend(0.1, 0.0, 10).spend(0.2)
+    other = Accountant().spend(0.2).spend(0.1, 0.0, 10).gaussian(0.5)
+    assert one.eps(1e-5) == pytest.approx(other.eps(1e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize("eps", [1e-30, 1e-6, 39.0, 41.0, 1e6, 1e30, math.inf])
+@pytest.mark.parametrize("mu", [0.0, 1e-30, 1.0, 1e3, 1e5, 1e30])
+def test_the_whole_range(eps: float, mu: float) -> None:
+    accountant = Accountant().gaussian(mu).spend(eps, 1e-12).spend(0.5, times=3)
+    found = accountant.eps(1e-6)
+    assert max(gdp.eps_of(mu, 1e-6), min(eps, 1e30) * (1 - 1e-3) - 2) <= found * (1 + 1e-6)
+    assert 0 <= accountant.delta(1.0) <= 1
+    if math.isfinite(eps):
+        assert found <= eps + 1.5 + gdp.eps_of(mu, 1e-6 - 1e-12) * (1 + 1e-6)
+
+
+def test_an_eps_that_is_added_is_where_the_curve_begins() -> None:
+    """Above an eps of 40 a release is added plainly; the answer is the same at both sides of it."""
+    below, above = (Accountant().spend(e).gaussian(2.0) for e in (39.999, 40.001))
+    assert below.eps(1e-5) == pytest.approx(above.eps(1e-5), rel=1e-3)
+    for eps in (30.0, 39.0, 45.0):
+        assert math.log(below.delta(eps)) == pytest.approx(math.log(above.delta(eps)), rel=0.01, abs=1e-3)
+
+
+def test_the_example_of_the_page() -> None:
+    spent = Accountant().gaussian(0.3, times=5).spend(eps=0.5, delta=1e-6).spend(0.1, times=20)
+    assert spent.eps(1e-5) == pytest.approx(3.82, abs=0.005)
+    assert spent.delta(3.0) == pytest.approx(0.00042, abs=5e-6)
+
+
+def test_the_oracle_agrees_about_one_event() -> None:
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    accountant.compose(dp_event.GaussianDpEvent(1.0), 3)
+    assert Accountant().gaussian(1.0, 3).eps(1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda a: a.gaussian(-1.0), "mu of a Gaussian release must be a non-negative number, got mu=-1.0."),
+        (lambda a: a.gaussian(math.nan), "mu of a Gaussian release"),
+        (lambda a: a.spend(-0.1), r"A release needs eps >= 0 and delta in \[0, 1\), got eps=-0.1"),
+        (lambda a: a.spend(0.1, 1.0), "delta=1.0"),
+        (lambda a: a.spend(0.1, 0.0, 0), "times must be a whole number of at least 1, got times=0."),
+        (lambda a: a.gaussian(0.1, 1.5), "times must be a whole number"),
+        (lambda a: a.eps(1.0), r"delta must lie in \[0, 1\), got delta=1.0."),
+        (lambda a: a.delta(math.nan), "eps must be a non-negative number, got eps=nan."),
+    ],
+)
+def test_mistakes(call, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        call(Accountant())
