@@ -105,3 +105,29 @@ def test_ball_matches_scipy() -> None:
         )
         ours = w[i] @ (A + shift[i] * np.eye(5)) @ w[i] + b[i] @ w[i]
         assert ours <= reference.fun + 1e-7
+
+
+@pytest.mark.parametrize("radius", [1e-3, 0.2, 0.5, 1.0, 7.0, 100.0])
+def test_ball_of_any_radius_meets_the_conditions_of_a_minimum(radius: float) -> None:
+    """Inside, the gradient vanishes; on the sphere it is a multiple of -w: enough for a minimum, f being convex."""
+    rng = np.random.default_rng(10)
+    root = rng.standard_normal((3, 5))
+    A, b = root.T @ root / 3, rng.standard_normal((40, 5)) * np.geomspace(1e-4, 1e4, 40)[:, None]
+    shift = rng.choice([0.0, 0.3, 50.0], 40)
+    b[:20] = b[:20] @ A  # in the range of A, so that the free minimiser exists without a shift, too
+    w = quadratic.minimise_quadratic_in_ball(A, b, radius, shift)
+    gradient = 2 * (w @ A + shift[:, None] * w) + b
+    length, force = np.linalg.norm(w, axis=1), np.linalg.norm(gradient, axis=1)
+    assert length.max() <= radius * (1 + 1e-9)
+    inside = force <= 1e-8 * np.linalg.norm(b, axis=1)
+    assert length[~inside] == pytest.approx(radius, rel=1e-9)
+    along = np.sum(gradient * w, axis=1)
+    assert np.all(along[~inside] <= -(1 - 1e-9) * (length * force)[~inside])
+    assert (~inside).any()
+
+
+def test_ball_has_both_kinds_of_minima() -> None:
+    """One dimension by hand: a w^2 + b w has its minimum at -b/2a, or at the end of [-r, r] on that side."""
+    b = np.array([[0.1], [-3.0], [40.0]])
+    w = quadratic.minimise_quadratic_in_ball(np.array([[2.0]]), b, 0.5, np.array([0.0, 1.0, 0.0]))
+    assert np.allclose(w.ravel(), [-0.025, 0.5, -0.5], rtol=1e-12)

@@ -123,6 +123,8 @@ def test_l2_laplace_sums_have_the_characteristic_function(parties: int, d: int) 
             due = (1 + t * t) ** (-parties * (d + 1) / 2)
             assert np.abs(characteristic(sample, t) - due).max() < 5 / math.sqrt(n)
         assert np.abs(sample.mean(axis=0)).max() < 5 * math.sqrt(parties * (d + 1) / n)  # each variance is d + 1
+        energy = np.sum(sample**2, axis=1)
+        assert abs(energy.mean() - parties * d * (d + 1)) < 5 * energy.std() / math.sqrt(n)
 
 
 @pytest.mark.parametrize("d", [1, 2, 6])
