@@ -229,6 +229,29 @@ def test_guarantees_do_not_depend_on_the_number_of_rows() -> None:
         assert few == many
 
 
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("radius", [0.2, 1.0, 6.0])
+def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: Loss, radius: float) -> None:
+    """Of every split of one eps; the energies of the noise in the gradient are measured where they are drawn."""
+    d, budget = 12, Budget(0.7)
+    mechanism = PureFunctionalMechanism(loss, calibration="tight", radius=radius)
+    problem = Problem(2, 50, d)
+    scales = mechanism.scales(budget, problem)
+    _, z1, z2 = mechanism.unit_noise(np.random.default_rng(2), 20_000, problem)
+    w = np.random.default_rng(3).standard_normal(d)
+    w *= radius / np.linalg.norm(w)
+    linear, square = np.mean(np.sum(z1**2, axis=1)), np.mean(np.sum((2 * z2 @ w) ** 2, axis=1))
+
+    def energy(b1: float, b2: float) -> float:
+        return b1**2 * linear + b2**2 * square
+
+    _, l1, l2 = mechanism.l1_sensitivity(d)
+    least = energy(scales.linear, scales.square)
+    splits = np.linspace(0.001, 0.999, 999) * budget.eps  # what is spent on L1
+    assert least == pytest.approx(min(energy(l1 / e, l2 / (budget.eps - e)) for e in splits), rel=1e-3)
+    assert l1 / scales.linear + l2 / scales.square == pytest.approx(budget.eps)
+
+
 def test_pure_tight_spends_exactly_eps() -> None:
     for loss in (SQUARED, LOGISTIC):
         (proven,) = PureFunctionalMechanism(loss, calibration="tight").guarantees(Budget(0.7), Problem(2, 50, 9))
