@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpml.algorithms import network
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork, NonPrivateNetwork
@@ -46,6 +47,21 @@ def value(flat: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
     inner, outer = flat[: H * (D + 1)].reshape(H, D + 1), flat[H * (D + 1) :]
     t = np.maximum(X @ inner.T, 0) @ outer[:-1] + outer[-1]
     return float(np.log1p(np.exp(-y * t)).sum())
+
+
+def test_initial_weights_are_he_et_als() -> None:
+    """N(0, 2/d) inside and N(0, 2/H) outside, biases zero. Kolmogorov-Smirnov, false alarm 1e-6 each, seeded."""
+    hidden, d = 3000, 7
+    rng = np.random.default_rng(0)
+    data = Dataset("toy", "binary", rng.uniform(-0.3, 0.3, (20, d)), np.ones(20), np.zeros((0, d)), np.zeros(0))
+    given = partition(data, Equal(), 2, rng)
+    start = NonPrivateNetwork(LOSS, hidden=hidden).prepare(given, np.random.default_rng(1)).start
+    assert start.inner.shape == (hidden, 1, d + 1)
+    assert start.outer.shape == (hidden + 1, 1)
+    assert stats.kstest(start.inner[..., :-1].ravel() * math.sqrt(3.5), "norm").pvalue > 1e-6
+    assert stats.kstest(start.outer[:-1].ravel() * math.sqrt(1500), "norm").pvalue > 1e-6
+    assert not start.inner[..., -1].any()
+    assert not start.outer[-1].any()
 
 
 def test_parameter_vectors_go_to_and_fro() -> None:
@@ -135,7 +151,7 @@ def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws
 @pytest.mark.parametrize("kind", [CapeNetwork, ConventionalNetwork])
 def test_measured_noise_is_what_the_guarantees_count(monkeypatch, kind, calibration) -> None:
     given, budget, draws = parties(), Budget(0.7, 1e-3), 2000
-    algorithm = kind(LOSS, calibration=calibration, hidden=H, epochs=2, clip=0.5)
+    algorithm = kind(LOSS, calibration=calibration, hidden=H, epochs=2, clip=0.8)
     rounds = seen_gradients(monkeypatch, algorithm, given, budget, draws)
     assert len(rounds) == 2
     deviation = np.std(np.stack(rounds), axis=1, ddof=1)
@@ -190,14 +206,14 @@ def whole_view(M: int, honest: int, spread: float) -> tuple[np.ndarray, np.ndarr
 @pytest.mark.parametrize("batch", [None, 25])
 def test_total_eps_against_the_covariance_of_all_rounds(calibration, batch) -> None:
     problem, budget = Problem(7, 100, D), Budget(0.4, 1e-3)
-    algorithm = CapeNetwork(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.5)
+    algorithm = CapeNetwork(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.8)
     scale = algorithm.scale(budget, problem, batch or 100)
     covariance, shift = whole_view(7, problem.honest, algorithm.spread)
     rounds = 4 if batch else 1
     takes_part = np.zeros(3 * rounds)
     takes_part[rng_rounds(rounds)] = 1  # one round of every epoch
     everything = np.kron(np.eye(len(takes_part)), covariance) * scale**2
-    mu = gdp.correlated(everything, np.kron(takes_part, shift) * 2 * 0.5)
+    mu = gdp.correlated(everything, np.kron(takes_part, shift) * 2 * 0.8)
     proven = {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
     assert proven["colluders"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-4 if calibration == "tight" else 1e-9)
     assert max(proven.values()) == proven["colluders"]
@@ -242,6 +258,25 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
     for epoch in range(3):
         assert sorted(row for batch in orders[0][3 * epoch : 3 * epoch + 3] for row in batch) == list(range(50))
     assert orders[0][:3] != orders[0][3:6]
+
+
+@pytest.mark.parametrize(
+    ("variant", "batch", "N", "rows"),
+    [
+        ("paper", None, 700, 700),
+        ("paper", 25, 700, 25),
+        ("paper", 900, 700, 700),
+        ("authors", None, 700, 64),
+        ("authors", None, 639, 63),
+        ("authors", 25, 700, 25),
+        ("authors", 100, 700, 70),
+        ("authors", 100, 7, 1),
+    ],
+)
+def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
+    """All of them unless told; in the authors' reading 64, and never more than a tenth."""
+    for kind in (NonPrivateNetwork, CapeNetwork):
+        assert kind(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
 
 
 def test_budgets_side_by_side_are_as_one_by_one() -> None:
