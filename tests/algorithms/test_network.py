@@ -161,6 +161,9 @@ def test_measured_noise_is_what_the_guarantees_count(monkeypatch, kind, calibrat
     # the rounds' noise is independent: 42,000 products, a standard error of 0.5 %
     a, b = ((r - r.mean(axis=0)) / measured for r in rounds)
     assert abs(np.mean(a * b)) < 0.025
+    # and so is that of all coordinates: no pair is correlated by more than five standard errors
+    assert a.shape == (draws, SIZE)
+    assert np.abs(np.corrcoef(a.T) - np.eye(SIZE)).max() < 5 / math.sqrt(draws)
 
 
 @pytest.mark.parametrize(("kind", "times"), [(CapeNetwork, 1), (ConventionalNetwork, 4)])
@@ -219,6 +222,20 @@ def test_total_eps_against_the_covariance_of_all_rounds(calibration, batch) -> N
     assert max(proven.values()) == proven["colluders"]
     if calibration == "tight":  # the whole budget, for all rounds
         assert proven["colluders"] == pytest.approx(0.4, rel=1e-9)
+
+
+@pytest.mark.parametrize("M", [1, 4, 9])
+def test_published_noise_of_a_round(M: int) -> None:
+    """A trusted curator's for nn_cape: 2 clip tau. For nn_conv every site's share has that noise by itself."""
+    problem, budget, clip = Problem(M, 900, D), Budget(0.2, 1e-3), 0.3
+    tau = 3.776479532659047 / 0.2  # sqrt(2 log 1250), by hand
+    cape, conv = (kind(LOSS, epochs=16, clip=clip) for kind in (CapeNetwork, ConventionalNetwork))
+    assert cape.scale(budget, problem, 900) == pytest.approx(0.6 * tau)
+    # a site's noise is 1/M of the sum's in variance
+    assert conv.scale(budget, problem, 900) / math.sqrt(M) == pytest.approx(0.6 * tau)
+    proven = {g.view: g.eps for g in conv.guarantees(budget, problem) if g.basis == "proven"}
+    for view, mu in (("client", 4 / tau), ("transcript", 4 / tau), ("release", 4 / tau / math.sqrt(M))):
+        assert proven[view] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-9)  # 16 rounds of mu 1/tau
 
 
 def rng_rounds(rounds: int) -> np.ndarray:
@@ -314,6 +331,32 @@ def test_it_learns_two_gaussians() -> None:
         assert metrics["accuracy"].min() > least
         assert metrics["loss"].max() < 0.5
         assert (metrics["path_loss"] > metrics["loss"]).all()
+
+
+@pytest.mark.parametrize(("variant", "batch", "rounds"), [("paper", None, 3), ("paper", 25, 9), ("authors", 4, 45)])
+def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rounds) -> None:
+    """Round by round from the definition, and the path's loss at ten moments from the first round to the last.
+
+    The authors divide by the number of rows twice, and do not correct the second moment.
+    """
+    given = parties(60)
+    algorithm = NonPrivateNetwork(LOSS, variant=variant, hidden=H, epochs=3, batch=batch, rate=0.05)
+    prepared = algorithm.prepare(given, np.random.default_rng(2))
+    trained, path = prepared.train([Budget(math.inf)], np.random.default_rng(0), 1)
+    X, y = np.column_stack([given.X, np.ones(60)]), given.y
+    w, m, v, losses, h = prepared.start.flat()[0], 0.0, 0.0, [], 1e-6
+    for t, chosen in enumerate(prepared._minibatches(), start=1):
+        rows = np.arange(60) if chosen is None else chosen
+        gradient = [value(w + h * e, X[rows], y[rows]) - value(w - h * e, X[rows], y[rows]) for e in np.eye(SIZE)]
+        g = np.array(gradient) / (2 * h) / len(rows) ** (2 if variant == "authors" else 1)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        second = v if variant == "authors" else v / (1 - 0.999**t)
+        w = w - 0.05 * m / (1 - 0.9**t) / np.sqrt(second + 1e-8)
+        losses.append(value(w, X, y) / 60)
+    assert len(losses) == rounds
+    np.testing.assert_allclose(trained.flat()[0], w, rtol=1e-4, atol=1e-5)
+    moments = {3: [0, 1, 2], 9: range(9), 45: [0, 5, 10, 15, 20, 24, 29, 34, 39, 44]}[rounds]
+    assert path[0] == pytest.approx(np.mean([losses[i] for i in moments]), rel=1e-5)
 
 
 @pytest.mark.parametrize("corrected", [True, False])
