@@ -89,6 +89,28 @@ def test_joint_sensitivity_is_the_supremum_over_neighbours(loss: Loss, scales: S
         assert claimed == pytest.approx(known, rel=1e-12)
 
 
+def test_scales_of_all_numbers() -> None:
+    assert Scales(7.0, 2.0, 3.0).vector(1).tolist() == [7, 2, 3]
+    assert Scales(math.inf, 2.0, 0.0).vector(3).tolist() == [math.inf] + [2] * 3 + [0] * 9
+    for bad in ((-1.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (1.0, math.inf, 1.0), (1.0, 1.0, math.inf)):
+        with pytest.raises(ValueError, match="not a noise scale"):
+            Scales(*bad)
+        with pytest.raises(ValueError, match="not a noise scale"):
+            Scales(*(math.nan if value < 0 or value == math.inf else value for value in bad))
+
+
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+def test_without_noise_the_joint_sensitivity_is_infinite(loss: Loss) -> None:
+    """Where what has no noise moves: L1 and L2 always, L0 of the squared loss alone."""
+    q = loss.quadratic
+    assert q is not None
+    assert joint_sensitivity(q, Scales(1.0, 0.0, 1.0)) == math.inf
+    assert joint_sensitivity(q, Scales(1.0, 1.0, 0.0)) == math.inf
+    assert math.isinf(joint_sensitivity(q, Scales(0.0, 1.0, 1.0))) == (loss is SQUARED)
+    none = tight_scales(q, 5, 1.0, math.inf)
+    assert (none.constant, none.linear, none.square) == (0, 0, 0)
+
+
 def gradient_energy(scales: Scales, d: int, radius: float) -> float:
     """E ||T1 z1 + 2 T2 z2 w||^2 at ||w|| = radius; `test_gradient_noise_energy` checks it on samples."""
     return d * scales.linear**2 + 2 * (d + 1) * radius**2 * scales.square**2
