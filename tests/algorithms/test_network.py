@@ -13,7 +13,7 @@ from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.optim.network import Models, clipped_sum, sum_of_clipped_terms
+from dpml.optim.network import Models, clipped_sum, score, sum_of_clipped_terms
 from dpml.privacy import Budget, Problem, gdp, worst
 
 LOSS = LOSSES["logistic"]
@@ -77,6 +77,25 @@ def test_gradient_against_finite_differences() -> None:
     for flat, gradient in zip(given.flat(), found, strict=True):
         numeric = [(value(flat + step * e, X, y) - value(flat - step * e, X, y)) / (2 * step) for e in np.eye(SIZE)]
         np.testing.assert_allclose(gradient, numeric, atol=1e-7)
+
+
+def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
+    """Clipped sums in blocks of 64 rows, scores in blocks of one; losses and labels from the definition."""
+    monkeypatch.setattr("dpml.optim.network._CACHE", 1)
+    monkeypatch.setattr("dpml.optim.network._BLOCK", 1)
+    X, y = rows(150)
+    given = models(scale=1.5)
+    whole = clipped_sum(given, X, y, LOSS, 0.7).flat()
+    single = sum(clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, 0.7).flat() for i in range(150))
+    np.testing.assert_allclose(whole, single, rtol=1e-11, atol=1e-12)
+    loss, right = score(given, X, y, LOSS)
+    for i, flat in enumerate(given.flat()):
+        assert loss[i] == pytest.approx(value(flat, X, y) / 150)
+        # a row is labelled right where its own loss is less than that of the other label
+        wins = [value(flat, X[j : j + 1], y[j : j + 1]) < value(flat, X[j : j + 1], -y[j : j + 1]) for j in range(150)]
+        assert right[i] == pytest.approx(np.mean(wins))
+    # a score of zero counts as +1
+    assert score(Models.zeros(H, 1, D), X, y, LOSS)[1][0] == pytest.approx(np.mean(y > 0))
 
 
 def test_every_row_is_clipped_on_its_own() -> None:
