@@ -251,6 +251,30 @@ def test_guarantees_do_not_depend_on_the_number_of_rows() -> None:
         assert few == many
 
 
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("d", [2, 3])
+def test_pure_proven_eps_covers_the_worst_neighbours_and_not_much_more(loss: Loss, calibration: str, d: int) -> None:
+    """The largest privacy loss of independent Laplace noise is the sum of all moves over their scales."""
+    mechanism, problem = PureFunctionalMechanism(loss, calibration=calibration), Problem(2, 50, d)
+    scales = mechanism.scales(Budget(0.7), problem)
+    *_, guarantee = mechanism.guarantees(Budget(0.7), problem)
+    assert (guarantee.basis, guarantee.view, guarantee.unit, guarantee.delta) == ("proven", "release", "sample", 0)
+
+    def distance(p: Point, q: Point) -> float:
+        constant, linear, square = (
+            np.abs(np.subtract(a, b)) for a, b in zip(coefficients(loss, *p), coefficients(loss, *q), strict=True)
+        )
+        if calibration == "tight":  # the lower triangle repeats the upper one, and L0 is not released
+            constant, square = 0.0, np.triu(square)
+        first = constant / scales.constant if scales.constant else 0.0
+        return float(first + linear.sum() / scales.linear + square.sum() / scales.square)
+
+    found = search(distance, loss, d, 12)
+    assert found <= guarantee.eps * (1 + 1e-6)
+    assert found >= 0.6 * guarantee.eps
+
+
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("radius", [0.2, 1.0, 6.0])
 def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: Loss, radius: float) -> None:
