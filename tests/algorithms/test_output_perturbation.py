@@ -254,6 +254,20 @@ def test_la_can_move_as_far_as_its_tight_sensitivity(lam: float) -> None:
         assert found == pytest.approx(2 / (90 * 1.0 * 3))
 
 
+@pytest.mark.parametrize("lam", [1e-3, 1.0])
+def test_la_is_claimed_and_proven_for_one_sample_without_delta(lam: float) -> None:
+    problem = Problem(3, 300, 4).of_sizes(np.array([90, 100, 110]))
+    published, tight = (LocalAggregation(LOGISTIC, calibration=kind, lam=lam) for kind in ("published", "tight"))
+    found = published.guarantees(BUDGET, problem)
+    assert [(g.basis, g.view, g.unit, g.eps, g.delta) for g in found] == [
+        ("published", "release", "sample", 0.5, 0.0),
+        ("proven", "release", "sample", 0.5, 0.0),
+    ]
+    assert tight.guarantees(BUDGET, problem) == found[1:]
+    for algorithm in (published, tight):
+        assert algorithm.scale(BUDGET, problem) == pytest.approx(algorithm.sensitivity(problem) / 0.5)
+
+
 def test_la_draws_noise_of_its_sensitivity_over_eps() -> None:
     prepared = LocalAggregation(LOGISTIC, lam=0.1).prepare(binary_parties(), np.random.default_rng(0))
     weights = prepared.release([BUDGET], np.random.default_rng(9), 4000).weights[0]
