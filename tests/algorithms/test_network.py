@@ -143,6 +143,38 @@ def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks(scale: float
     assert (clipped > 0) == (scale > 1)
 
 
+@pytest.mark.parametrize("where", ["inner", "inner bias", "outer", "outer bias"])
+def test_a_single_one_of_the_authors_blocks_may_be_too_long(where: str) -> None:
+    """Each block is clipped, or not, whatever the others are; the outer bias never is: a slope is at most 1."""
+    X, y = rows(5, seed=2)
+    given = models(B=2, seed=5)
+    if where == "inner bias":
+        X[:, :-1] *= 1e-6
+        given.outer[:-1] *= 1e3
+    elif where == "inner":
+        given.outer[:-1] *= 300
+    elif where == "outer":
+        given.inner *= 1e3
+        given.outer *= 1e-3
+    found = sum_of_clipped_terms(given, X, y, LOSS).flat()
+    inner = np.arange(H * (D + 1)).reshape(H, D + 1)
+    blocks = {
+        "inner": inner[:, :-1].ravel(),
+        "inner bias": inner[:, -1],
+        "outer": np.arange(H * (D + 1), SIZE - 1),
+        "outer bias": np.array([SIZE - 1]),
+    }
+    terms = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() / 25 for i in range(5)])
+    long = {name: np.linalg.norm(terms[..., block], axis=-1) > 1 for name, block in blocks.items()}
+    assert long[where].any() == (where != "outer bias")
+    assert not long[where].all()
+    for block in blocks.values():
+        norms = np.linalg.norm(terms[..., block], axis=-1, keepdims=True)
+        np.testing.assert_allclose(
+            found[:, block], (terms[..., block] / np.maximum(1, norms)).sum(axis=0), rtol=1e-9, atol=1e-12
+        )
+
+
 def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> None:
     bound = CapeNetwork(LOSS, variant="authors").sensitivity(1)
     X, y = rows(200, seed=4)
