@@ -7,10 +7,12 @@ import itertools
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from meddling import D, M, Run, a_run, numbers, repacked
 
-from dpml.protocols import ProtocolError, Session, Stage, complete, masks, messages, shamir
+from dpml.protocols import ProtocolError, RefusedError, Session, Stage, Topology, complete, masks, messages, shamir
 from dpml.protocols.messages import Kind
+from dpml.protocols.party import Party
 
 PURPOSES = (b"pair mask", b"self mask", b"seal")
 
@@ -149,6 +151,70 @@ def test_no_key_stream_seals_two_messages() -> None:
     # nor do two of them agree in a part, as streams of one key with another counter would
     parts = [stream[i : i + 8] for stream in streams for i in range(0, 72, 8)]
     assert len(set(parts)) == len(parts)
+
+
+def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_direction() -> None:
+    """ChaCha20-Poly1305 under half of HKDF of the agreed secret, bound to the session, the sender and the receiver."""
+    run, held = a_run(), {}
+
+    def note(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.MASKED:
+            held[k] = dict(run.parties[k]._held)
+        return [message]
+
+    run.go(to_server=note).assert_exact()
+    for sender, body in bodies(run, Kind.SHARES).items():
+        for receiver, sealed in messages.unpack_shares(body)[1]:
+            secret = run.parties[receiver]._sealing.exchange(run.parties[sender]._sealing.public_key())
+            both = hkdf(secret, run.session.name, b"dpml secagg seal", 64)
+            key = both[:32] if sender < receiver else both[32:]
+            bound = run.session.name + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
+            assert ChaCha20Poly1305(key).decrypt(bytes(12), sealed, bound) == held[receiver][sender]
+    for party in run.parties:  # and what could open or unmask anything is forgotten
+        assert not party._seals
+        assert not party._held
+        assert not hasattr(party, "_seed")
+
+
+@pytest.mark.parametrize("threshold", [2, 3, 5])
+def test_a_secret_is_shared_so_that_no_fewer_than_the_threshold_know_it(threshold: int) -> None:
+    """Both secrets of every party, from the shares that the others hold: t give them, t - 1 give something else."""
+    run, held, secrets = a_run(threshold), {}, {}
+
+    def note(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.SHARES:
+            secrets[k] = run.parties[k]._seed, run.parties[k]._masking.private_bytes_raw()
+        if run.server.stage is Stage.MASKED:
+            held[k] = dict(run.parties[k]._held)
+        return [message]
+
+    run.go(to_server=note).assert_exact()
+    for owner, both in secrets.items():
+        for part, secret in enumerate(both):
+            limbs = {k: np.frombuffer(shares[owner], "<u4").reshape(2, -1)[part] for k, shares in held.items()}
+            for count in range(1, M + 1):
+                holders = list(range(M))[M - count :]
+                points = np.stack([limbs[k] for k in holders]).astype(np.uint64)
+                found = shamir.reconstruct(shamir.holders_of(holders), points)
+                # each limb is right by chance once in 2^31 times
+                right = found == shamir.split(secret)
+                assert right.all() if count >= threshold else not right.any()
+
+
+def test_a_party_refuses_more_neighbours_than_the_ring_has() -> None:
+    """A server that seats colluders around a party beyond the agreed degree could collect its shares."""
+    session = Session.of(9, D, Topology(4, 3, 7, 1))
+    party, others = Party(session, 0, numbers(9, D)[0]), [Party(session, k, numbers(9, D)[k]) for k in range(1, 6)]
+    party.start()
+    keys = [(other.party, *messages.unpack_keys(messages.unpack(other.start(), session.name)[2])) for other in others]
+    for count, refused in ((5, True), (4, False)):
+        body = messages.pack_neighbours(keys[:count])
+        message = messages.pack(Kind.NEIGHBOURS, session.name, 0, body)
+        if refused:
+            with pytest.raises(RefusedError, match="party 0 got 5 neighbours, not 4"):
+                party.receive(message)
+        else:
+            assert messages.unpack(party.receive(message), session.name)[0] is Kind.SHARES
 
 
 @pytest.mark.parametrize(
