@@ -115,6 +115,28 @@ def test_joint_sensitivity_on_a_line(loss: Loss, scales: Scales, known: float | 
         assert claimed == pytest.approx(known, rel=1e-12)
 
 
+def test_scales_of_all_numbers() -> None:
+    assert Scales(7.0, 2.0, 3.0).vector(1).tolist() == [7, 2, 3]
+    assert Scales(math.inf, 2.0, 0.0).vector(3).tolist() == [math.inf] + [2] * 3 + [0] * 9
+    for bad in ((-1.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, -1.0), (1.0, math.inf, 1.0), (1.0, 1.0, math.inf)):
+        with pytest.raises(ValueError, match="not a noise scale"):
+            Scales(*bad)
+        with pytest.raises(ValueError, match="not a noise scale"):
+            Scales(*(math.nan if value < 0 or value == math.inf else value for value in bad))
+
+
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+def test_without_noise_the_joint_sensitivity_is_infinite(loss: Loss) -> None:
+    """Where what has no noise moves: L1 and L2 always, L0 of the squared loss alone."""
+    q = loss.quadratic
+    assert q is not None
+    assert joint_sensitivity(q, Scales(1.0, 0.0, 1.0)) == math.inf
+    assert joint_sensitivity(q, Scales(1.0, 1.0, 0.0)) == math.inf
+    assert math.isinf(joint_sensitivity(q, Scales(0.0, 1.0, 1.0))) == (loss is SQUARED)
+    none = tight_scales(q, 5, 1.0, math.inf)
+    assert (none.constant, none.linear, none.square) == (0, 0, 0)
+
+
 def gradient_energy(scales: Scales, d: int, radius: float) -> float:
     """E ||T1 z1 + 2 T2 z2 w||^2 at ||w|| = radius; `test_gradient_noise_energy` checks it on samples."""
     return d * scales.linear**2 + 2 * (d + 1) * radius**2 * scales.square**2
@@ -277,6 +299,53 @@ def test_guarantees_do_not_depend_on_the_number_of_rows() -> None:
     for algorithm in (FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism):
         few, many = (algorithm(SQUARED).guarantees(budget, Problem(5, N, 8)) for N in (5, 10**9))
         assert few == many
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("d", [2, 3])
+def test_pure_proven_eps_covers_the_worst_neighbours_and_not_much_more(loss: Loss, calibration: str, d: int) -> None:
+    """The largest privacy loss of independent Laplace noise is the sum of all moves over their scales."""
+    mechanism, problem = PureFunctionalMechanism(loss, calibration=calibration), Problem(2, 50, d)
+    scales = mechanism.scales(Budget(0.7), problem)
+    *_, guarantee = mechanism.guarantees(Budget(0.7), problem)
+    assert (guarantee.basis, guarantee.view, guarantee.unit, guarantee.delta) == ("proven", "release", "sample", 0)
+
+    def distance(p: Point, q: Point) -> float:
+        constant, linear, square = (
+            np.abs(np.subtract(a, b)) for a, b in zip(coefficients(loss, *p), coefficients(loss, *q), strict=True)
+        )
+        if calibration == "tight":  # the lower triangle repeats the upper one, and L0 is not released
+            constant, square = 0.0, np.triu(square)
+        first = constant / scales.constant if scales.constant else 0.0
+        return float(first + linear.sum() / scales.linear + square.sum() / scales.square)
+
+    found = search(distance, loss, d, 12)
+    assert found <= guarantee.eps * (1 + 1e-6)
+    assert found >= 0.6 * guarantee.eps
+
+
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("radius", [0.2, 1.0, 6.0])
+def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: Loss, radius: float) -> None:
+    """Of every split of one eps; the energies of the noise in the gradient are measured where they are drawn."""
+    d, budget = 12, Budget(0.7)
+    mechanism = PureFunctionalMechanism(loss, calibration="tight", radius=radius)
+    problem = Problem(2, 50, d)
+    scales = mechanism.scales(budget, problem)
+    _, z1, z2 = mechanism.unit_noise(np.random.default_rng(2), 20_000, problem)
+    w = np.random.default_rng(3).standard_normal(d)
+    w *= radius / np.linalg.norm(w)
+    linear, square = np.mean(np.sum(z1**2, axis=1)), np.mean(np.sum((2 * z2 @ w) ** 2, axis=1))
+
+    def energy(b1: float, b2: float) -> float:
+        return b1**2 * linear + b2**2 * square
+
+    _, l1, l2 = mechanism.l1_sensitivity(d)
+    least = energy(scales.linear, scales.square)
+    splits = np.linspace(0.001, 0.999, 999) * budget.eps  # what is spent on L1
+    assert least == pytest.approx(min(energy(l1 / e, l2 / (budget.eps - e)) for e in splits), rel=1e-3)
+    assert l1 / scales.linear + l2 / scales.square == pytest.approx(budget.eps)
 
 
 def test_pure_tight_spends_exactly_eps() -> None:

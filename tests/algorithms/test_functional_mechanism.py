@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from examples import recipe_parties
 
+from dpml.algorithms import functional_mechanism
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
@@ -92,6 +93,23 @@ def test_the_authors_variant_stays_in_the_box(algorithm) -> None:
     weights = prepared.release([Budget(0.05, 1e-3), Budget(5.0, 1e-3)], np.random.default_rng(0), 7).weights
     assert weights.shape == (2, 7, 6)
     assert np.abs(weights).max() <= 1
+
+
+def test_the_authors_minimiser_starts_at_one_over_root_d(monkeypatch) -> None:
+    """Where L2 is indefinite the start decides which local minimum is found; so that it must be a model of norm 1."""
+    starts = []
+
+    def spy(A: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
+        starts.append(start)
+        return np.zeros_like(b)
+
+    monkeypatch.setattr(functional_mechanism, "minimise_quadratic_in_box", spy)
+    prepared = CapeFM(SQUARED, variant="authors").prepare(recipe_parties(), np.random.default_rng(0))
+    prepared.release([Budget(0.05, 1e-3)], np.random.default_rng(0), 2)
+    for start in starts:
+        assert np.linalg.norm(start) == pytest.approx(1)
+        assert np.ptp(start) == 0
+        assert start[0] > 0
 
 
 @pytest.mark.skipif(not (RAW / "crime/communities.data").is_file(), reason="needs shared/data/raw/crime")

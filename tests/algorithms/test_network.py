@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpml.algorithms import network
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork, NonPrivateNetwork
@@ -12,7 +13,7 @@ from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.optim.network import Models, clipped_sum, sum_of_clipped_terms
+from dpml.optim.network import Models, clipped_sum, score, sum_of_clipped_terms
 from dpml.privacy import Budget, Problem, gdp, worst
 
 LOSS = LOSSES["logistic"]
@@ -48,6 +49,21 @@ def value(flat: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
     return float(np.log1p(np.exp(-y * t)).sum())
 
 
+def test_initial_weights_are_he_et_als() -> None:
+    """N(0, 2/d) inside and N(0, 2/H) outside, biases zero. Kolmogorov-Smirnov, false alarm 1e-6 each, seeded."""
+    hidden, d = 3000, 7
+    rng = np.random.default_rng(0)
+    data = Dataset("toy", "binary", rng.uniform(-0.3, 0.3, (20, d)), np.ones(20), np.zeros((0, d)), np.zeros(0))
+    given = partition(data, Equal(), 2, rng)
+    start = NonPrivateNetwork(LOSS, hidden=hidden).prepare(given, np.random.default_rng(1)).start
+    assert start.inner.shape == (hidden, 1, d + 1)
+    assert start.outer.shape == (hidden + 1, 1)
+    assert stats.kstest(start.inner[..., :-1].ravel() * math.sqrt(3.5), "norm").pvalue > 1e-6
+    assert stats.kstest(start.outer[:-1].ravel() * math.sqrt(1500), "norm").pvalue > 1e-6
+    assert not start.inner[..., -1].any()
+    assert not start.outer[-1].any()
+
+
 def test_parameter_vectors_go_to_and_fro() -> None:
     flat = np.random.default_rng(0).standard_normal((5, SIZE))
     np.testing.assert_array_equal(Models.of(flat, H).flat(), flat)
@@ -61,6 +77,25 @@ def test_gradient_against_finite_differences() -> None:
     for flat, gradient in zip(given.flat(), found, strict=True):
         numeric = [(value(flat + step * e, X, y) - value(flat - step * e, X, y)) / (2 * step) for e in np.eye(SIZE)]
         np.testing.assert_allclose(gradient, numeric, atol=1e-7)
+
+
+def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
+    """Clipped sums in blocks of 64 rows, scores in blocks of one; losses and labels from the definition."""
+    monkeypatch.setattr("dpml.optim.network._CACHE", 1)
+    monkeypatch.setattr("dpml.optim.network._BLOCK", 1)
+    X, y = rows(150)
+    given = models(scale=1.5)
+    whole = clipped_sum(given, X, y, LOSS, 0.7).flat()
+    single = sum(clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, 0.7).flat() for i in range(150))
+    np.testing.assert_allclose(whole, single, rtol=1e-11, atol=1e-12)
+    loss, right = score(given, X, y, LOSS)
+    for i, flat in enumerate(given.flat()):
+        assert loss[i] == pytest.approx(value(flat, X, y) / 150)
+        # a row is labelled right where its own loss is less than that of the other label
+        wins = [value(flat, X[j : j + 1], y[j : j + 1]) < value(flat, X[j : j + 1], -y[j : j + 1]) for j in range(150)]
+        assert right[i] == pytest.approx(np.mean(wins))
+    # a score of zero counts as +1
+    assert score(Models.zeros(H, 1, D), X, y, LOSS)[1][0] == pytest.approx(np.mean(y > 0))
 
 
 def test_every_row_is_clipped_on_its_own() -> None:
@@ -108,6 +143,38 @@ def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks(scale: float
     assert (clipped > 0) == (scale > 1)
 
 
+@pytest.mark.parametrize("where", ["inner", "inner bias", "outer", "outer bias"])
+def test_a_single_one_of_the_authors_blocks_may_be_too_long(where: str) -> None:
+    """Each block is clipped, or not, whatever the others are; the outer bias never is: a slope is at most 1."""
+    X, y = rows(5, seed=2)
+    given = models(B=2, seed=5)
+    if where == "inner bias":
+        X[:, :-1] *= 1e-6
+        given.outer[:-1] *= 1e3
+    elif where == "inner":
+        given.outer[:-1] *= 300
+    elif where == "outer":
+        given.inner *= 1e3
+        given.outer *= 1e-3
+    found = sum_of_clipped_terms(given, X, y, LOSS).flat()
+    inner = np.arange(H * (D + 1)).reshape(H, D + 1)
+    blocks = {
+        "inner": inner[:, :-1].ravel(),
+        "inner bias": inner[:, -1],
+        "outer": np.arange(H * (D + 1), SIZE - 1),
+        "outer bias": np.array([SIZE - 1]),
+    }
+    terms = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() / 25 for i in range(5)])
+    long = {name: np.linalg.norm(terms[..., block], axis=-1) > 1 for name, block in blocks.items()}
+    assert long[where].any() == (where != "outer bias")
+    assert not long[where].all()
+    for block in blocks.values():
+        norms = np.linalg.norm(terms[..., block], axis=-1, keepdims=True)
+        np.testing.assert_allclose(
+            found[:, block], (terms[..., block] / np.maximum(1, norms)).sum(axis=0), rtol=1e-9, atol=1e-12
+        )
+
+
 def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> None:
     bound = CapeNetwork(LOSS, variant="authors").sensitivity(1)
     X, y = rows(200, seed=4)
@@ -135,7 +202,7 @@ def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws
 @pytest.mark.parametrize("kind", [CapeNetwork, ConventionalNetwork])
 def test_measured_noise_is_what_the_guarantees_count(monkeypatch, kind, calibration) -> None:
     given, budget, draws = parties(), Budget(0.7, 1e-3), 2000
-    algorithm = kind(LOSS, calibration=calibration, hidden=H, epochs=2, clip=0.5)
+    algorithm = kind(LOSS, calibration=calibration, hidden=H, epochs=2, clip=0.8)
     rounds = seen_gradients(monkeypatch, algorithm, given, budget, draws)
     assert len(rounds) == 2
     deviation = np.std(np.stack(rounds), axis=1, ddof=1)
@@ -145,6 +212,9 @@ def test_measured_noise_is_what_the_guarantees_count(monkeypatch, kind, calibrat
     # the rounds' noise is independent: 42,000 products, a standard error of 0.5 %
     a, b = ((r - r.mean(axis=0)) / measured for r in rounds)
     assert abs(np.mean(a * b)) < 0.025
+    # and so is that of all coordinates: no pair is correlated by more than five standard errors
+    assert a.shape == (draws, SIZE)
+    assert np.abs(np.corrcoef(a.T) - np.eye(SIZE)).max() < 5 / math.sqrt(draws)
 
 
 @pytest.mark.parametrize(("kind", "times"), [(CapeNetwork, 1), (ConventionalNetwork, 4)])
@@ -156,6 +226,19 @@ def test_authors_noise(monkeypatch, kind, times) -> None:
     measured = math.sqrt(np.mean(np.stack(rounds).var(axis=1, ddof=1)))
     wanted = times / (6 * eps) * math.sqrt(2 * math.log(1.25 / delta))
     assert measured == pytest.approx(wanted, rel=0.006)  # 420,000 Gaussians: five standard errors
+
+
+def test_a_smaller_last_minibatch_has_noise_of_its_own_width(monkeypatch) -> None:
+    """The authors believe in one over the number of rows: 1/5 in eleven rounds of an epoch, 1/3 in the last."""
+    given, eps, delta, epochs = parties(58), 0.7, 0.01, 2
+    algorithm = CapeNetwork(LOSS, variant="authors", hidden=H, epochs=epochs, batch=6)
+    rounds = seen_gradients(monkeypatch, algorithm, given, Budget(eps, delta), 2000)
+    measured = [r.std(axis=0, ddof=1) for r in rounds]
+    sizes = [5] * 11 + [3]
+    for deviation, size in zip(measured, sizes * epochs, strict=True):
+        wanted = math.sqrt(2 * math.log(1.25 / delta)) / (size * eps)
+        # 42,000 Gaussians: a relative standard error of 0.35 %; five of them
+        assert math.sqrt(np.mean(deviation**2)) == pytest.approx(wanted, rel=0.0175)
 
 
 def whole_view(M: int, honest: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
@@ -177,19 +260,33 @@ def whole_view(M: int, honest: int, spread: float) -> tuple[np.ndarray, np.ndarr
 @pytest.mark.parametrize("batch", [None, 25])
 def test_total_eps_against_the_covariance_of_all_rounds(calibration, batch) -> None:
     problem, budget = Problem(7, 100, D), Budget(0.4, 1e-3)
-    algorithm = CapeNetwork(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.5)
+    algorithm = CapeNetwork(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.8)
     scale = algorithm.scale(budget, problem, batch or 100)
     covariance, shift = whole_view(7, problem.honest, algorithm.spread)
     rounds = 4 if batch else 1
     takes_part = np.zeros(3 * rounds)
     takes_part[rng_rounds(rounds)] = 1  # one round of every epoch
     everything = np.kron(np.eye(len(takes_part)), covariance) * scale**2
-    mu = gdp.correlated(everything, np.kron(takes_part, shift) * 2 * 0.5)
+    mu = gdp.correlated(everything, np.kron(takes_part, shift) * 2 * 0.8)
     proven = {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
     assert proven["colluders"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-4 if calibration == "tight" else 1e-9)
     assert max(proven.values()) == proven["colluders"]
     if calibration == "tight":  # the whole budget, for all rounds
         assert proven["colluders"] == pytest.approx(0.4, rel=1e-9)
+
+
+@pytest.mark.parametrize("M", [1, 4, 9])
+def test_published_noise_of_a_round(M: int) -> None:
+    """A trusted curator's for nn_cape: 2 clip tau. For nn_conv every site's share has that noise by itself."""
+    problem, budget, clip = Problem(M, 900, D), Budget(0.2, 1e-3), 0.3
+    tau = 3.776479532659047 / 0.2  # sqrt(2 log 1250), by hand
+    cape, conv = (kind(LOSS, epochs=16, clip=clip) for kind in (CapeNetwork, ConventionalNetwork))
+    assert cape.scale(budget, problem, 900) == pytest.approx(0.6 * tau)
+    # a site's noise is 1/M of the sum's in variance
+    assert conv.scale(budget, problem, 900) / math.sqrt(M) == pytest.approx(0.6 * tau)
+    proven = {g.view: g.eps for g in conv.guarantees(budget, problem) if g.basis == "proven"}
+    for view, mu in (("client", 4 / tau), ("transcript", 4 / tau), ("release", 4 / tau / math.sqrt(M))):
+        assert proven[view] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-9)  # 16 rounds of mu 1/tau
 
 
 def rng_rounds(rounds: int) -> np.ndarray:
@@ -231,6 +328,25 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
     assert orders[0][:3] != orders[0][3:6]
 
 
+@pytest.mark.parametrize(
+    ("variant", "batch", "N", "rows"),
+    [
+        ("paper", None, 700, 700),
+        ("paper", 25, 700, 25),
+        ("paper", 900, 700, 700),
+        ("authors", None, 700, 64),
+        ("authors", None, 639, 63),
+        ("authors", 25, 700, 25),
+        ("authors", 100, 700, 70),
+        ("authors", 100, 7, 1),
+    ],
+)
+def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
+    """All of them unless told; in the authors' reading 64, and never more than a tenth."""
+    for kind in (NonPrivateNetwork, CapeNetwork):
+        assert kind(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
+
+
 def test_budgets_side_by_side_are_as_one_by_one() -> None:
     given = parties()
     prepared = CapeNetwork(LOSS, epochs=4, batch=20).prepare(given, np.random.default_rng(0))
@@ -266,6 +382,32 @@ def test_it_learns_two_gaussians() -> None:
         assert metrics["accuracy"].min() > least
         assert metrics["loss"].max() < 0.5
         assert (metrics["path_loss"] > metrics["loss"]).all()
+
+
+@pytest.mark.parametrize(("variant", "batch", "rounds"), [("paper", None, 3), ("paper", 25, 9), ("authors", 4, 45)])
+def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rounds) -> None:
+    """Round by round from the definition, and the path's loss at ten moments from the first round to the last.
+
+    The authors divide by the number of rows twice, and do not correct the second moment.
+    """
+    given = parties(60)
+    algorithm = NonPrivateNetwork(LOSS, variant=variant, hidden=H, epochs=3, batch=batch, rate=0.05)
+    prepared = algorithm.prepare(given, np.random.default_rng(2))
+    trained, path = prepared.train([Budget(math.inf)], np.random.default_rng(0), 1)
+    X, y = np.column_stack([given.X, np.ones(60)]), given.y
+    w, m, v, losses, h = prepared.start.flat()[0], 0.0, 0.0, [], 1e-6
+    for t, chosen in enumerate(prepared._minibatches(), start=1):
+        rows = np.arange(60) if chosen is None else chosen
+        gradient = [value(w + h * e, X[rows], y[rows]) - value(w - h * e, X[rows], y[rows]) for e in np.eye(SIZE)]
+        g = np.array(gradient) / (2 * h) / len(rows) ** (2 if variant == "authors" else 1)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        second = v if variant == "authors" else v / (1 - 0.999**t)
+        w = w - 0.05 * m / (1 - 0.9**t) / np.sqrt(second + 1e-8)
+        losses.append(value(w, X, y) / 60)
+    assert len(losses) == rounds
+    np.testing.assert_allclose(trained.flat()[0], w, rtol=1e-4, atol=1e-5)
+    moments = {3: [0, 1, 2], 9: range(9), 45: [0, 5, 10, 15, 20, 24, 29, 34, 39, 44]}[rounds]
+    assert path[0] == pytest.approx(np.mean([losses[i] for i in moments]), rel=1e-5)
 
 
 @pytest.mark.parametrize("corrected", [True, False])

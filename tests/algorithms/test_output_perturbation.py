@@ -230,6 +230,45 @@ def test_la_never_moves_further_than_its_sensitivity(lam: float) -> None:
     assert LocalAggregation(LOGISTIC, lam=lam).sensitivity(given.problem) == pytest.approx(2 / (4 * 3 * lam))
 
 
+@pytest.mark.parametrize("lam", [1e-3, 0.05])
+def test_la_can_move_as_far_as_its_tight_sensitivity(lam: float) -> None:
+    """A party of one row that changes its label; over the lengths of that row."""
+    rule = Fractions(fractions=(0.1, 0.4, 0.5))
+    algorithm, furthest = LocalAggregation(LOGISTIC, calibration="tight", lam=lam), 0.0
+    for length in np.geomspace(1e-2, 1, 60):
+        weights = []
+        for label in (1.0, -1.0):
+            X, y = np.full((10, 1), length), np.ones(10)
+            y[partition(Dataset("toy", "binary", X, y, X[:0], y[:0]), rule, 3, np.random.default_rng(1)).order[0]] = (
+                label
+            )
+            given = partition(Dataset("toy", "binary", X, y, X[:0], y[:0]), rule, 3, np.random.default_rng(1))
+            weights.append(algorithm.prepare(given, np.random.default_rng(0)).weights)
+        furthest = max(furthest, float(np.linalg.norm(weights[0] - weights[1])))
+    assert given.problem.smallest == 1
+    proven = algorithm.sensitivity(given.problem)
+    assert 0.99 * proven <= furthest <= proven + 1e-7 / lam
+    # where the regulariser is strong nothing is gained by a bound on lengths
+    strong = Problem(3, 300, 1).of_sizes(np.array([90, 100, 110]))
+    for calibration in ("published", "tight"):
+        found = LocalAggregation(LOGISTIC, calibration=calibration, lam=1.0).sensitivity(strong)
+        assert found == pytest.approx(2 / (90 * 1.0 * 3))
+
+
+@pytest.mark.parametrize("lam", [1e-3, 1.0])
+def test_la_is_claimed_and_proven_for_one_sample_without_delta(lam: float) -> None:
+    problem = Problem(3, 300, 4).of_sizes(np.array([90, 100, 110]))
+    published, tight = (LocalAggregation(LOGISTIC, calibration=kind, lam=lam) for kind in ("published", "tight"))
+    found = published.guarantees(BUDGET, problem)
+    assert [(g.basis, g.view, g.unit, g.eps, g.delta) for g in found] == [
+        ("published", "release", "sample", 0.5, 0.0),
+        ("proven", "release", "sample", 0.5, 0.0),
+    ]
+    assert tight.guarantees(BUDGET, problem) == found[1:]
+    for algorithm in (published, tight):
+        assert algorithm.scale(BUDGET, problem) == pytest.approx(algorithm.sensitivity(problem) / 0.5)
+
+
 def test_la_draws_noise_of_its_sensitivity_over_eps() -> None:
     prepared = LocalAggregation(LOGISTIC, lam=0.1).prepare(binary_parties(), np.random.default_rng(0))
     weights = prepared.release([BUDGET], np.random.default_rng(9), 4000).weights[0]

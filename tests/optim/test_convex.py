@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpml import optim
 from dpml.optim import convex
-from dpml.optim.losses import LOSSES, mean_loss
+from dpml.optim.losses import LOSSES, Loss, mean_gradient, mean_loss
 
 LOGISTIC = LOSSES["logistic"]
 
@@ -55,3 +55,71 @@ def test_softmax_matches_scikit_learn() -> None:
     ours = convex.optimum(LOSSES["softmax"], X, y, lam).reshape(3, 4)
     theirs = LogisticRegression(C=1 / (lam * 300), fit_intercept=False, tol=1e-10, max_iter=10_000).fit(X, y)
     assert np.allclose(ours, theirs.coef_, atol=1e-4)
+
+
+def labelled(loss: Loss, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((n, d)) / np.sqrt(d)
+    noisy = X @ np.arange(1.0, d + 1) + rng.logistic(size=n)
+    return X, {"squared": np.tanh(noisy), "softmax": np.digitize(noisy, [-1, 1]) * 1.0}.get(loss.name, np.sign(noisy))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("lam", [1e-3, 0.5])
+def test_the_optimum_is_one_of_the_mean_loss_and_the_regulariser(name: str, lam: float) -> None:
+    """No step in any direction lowers ``mean loss + lam/2 ||w||^2``, and the slope vanishes; by values of the loss."""
+    loss = LOSSES[name]
+    X, y = labelled(loss, 60, 3)
+    w = convex.optimum(loss, X, y, lam)
+
+    def objective(w: np.ndarray) -> np.ndarray:
+        return mean_loss(loss, X, y, w) + lam / 2 * np.sum(w * w, axis=1)
+
+    h = 1e-4
+    steps = h * np.eye(len(w))
+    assert np.abs(objective(w + steps) - objective(w - steps)).max() / (2 * h) < 2e-7
+    away = np.random.default_rng(0).standard_normal((200, len(w)))
+    away *= np.geomspace(1e-2, 3, 200)[:, None] if loss.convex else 1e-2
+    assert objective(w + away).min() > objective(w[None])[0]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_counts_are_copies(name: str) -> None:
+    loss = LOSSES[name]
+    X, y = labelled(loss, 40, 3)
+    counts = np.random.default_rng(1).integers(1, 6, 40).astype(float)
+    copies = np.repeat(X, counts.astype(int), axis=0), np.repeat(y, counts.astype(int))
+    for lam in (0.01, 1.0):
+        folded, whole = convex.optimum(loss, X, y, lam, counts), convex.optimum(loss, *copies, lam)
+        assert np.allclose(folded, whole, atol=1e-6)
+    weights = np.random.default_rng(2).standard_normal((4, len(folded)))
+    assert np.allclose(mean_loss(loss, X, y, weights, counts), mean_loss(loss, *copies, weights), rtol=1e-12)
+    if name == "logistic":
+        tilt, lam = weights / 10, np.array([0.1, 0.2, 0.3, 4.0])
+        folded = convex.minimise_convex(loss, X, y, lam, tilt, counts)
+        assert np.allclose(folded, convex.minimise_convex(loss, *copies, lam, tilt), atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["squared", "logistic", "sigmoid"])
+@pytest.mark.parametrize(("n", "models"), [(7, 3), (30_000, 5)])  # one block of rows, and several
+def test_the_mean_hessian_is_the_derivative_of_the_mean_gradient(name: str, n: int, models: int) -> None:
+    loss, h = LOSSES[name], 1e-5
+    X, y = labelled(loss, n, 3)
+    w = np.random.default_rng(3).standard_normal((models, 3))
+    found = convex.mean_hessian(loss, X, y, w)
+    assert found.shape == (models, 3, 3)
+    for j, step in enumerate(h * np.eye(3)):
+        difference = (mean_gradient(loss, X, y, w + step) - mean_gradient(loss, X, y, w - step)) / (2 * h)
+        assert np.allclose(found[:, j], difference, atol=1e-8)
+
+
+def test_many_problems_in_blocks_are_as_one_by_one() -> None:
+    """So many features that a block holds six problems, and the seventh needs another one."""
+    n, d, B = 5, 800, 7
+    X, y = labelled(LOGISTIC, n, d)
+    tilt = np.random.default_rng(4).standard_normal((B, d)) * 1e-2
+    lam = np.geomspace(0.1, 10, B)
+    together = convex.minimise_convex(LOGISTIC, X, y, lam, tilt)
+    assert together.shape == (B, d)
+    gradient = mean_gradient(LOGISTIC, X, y, together) + lam[:, None] * together + tilt
+    assert np.linalg.norm(gradient, axis=1).max() <= 1e-9

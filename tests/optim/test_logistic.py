@@ -4,11 +4,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from dpml.errors import UserError
-from dpml.optim.logistic import fit, fit_parties, hard_targets
+from dpml.optim.logistic import fit, fit_parties, hard_targets, longest_minimiser
+from dpml.optim.losses import LOSSES
 
 
 def problems(rng, B: int, n: int, d: int, K: int):
@@ -108,3 +110,42 @@ def test_what_cannot_be_solved_is_refused() -> None:
         fit(X, targets, 0.0)
     with pytest.raises(UserError, match="left 2 of 2 local or global models with a gradient"):
         fit(1e3 * X, targets, 1e-4, tolerance=1e-18)
+
+
+@pytest.mark.parametrize("lam", [1e-6, 1e-3, 0.3, 10.0])
+def test_with_an_unknown_number_of_classes_the_longest_minimiser_is_that_of_any(lam) -> None:
+    """||grad|| <= ||a - p|| < 1 at w = 0, and as close to 1 as one likes with many classes: 1/lam, not less."""
+    softmax = LOSSES["softmax"]
+    unknown = longest_minimiser(softmax, lam)
+    known = [longest_minimiser(softmax, lam, K) for K in (2, 3, 10, 1000, 10**6)]
+    assert np.all(np.diff(known) > 0)
+    assert known[-1] < unknown == pytest.approx(1 / lam)
+    if lam == 10.0:  # one row of length 1 with one label, for ever more classes
+        reached = [
+            np.linalg.norm(fit(np.ones((1, 1, 1)), hard_targets(np.zeros((1, 1)), K), lam)) for K in (3, 30, 150)
+        ]
+        assert max(reached) < known[-1]
+        assert reached[-1] > 0.98 * unknown
+
+
+@pytest.mark.parametrize("K", [1, 2, 4])
+@pytest.mark.parametrize("lam", [1e-4, 1e-2, 1.0])
+def test_the_longest_minimiser_by_a_search_over_one_repeated_row(K, lam) -> None:
+    """Its gradient along the row, ``p(r w) - 1 + lam w/r`` for one score, solved by SciPy at every length r."""
+    loss = LOSSES["logistic" if K == 1 else "softmax"]
+    bound, longest = longest_minimiser(loss, lam, K), 0.0
+    others = max(K, 2) - 1
+    for r in np.geomspace(1e-3, 1, 400):
+        # by symmetry all other classes' weights are -1/others of the label's; the scores' difference is t
+        ratio = 1.0 if K == 1 else 1 + 1 / others
+
+        def slope(u, r=r, ratio=ratio):
+            """The derivative along the weight u of the label, or of the only score."""
+            t = r * u * ratio
+            wrong = others * np.exp(-t) / (1 + others * np.exp(-t))
+            return lam * u * ratio - r * ratio * wrong if K > 1 else lam * u - r * wrong
+
+        u = brentq(slope, 0.0, 1 / lam, xtol=1e-12)
+        longest = max(longest, u * (1.0 if K == 1 else np.sqrt(ratio)))
+    assert longest <= bound * (1 + 1e-9)
+    assert longest >= (0.999 if K == 1 and lam < 0.1 else 0.7) * bound

@@ -102,3 +102,10 @@ def test_default_losses_and_refusals() -> None:
     for loss, bad in (("squared", 1.5), ("softmax", -1.0), ("softmax", 0.5), ("sigmoid", 0.0), ("squared", np.nan)):
         with pytest.raises(UserError):
             LOSSES[loss].check_labels(np.array([bad]))
+
+
+def test_labels_at_the_edge_are_taken_and_one_bad_one_is_enough_to_refuse() -> None:
+    LOSSES["squared"].check_labels(np.array([-1.0, 0.0, 1.0]))
+    for name, labels_of in (("squared", [0.5, 1.1]), ("logistic", [1.0, 0.0]), ("softmax", [2.0, 1.5])):
+        with pytest.raises(UserError, match=f"loss={name} takes"):
+            LOSSES[name].check_labels(np.array(labels_of))

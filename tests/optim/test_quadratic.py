@@ -5,7 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 from dpml import optim
+from dpml.errors import UserError
 from dpml.optim import quadratic
+from dpml.optim.losses import LOSSES
 
 
 def stack(rng: np.random.Generator, count: int, d: int, shift: float) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +44,7 @@ def test_singular_quadratics_get_the_shortest_minimiser() -> None:
 
 def test_box_matches_scipy_where_convex() -> None:
     A, b = stack(np.random.default_rng(3), 20, 7, shift=6)
-    b *= 8  # so that some coordinates sit on the boundary
+    b *= np.where(np.arange(20) % 2, 8, 0.5)[:, None]  # so that some coordinates sit on the boundary
     w = quadratic.minimise_quadratic_in_box(A, b, np.full(7, 0.3))
     for i in range(20):
         reference = minimize(
@@ -53,7 +55,7 @@ def test_box_matches_scipy_where_convex() -> None:
             options={"ftol": 1e-15, "gtol": 1e-12},
         )
         assert np.allclose(w[i], reference.x, atol=1e-5)
-    assert (np.abs(w) == 1).any()
+    assert 0 < (np.abs(w) == 1).any(axis=1).sum() < 20
 
 
 def test_least_squares_in_box_matches_coordinate_descent() -> None:
@@ -105,3 +107,88 @@ def test_ball_matches_scipy() -> None:
         )
         ours = w[i] @ (A + shift[i] * np.eye(5)) @ w[i] + b[i] @ w[i]
         assert ours <= reference.fun + 1e-7
+
+
+@pytest.mark.parametrize("radius", [1e-3, 0.2, 0.5, 1.0, 7.0, 100.0])
+def test_ball_of_any_radius_meets_the_conditions_of_a_minimum(radius: float) -> None:
+    """Inside, the gradient vanishes; on the sphere it is a multiple of -w: enough for a minimum, f being convex."""
+    rng = np.random.default_rng(10)
+    root = rng.standard_normal((3, 5))
+    A, b = root.T @ root / 3, rng.standard_normal((40, 5)) * np.geomspace(1e-4, 1e4, 40)[:, None]
+    shift = rng.choice([0.0, 0.3, 50.0], 40)
+    b[:20] = b[:20] @ A  # in the range of A, so that the free minimiser exists without a shift, too
+    w = quadratic.minimise_quadratic_in_ball(A, b, radius, shift)
+    gradient = 2 * (w @ A + shift[:, None] * w) + b
+    length, force = np.linalg.norm(w, axis=1), np.linalg.norm(gradient, axis=1)
+    assert length.max() <= radius * (1 + 1e-9)
+    inside = force <= 1e-8 * np.linalg.norm(b, axis=1)
+    assert length[~inside] == pytest.approx(radius, rel=1e-9)
+    along = np.sum(gradient * w, axis=1)
+    assert np.all(along[~inside] <= -(1 - 1e-9) * (length * force)[~inside])
+    assert (~inside).any()
+
+
+def test_ball_has_both_kinds_of_minima() -> None:
+    """One dimension by hand: a w^2 + b w has its minimum at -b/2a, or at the end of [-r, r] on that side."""
+    b = np.array([[0.1], [-3.0], [40.0]])
+    w = quadratic.minimise_quadratic_in_ball(np.array([[2.0]]), b, 0.5, np.array([0.0, 1.0, 0.0]))
+    assert np.allclose(w.ravel(), [-0.025, 0.5, -0.5], rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e12])
+def test_the_unit_of_the_objective_changes_no_minimiser(unit: float) -> None:
+    """Whether a matrix counts as singular or indefinite depends on the ratios of its eigenvalues only."""
+    rng = np.random.default_rng(11)
+    A, b = stack(rng, 40, 5, shift=2.5)
+    (w, trimmed), (other, also) = (quadratic.minimise_quadratic(c * A, c * b) for c in (1.0, unit))
+    assert 0 < trimmed.sum() < 40
+    assert np.array_equal(trimmed, also)
+    assert np.allclose(other, w, rtol=1e-9)
+    start = np.full(5, 0.4)
+    w, other = (quadratic.minimise_quadratic_in_box(c * A, c * b, start) for c in (1.0, unit))
+    assert np.allclose(other, w, atol=1e-6)
+    X = rng.standard_normal((3, 5))
+    A, b = X.T @ X / 3, 4 * X.T @ rng.standard_normal(3) / 3  # singular
+    w, other = (quadratic.minimise_least_squares_in_box(c * A, c * b) for c in (1.0, unit))
+    assert np.allclose(X @ other, X @ w, atol=1e-6)  # the minimiser itself may not be unique
+    values, shift = np.geomspace(0.1, 100, 6)[:, None] * b, np.zeros(6)
+    w, other = (quadratic.minimise_quadratic_in_ball(c * A, c * values, 0.7, c * (shift + 0.1)) for c in (1.0, unit))
+    assert np.allclose(other, w, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**40, 2.0**-40])
+def test_what_is_singular_up_to_rounding_is_trimmed_wherever_it_stands_in_a_stack(unit: float) -> None:
+    """A Cholesky factor exists, but its last pivot is rounding: the shortest minimiser, not one of length 1e15."""
+    good, flat = np.eye(2), np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]])
+    for A, expected in ((np.stack([good, flat]), [False, True]), (np.stack([flat, good]), [True, False])):
+        np.linalg.cholesky(unit * A)  # does not raise
+        w, trimmed = quadratic.minimise_quadratic(unit * A, unit * np.array([[1.0, 0.0], [1.0, 0.0]]))
+        assert trimmed.tolist() == expected
+        assert np.allclose(w[expected.index(True)], [-1 / 8, -1 / 8])
+        assert np.allclose(w[expected.index(False)], [-1 / 2, 0])
+
+
+@pytest.mark.parametrize("name", ["squared", "logistic"])
+def test_the_boxs_minimiser_of_a_losss_quadratic_form(name: str) -> None:
+    """Against projected gradient descent on the form written out row by row."""
+    rng = np.random.default_rng(12)
+    X = rng.standard_normal((30, 4)) * np.array([0.3, 0.4, 0.4, 0.5])
+    y, lam, loss = np.sign(X[:, 0]), 0.05, LOSSES[name]
+    if name == "squared":
+
+        def slope(t):
+            return 2 * (t - y)
+    else:
+
+        def slope(t):
+            return t / 4 - y / 2
+
+    w = np.zeros(4)
+    for _ in range(5000):
+        w = np.clip(w - 0.3 * (X.T @ slope(X @ w) / 30 + lam * w), -1, 1)
+    found = quadratic.box_minimiser(loss, X, y, lam)
+    assert np.allclose(found, w, atol=1e-8)
+    assert (np.abs(found) == 1).any()
+    assert (np.abs(found) < 1).any()
+    with pytest.raises(UserError, match="needs loss=squared or loss=logistic, not loss=sigmoid"):
+        quadratic.box_minimiser(LOSSES["sigmoid"], X, y, lam)

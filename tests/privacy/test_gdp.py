@@ -59,7 +59,7 @@ def test_eps_and_mu_invert_each_other_on_the_safe_side(log_eps: float, log_delta
 @pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-5), (1.0, 1e-5), (3.0, 1e-3)])
 def test_calibration_matches_dp_accounting(eps: float, delta: float) -> None:
     theirs = calibrate_dp_mechanism(
-        lambda: PLDAccountant(value_discretization_interval=1e-4), dp_event.GaussianDpEvent, eps, delta, tol=1e-6
+        lambda: PLDAccountant(value_discretization_interval=5e-4), dp_event.GaussianDpEvent, eps, delta, tol=1e-6
     )
     # their grid errs by up to one step of the privacy loss, on the safe side
     assert 1 / gdp.mu_of(eps, delta) <= theirs * (1 + 1e-6)
@@ -110,3 +110,49 @@ def test_correlated_view_without_noise_somewhere() -> None:
     covariance = np.diag([1.0, 0.0])
     assert gdp.correlated(covariance, np.array([2.0, 0.0])) == pytest.approx(2)
     assert gdp.correlated(covariance, np.array([1.0, 1e-3])) == math.inf
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("k", [1, 3, 7])
+def test_correlated_view_through_the_noise_that_makes_it(unit: float, k: int) -> None:
+    """A view ``B z`` of r independent N(0, 1): mu is the length of the shortest z that B takes to the shift.
+
+    For r < k it is singular, and a shift outside of B's range is told apart for certain.
+    """
+    rng = np.random.default_rng(k)
+    for r in {max(1, k - 2), k, k + 3}:
+        B, u = rng.standard_normal((k, r)), rng.standard_normal(r)
+        shortest = np.linalg.norm(np.linalg.lstsq(B, B @ u, rcond=None)[0])
+        assert gdp.correlated(unit**2 * B @ B.T, unit * B @ u) == pytest.approx(shortest, rel=1e-6)
+        if r < k:
+            outside = np.linalg.svd(B)[0][:, -1]
+            assert gdp.correlated(unit**2 * B @ B.T, unit * (B @ u + 1e-3 * outside)) == math.inf
+    assert gdp.correlated(unit**2 * np.eye(k), np.zeros(k)) == 0
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.5])
+def test_extremes_are_monotone_and_no_error(delta: float) -> None:
+    """mu and eps from 1e-30 to 1e30, warnings being errors: eps grows with mu, mu with eps, and both are finite."""
+    grid = [float(x) for x in np.geomspace(1e-30, 1e30, 241)]
+    eps = [gdp.eps_of(mu, delta) for mu in grid]
+    mus = [gdp.mu_of(e, delta) for e in (0.0, *grid)]
+    assert np.all(np.diff(eps) >= 0)
+    assert np.all(np.diff(mus) >= -1e-12 * np.array(mus[1:]))
+    assert np.all(np.isfinite(eps) & np.isfinite(mus[1:]))
+    assert eps[-1] == pytest.approx(grid[-1] ** 2 / 2, rel=1e-6)
+    assert mus[-1] == pytest.approx(math.sqrt(2 * grid[-1]), rel=1e-6)
+    # without any eps, delta = 2 Phi(mu/2) - 1
+    assert mus[0] == pytest.approx(2 * stats.norm.ppf((1 + delta) / 2), rel=1e-3 if delta < 1e-9 else 1e-9)
+
+
+def test_classical_formula_by_hand() -> None:
+    """sqrt(2 log(1.25/delta)) is 3 for delta = 1.25 e^-4.5 = 0.013886..., and then mu = eps/3."""
+    assert gdp.classical_mu(0.6, 1.25 * math.exp(-4.5)) == pytest.approx(0.2)
+    assert gdp.classical_mu(0.0, 1e-5) == 0
+    assert gdp.classical_mu(math.inf, 1e-5) == math.inf
+
+
+def test_composition_by_hand() -> None:
+    assert gdp.compose([3.0, 4.0]) == 5
+    assert gdp.compose(iter([1.0] * 16)) == 4
+    assert gdp.compose([0.5, math.inf]) == math.inf

@@ -1,0 +1,85 @@
+"""Budgets, guarantees and the facts that they are counted from, against brute force."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpml.errors import UserError
+from dpml.privacy import Budget, Guarantee, Problem, worst
+
+
+@pytest.mark.parametrize("eps", [1e-30, 0.5, 1e30, math.inf])
+@pytest.mark.parametrize("delta", [None, 1e-300, 0.5, 1 - 1e-12])
+def test_budgets_that_make_sense(eps: float, delta: float | None) -> None:
+    assert (Budget(eps, delta).eps, Budget(eps, delta).delta) == (eps, delta)
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0, -math.inf, math.nan])
+def test_eps_must_be_positive(eps: float) -> None:
+    with pytest.raises(UserError, match="eps must be a positive number"):
+        Budget(eps, 1e-5)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-9, 1.5, math.nan])
+def test_delta_must_lie_strictly_between_zero_and_one(delta: float) -> None:
+    with pytest.raises(UserError, match="delta must lie strictly between 0 and 1"):
+        Budget(1.0, delta)
+
+
+def test_a_delta_that_is_needed_and_missing() -> None:
+    assert Budget(1.0, 1e-5).require_delta("somebody") == 1e-5
+    with pytest.raises(UserError, match="somebody adds Gaussian noise and needs a delta"):
+        Budget(1.0).require_delta("somebody")
+
+
+@pytest.mark.parametrize("M", [*range(1, 40), 99, 100, 101, 10**6])
+def test_the_colluders_are_the_most_that_are_fewer_than_a_third(M: int) -> None:
+    problem = Problem(M, M, 1)
+    colluders = M - problem.honest
+    assert 3 * colluders < M <= 3 * (colluders + 1)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1,), (3, 3), (4, 1, 2), (5, 1, 7, 2), (9, 1, 1, 8, 30, 2, 2), (1, 2, 3, 4, 50, 6, 7)]
+)
+def test_sizes_of_parties_are_counted_for_the_worst_coalition(sizes: tuple[int, ...]) -> None:
+    """Shares N_k/N: the smallest party, the sum of squares, and its least sum over those outside a coalition."""
+    N = sum(sizes)
+    problem = Problem(len(sizes), N, 3, auxiliary=5, classes=4).of_sizes(np.array(sizes))
+    assert (problem.M, problem.N, problem.d, problem.auxiliary, problem.classes) == (len(sizes), N, 3, 5, 4)
+    assert problem.smallest == min(sizes)
+    assert problem.squares == pytest.approx(sum((n / N) ** 2 for n in sizes))
+    least = min(sum((n / N) ** 2 for n in rest) for rest in itertools.combinations(sizes, problem.honest))
+    assert problem.honest_squares == pytest.approx(least)
+
+
+@pytest.mark.parametrize("M", [1, 2, 4, 10, 31])
+def test_parties_of_equal_size_need_not_be_told(M: int) -> None:
+    equal, told = Problem(M, 6 * M, 2), Problem(M, 6 * M, 2).of_sizes(np.full(M, 6))
+    assert equal.smallest == told.smallest == 6
+    assert equal.squares == pytest.approx(told.squares)
+    assert equal.honest_squares == pytest.approx(told.honest_squares)
+    assert Problem(M, 6 * M + M - 1, 2).smallest == 6  # as equal as they can be
+
+
+@pytest.mark.parametrize(("M", "N", "d", "key"), [(0, 5, 1, "M"), (1, 0, 1, "N"), (1, 5, 0, "d"), (-3, 5, 1, "M")])
+def test_sizes_must_be_positive(M: int, N: int, d: int, key: str) -> None:
+    with pytest.raises(UserError, match=f"{key} must be at least 1"):
+        Problem(M, N, d)
+
+
+def test_every_party_needs_a_row() -> None:
+    assert Problem(5, 5, 1).smallest == 1
+    with pytest.raises(UserError, match="M=6 parties need at least one training row each, but N=5"):
+        Problem(6, 5, 1)
+
+
+def test_the_weakest_guarantee_is_the_one_with_the_largest_eps_of_equal_ones_the_last() -> None:
+    def given(*views: tuple[str, float]) -> Guarantee:
+        return worst(Guarantee(view, "sample", eps, 1e-5, "proven", "test") for view, eps in views)  # type: ignore[arg-type]
+
+    assert given(("release", 1.0), ("client", 3.0), ("colluders", 2.0)).view == "client"
+    assert given(("release", 1.0), ("aggregate", 1.0)).view == "aggregate"
+    assert given(("release", 1.0), ("client", math.inf)).eps == math.inf

@@ -1,0 +1,144 @@
+"""The noise as drawn: laws, independence and bounded memory. Each test of a law: false-alarm rate 1e-6, seeded."""
+
+import math
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpml.privacy import noise
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def uncorrelated(*columns: np.ndarray) -> bool:
+    """No pair of columns (n,) is correlated by more than five standard errors: 6e-7 for each pair."""
+    correlation = np.corrcoef(np.stack(columns)) - np.eye(len(columns))
+    return bool(np.abs(correlation).max() < 5 / math.sqrt(len(columns[0])))
+
+
+@pytest.mark.parametrize(
+    ("draw", "law"),
+    [(noise.gaussian, "norm"), (noise.single_gaussian, "norm"), (noise.laplace, "laplace")],
+    ids=["gaussian", "single_gaussian", "laplace"],
+)
+def test_independent_entries_of_scale_one(draw: Callable[..., np.ndarray], law: str) -> None:
+    drawn = draw(rng(), (20_000, 3))
+    assert drawn.shape == (20_000, 3)
+    for column in drawn.T:
+        assert stats.kstest(column.astype(float), law).pvalue > 1e-6
+    assert uncorrelated(*drawn.T)
+    assert uncorrelated(*np.abs(drawn.T))
+
+
+@pytest.mark.parametrize("block", [1 << 22, 64])
+def test_what_cape_parties_draw_is_independent(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """Of each other, of other parties' numbers, and of other coordinates, whether drawn in one block or in many.
+
+    Were `ehat` and `g` one array, the broadcast mean of ehat would tell the sum of the g.
+    """
+    monkeypatch.setattr(noise, "_BLOCK", block)
+    draws, parties, size = 6000, 3, 4
+    ehat, g = noise.cape_parties(rng(1), draws, parties, size)
+    assert not np.shares_memory(ehat, g)
+    columns = [part[:, k, j] for part in (ehat, g) for k in range(parties) for j in range(size)]
+    assert uncorrelated(*columns)
+    for part in (ehat, g):
+        assert stats.kstest(part.ravel(), "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("block", [1 << 22, 64])
+@pytest.mark.parametrize(("shared", "own"), [(1.0, 0.5), (20.0, 0.5), (1.0, 0.0)])
+def test_cape_messages_have_the_covariance_of_the_definition(
+    monkeypatch: pytest.MonkeyPatch, block: int, shared: float, own: float
+) -> None:
+    """``shared^2 (I - 1/M) + own^2 I`` between the parties, and shared (I - 1/M) with their ehat.
+
+    Entries are means of n products of correlated Gaussians a, b, whose variance is at most 2 Var a Var b / n.
+    """
+    monkeypatch.setattr(noise, "_BLOCK", block)
+    n, M = 10_000, 4
+    messages, ehat = noise.cape_messages(rng(2), n, M, 2, shared, own)
+    centred = np.eye(M) - 1 / M
+    within, across = shared**2 * centred + own**2 * np.eye(M), shared * centred
+    for j in range(2):
+        found = messages[:, :, j].T @ messages[:, :, j] / n
+        assert np.abs(found - within).max() < 5 * math.sqrt(2 / n) * within[0, 0]
+        found = messages[:, :, j].T @ ehat[:, :, j] / n
+        assert np.abs(found - across).max() < 5 * math.sqrt(2 / n * within[0, 0])
+    found = messages[:, :, 0].T @ messages[:, :, 1] / n  # coordinates are independent
+    assert np.abs(found).max() < 5 * math.sqrt(1 / n) * within[0, 0]
+
+
+@pytest.mark.parametrize("block", [1 << 22, 64])
+def test_totals_are_sums_of_every_partys_noise(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(noise, "_BLOCK", block)
+    draws, M, size = 4000, 5, 5
+    for total, deviation in (
+        (noise.cape_total(rng(3), draws, M, size, shared=30.0, own=0.7), 0.7 * math.sqrt(M)),
+        (noise.gaussian_total(rng(4), draws, M, size), math.sqrt(M)),
+    ):
+        assert total.shape == (draws, size)
+        assert stats.kstest(total.ravel() / deviation, "norm").pvalue > 1e-6
+        assert uncorrelated(*total.T)
+
+
+@pytest.mark.parametrize("total", ["cape", "gaussian"])
+def test_totals_of_many_parties_keep_to_a_few_blocks_of_memory(monkeypatch: pytest.MonkeyPatch, total: str) -> None:
+    monkeypatch.setattr(noise, "_BLOCK", 1 << 14)
+    draws, M, size = 4, 500, 400  # 49 blocks
+    tracemalloc.start()
+    if total == "cape":
+        noise.cape_total(rng(), draws, M, size, shared=1.0, own=1.0)
+    else:
+        noise.gaussian_total(rng(), draws, M, size)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * (6 * (1 << 14) + draws * size) + 1e5
+
+
+def characteristic(sample: np.ndarray, t: float) -> np.ndarray:
+    """The real part of the sample's characteristic function at t e for the axes e and the diagonal, (d + 1,)."""
+    d = sample.shape[1]
+    directions = np.vstack([np.eye(d), np.full(d, 1 / math.sqrt(d))])
+    return np.cos(t * sample @ directions.T).mean(axis=0)
+
+
+@pytest.mark.parametrize(("parties", "d"), [(1, 1), (1, 5), (3, 2), (40, 1), (7, 20)])
+def test_l2_laplace_sums_have_the_characteristic_function(parties: int, d: int) -> None:
+    """Of density exp(-||x||) in R^d: ``(1 + ||t||^2)^(-(d + 1)/2)``, and for a sum its power.
+
+    A mean of n cosines has a standard deviation of at most sqrt(1/n); five of them: 6e-7 each.
+    """
+    n = 20_000
+    drawn = {"total": noise.l2_laplace_total(rng(5), n, parties, d)}
+    drawn["one by one"] = sum(noise.l2_laplace(rng(6 + k), n, d) for k in range(parties))
+    for sample in drawn.values():
+        assert sample.shape == (n, d)
+        for t in np.array([0.3, 1.0, 2.0]) / math.sqrt(parties * (d + 1)):
+            due = (1 + t * t) ** (-parties * (d + 1) / 2)
+            assert np.abs(characteristic(sample, t) - due).max() < 5 / math.sqrt(n)
+        assert np.abs(sample.mean(axis=0)).max() < 5 * math.sqrt(parties * (d + 1) / n)  # each variance is d + 1
+        energy = np.sum(sample**2, axis=1)
+        assert abs(energy.mean() - parties * d * (d + 1)) < 5 * energy.std() / math.sqrt(n)
+
+
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_lengths_and_directions(d: int) -> None:
+    """Length Gamma(d, 1) or Exponential(1), direction uniform and independent of it, draw by draw."""
+    n = 20_000
+    for draw, law in ((noise.l2_laplace, stats.gamma(d)), (noise.radial, stats.expon())):
+        sample = draw(rng(7), n, d)
+        length = np.linalg.norm(sample, axis=1)
+        unit = sample / length[:, None]
+        assert stats.kstest(length, law.cdf).pvalue > 1e-6
+        # the first coordinate of a uniform direction: its sign is a coin, its square Beta(1/2, (d - 1)/2)
+        for column in unit.T:
+            assert abs(np.sign(column).mean()) < 5 / math.sqrt(n)
+            if d > 1:
+                assert stats.kstest(column**2, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > 1e-6
+        assert uncorrelated(length, *unit.T)

@@ -1,0 +1,248 @@
+"""Keys and masks: the key schedule against HKDF written out, no key stream used twice, keys checked when rebuilt."""
+
+import hashlib
+import hmac
+import itertools
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from meddling import D, M, Run, a_run, numbers, repacked
+
+from dpml.protocols import ProtocolError, RefusedError, Session, Stage, Topology, complete, masks, messages, shamir
+from dpml.protocols.messages import Kind
+from dpml.protocols.party import Party
+
+PURPOSES = (b"pair mask", b"self mask", b"seal")
+
+
+def hkdf(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
+    """RFC 5869 from HMAC-SHA256 alone."""
+    key, found = hmac.new(salt, secret, hashlib.sha256).digest(), b""
+    block = b""
+    for i in itertools.count(1):
+        if len(found) >= length:
+            return found[:length]
+        block = hmac.new(key, block + info + bytes([i]), hashlib.sha256).digest()
+        found += block
+    raise AssertionError
+
+
+def key_stream(key: bytes, words: int) -> np.ndarray:
+    """ChaCha20 with nonce and counter 0, from RFC 8439's description."""
+
+    def turn(s: list[int], a: int, b: int, c: int, d: int) -> None:
+        for x, y, z, shift in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+            s[x] = (s[x] + s[y]) % 2**32
+            s[z] = ((s[z] ^ s[x]) << shift | (s[z] ^ s[x]) >> 32 - shift) % 2**32
+
+    found = b""
+    for block in range(-(-8 * words // 64)):
+        text = b"expand 32-byte k" + key + block.to_bytes(8, "little") + bytes(8)
+        start = [int.from_bytes(text[i : i + 4], "little") for i in range(0, 64, 4)]
+        state = list(start)
+        for _ in range(10):
+            for i in range(4):
+                turn(state, i, 4 + i, 8 + i, 12 + i)
+            for i in range(4):
+                turn(state, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4)
+        found += b"".join(((x + y) % 2**32).to_bytes(4, "little") for x, y in zip(state, start, strict=True))
+    return np.frombuffer(found[: 8 * words], "<u8")
+
+
+def bodies(run: Run, kind: Kind) -> dict[int, bytes]:
+    """What each party sent of one kind."""
+    read = [messages.unpack(message, run.session.name) for message in run.wire]
+    return {party: body for found, party, body in read if found is kind}
+
+
+def test_the_stream_cipher_written_here_is_the_rfcs() -> None:
+    """RFC 8439, appendix A.1, vectors 1 and 2: key, nonce and counter zero."""
+    found = key_stream(bytes(32), 16).tobytes()
+    assert found[:16].hex() == "76b8e0ada0f13d90405d6ae55386bd28"
+    assert found[64:80].hex() == "9f07e7be5551387a98ba977c732d080d"
+
+
+def test_the_key_derivation_written_here_is_the_rfcs() -> None:
+    """RFC 5869, test case 1."""
+    found = hkdf(b"\x0b" * 22, bytes(range(13)), bytes(range(0xF0, 0xFA)), 42)
+    assert found.hex().startswith("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf")
+
+
+@pytest.mark.parametrize("length", [32, 64])
+def test_keys_are_hkdf_of_the_secret_in_the_session_for_the_purpose(length: int) -> None:
+    secret, session = b"\x07" * 32, Session.of(3, D)
+    for purpose in PURPOSES:
+        wanted = hkdf(secret, session.name, b"dpml secagg " + purpose, length)
+        assert masks.derive(secret, session, purpose, length) == wanted
+
+
+def test_no_key_serves_two_purposes_or_sessions() -> None:
+    """A commitment is public: were it the key of the self mask, anybody could take that mask off."""
+    secret, sessions = b"\x07" * 32, [Session.of(3, D) for _ in range(2)]
+    keys = [masks.derive(secret, session, purpose) for session in sessions for purpose in PURPOSES]
+    keys += [masks.commitment(secret, session, party) for session in sessions for party in (0, 1)]
+    assert len({*keys, secret}) == len(keys) + 1
+    for session in sessions:
+        own = np.zeros(D, dtype=np.uint64)
+        masks.add_self_mask(own, secret, session)
+        pair = np.zeros(D, dtype=np.uint64)
+        masks.add_pair_mask(pair, secret, session, 0, 1)
+        streams = [key_stream(key, D).tolist() for key in keys]
+        assert streams.count(own.tolist()) == streams.count(pair.tolist()) == 1
+        assert own.tolist() != pair.tolist()
+
+
+def test_a_masked_vector_is_the_input_with_its_masks() -> None:
+    """``y_u = x_u + PRG(b_u) + sum_(v > u) PRG(k_uv) - sum_(v < u) PRG(k_uv)``, each PRG a stream written out here."""
+    run = Run(Session.of(4, D, complete(4, 2)), numbers(4, D))
+    seeds: dict[int, bytes] = {}
+
+    def note(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.SHARES:
+            seeds[k] = run.parties[k]._seed
+        return [message]
+
+    run.go(to_server=note).assert_exact()
+    for u, body in bodies(run, Kind.MASKED).items():
+        masked, _ = messages.unpack_masked(body, D, 0)
+        due = run.inputs[u] + key_stream(hkdf(seeds[u], run.session.name, b"dpml secagg self mask", 32), D)
+        for v in set(range(4)) - {u}:
+            secret = run.parties[u]._masking.exchange(run.parties[v]._masking.public_key())
+            mask = key_stream(hkdf(secret, run.session.name, b"dpml secagg pair mask", 32), D)
+            due = due + mask if u < v else due - mask
+        assert np.array_equal(masked, due)
+
+
+def test_nothing_public_is_the_key_of_a_mask() -> None:
+    """Streams from every public key and commitment, as they are or derived from, unmask no part of any vector."""
+    run = Run(Session.of(2, D, complete(2, 2)), numbers(2, D)).go()
+    public = [part for body in bodies(run, Kind.KEYS).values() for part in (body[:32], body[32:])]
+    public += [body[:32] for body in bodies(run, Kind.SHARES).values()]
+    public += [masks.derive(text, run.session, purpose) for text in public for purpose in PURPOSES]
+    streams = [np.zeros(D, dtype=np.uint64), *(key_stream(key, D) for key in public)]
+    masked = {k: messages.unpack_masked(body, D, 0)[0] for k, body in bodies(run, Kind.MASKED).items()}
+    # the two vectors' sum has both self masks and no pair mask
+    total, due = masked[0] + masked[1], run.inputs.sum(axis=0)
+    for one, two in itertools.product(streams, repeat=2):
+        assert not np.any(total - one - two == due)
+        for sign in (one - two, two - one):
+            assert not any(np.any(masked[k] - sign == run.inputs[k]) for k in (0, 1))
+
+
+def test_no_key_stream_seals_two_messages() -> None:
+    """The nonce is fixed: each ordered pair needs a key of its own. Sealed less plain text is the stream itself."""
+    run, held = a_run(), {}
+
+    def note(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.MASKED:
+            held[k] = dict(run.parties[k]._held)
+        return [message]
+
+    run.go(to_server=note).assert_exact()
+    streams = []
+    for sender, body in bodies(run, Kind.SHARES).items():
+        for receiver, sealed in messages.unpack_shares(body)[1]:
+            plain = held[receiver][sender]
+            assert len(sealed) == len(plain) + 16
+            streams.append(bytes(a ^ b for a, b in zip(sealed, plain, strict=False)))
+    assert len(streams) == len(set(streams)) == M * (M - 1)
+    # nor do two of them agree in a part, as streams of one key with another counter would
+    parts = [stream[i : i + 8] for stream in streams for i in range(0, 72, 8)]
+    assert len(set(parts)) == len(parts)
+
+
+def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_direction() -> None:
+    """ChaCha20-Poly1305 under half of HKDF of the agreed secret, bound to the session, the sender and the receiver."""
+    run, held = a_run(), {}
+
+    def note(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.MASKED:
+            held[k] = dict(run.parties[k]._held)
+        return [message]
+
+    run.go(to_server=note).assert_exact()
+    for sender, body in bodies(run, Kind.SHARES).items():
+        for receiver, sealed in messages.unpack_shares(body)[1]:
+            secret = run.parties[receiver]._sealing.exchange(run.parties[sender]._sealing.public_key())
+            both = hkdf(secret, run.session.name, b"dpml secagg seal", 64)
+            key = both[:32] if sender < receiver else both[32:]
+            bound = run.session.name + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
+            assert ChaCha20Poly1305(key).decrypt(bytes(12), sealed, bound) == held[receiver][sender]
+    for party in run.parties:  # and what could open or unmask anything is forgotten
+        assert not party._seals
+        assert not party._held
+        assert not hasattr(party, "_seed")
+
+
+@pytest.mark.parametrize("threshold", [2, 3, 5])
+def test_a_secret_is_shared_so_that_no_fewer_than_the_threshold_know_it(threshold: int) -> None:
+    """Both secrets of every party, from the shares that the others hold: t give them, t - 1 give something else."""
+    run, held, secrets = a_run(threshold), {}, {}
+
+    def note(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.SHARES:
+            secrets[k] = run.parties[k]._seed, run.parties[k]._masking.private_bytes_raw()
+        if run.server.stage is Stage.MASKED:
+            held[k] = dict(run.parties[k]._held)
+        return [message]
+
+    run.go(to_server=note).assert_exact()
+    for owner, both in secrets.items():
+        for part, secret in enumerate(both):
+            limbs = {k: np.frombuffer(shares[owner], "<u4").reshape(2, -1)[part] for k, shares in held.items()}
+            for count in range(1, M + 1):
+                holders = list(range(M))[M - count :]
+                points = np.stack([limbs[k] for k in holders]).astype(np.uint64)
+                found = shamir.reconstruct(shamir.holders_of(holders), points)
+                # each limb is right by chance once in 2^31 times
+                right = found == shamir.split(secret)
+                assert right.all() if count >= threshold else not right.any()
+
+
+def test_a_party_refuses_more_neighbours_than_the_ring_has() -> None:
+    """A server that seats colluders around a party beyond the agreed degree could collect its shares."""
+    session = Session.of(9, D, Topology(4, 3, 7, 1))
+    party, others = Party(session, 0, numbers(9, D)[0]), [Party(session, k, numbers(9, D)[k]) for k in range(1, 6)]
+    party.start()
+    keys = [(other.party, *messages.unpack_keys(messages.unpack(other.start(), session.name)[2])) for other in others]
+    for count, refused in ((5, True), (4, False)):
+        body = messages.pack_neighbours(keys[:count])
+        message = messages.pack(Kind.NEIGHBOURS, session.name, 0, body)
+        if refused:
+            with pytest.raises(RefusedError, match="party 0 got 5 neighbours, not 4"):
+                party.receive(message)
+        else:
+            assert messages.unpack(party.receive(message), session.name)[0] is Kind.SHARES
+
+
+@pytest.mark.parametrize(
+    ("silent", "said"),
+    [
+        (None, "the shares of the seed of party 0 do not fit its commitment: no sum"),
+        (4, "the shares of the key of party 4 do not fit its public key: no sum"),
+    ],
+    ids=["seed", "key"],
+)
+def test_shares_that_fit_each_other_but_not_the_secret_end_the_run(silent: int | None, said: str) -> None:
+    """All who answer agree on another secret: what is put together is a proper one, and only the check can tell."""
+    run = a_run()
+    other = shamir.split(X25519PrivateKey.generate().private_bytes_raw())
+    false = shamir.share(other, shamir.holders_of(range(M)), run.session.topology.threshold).astype("<u4")
+
+    def lie(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.MASKED and k == silent:
+            return []
+        if run.server.stage is not Stage.UNMASK:
+            return [message]
+        seeds, keys = messages.unpack_unmask(messages.unpack(message, run.session.name)[2])
+        target = seeds if silent is None else keys
+        target[0] = target[0][0], false[k].tobytes()
+        return [repacked(message, run.session, body=lambda _: messages.pack_unmask(seeds, keys))]
+
+    with pytest.raises(ProtocolError, match=said):
+        run.go(to_server=lie)
+    assert not run.refused
+    with pytest.raises(ProtocolError, match="there is no sum yet"):
+        _ = run.server.total
