@@ -52,7 +52,8 @@ class Losses:
         return min(self.infinite + self._finite_delta(first, eps), 1.0)
 
     def _finite_delta(self, first: int, eps: float) -> float:
-        return float(-np.expm1(eps - self.at[first:]) @ self.mass[first:]) * (1 + _SLACK * 10)
+        total = float(-np.expm1(eps - self.at[first:]) @ self.mass[first:])
+        return total * (1 + (len(self.at) + 8) * _ULP)  # what a sum of n numbers rounds at most
 
     def eps(self, delta: float) -> float:
         """The least eps >= 0 of this `delta`; inf where the infinite loss alone is more likely."""
@@ -60,7 +61,7 @@ class Losses:
             return math.inf
         if self.delta(0.0) <= delta:
             return 0.0
-        left = delta - self.infinite
+        left = (delta - self.infinite) * (1 - 1e-12)  # more than the interpolation below rounds
         low, high = int(np.searchsorted(self.at, 0.0, side="right")), len(self.at)
         while low < high:  # the first atom at which delta is small enough; at the last it is 0
             middle = (low + high) // 2
@@ -120,8 +121,8 @@ def pure(eps: float, times: int = 1) -> Losses:
     log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
     ways = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1)
     log_mass = ways + (times - lies) * log_truth + lies * log_lie
-    # gammaln is good to a few ulps of its values, of which the largest is that of all
-    slack = 16 * _ULP * (gammaln(times + 1) + times + 1)
+    # every term is good to a few ulps of the largest
+    slack = 16 * _ULP * (gammaln(times + 1) + (times + 1) * (1 + eps))
     log_mass += slack
     kept = log_mass > _LEAST
     low, high = np.flatnonzero(kept)[[0, -1]]

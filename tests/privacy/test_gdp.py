@@ -97,6 +97,14 @@ def test_edges() -> None:
             gdp.mu_of(1.0, bad)
 
 
+@pytest.mark.parametrize("mu", [1e6, 2e6, 1e10, 1e30])
+def test_a_huge_mu_is_never_rounded_in_our_favour(mu: float) -> None:
+    """eps is mu^2/2 + mu z with Phi(-z) = delta, but for less than mu 1e-6."""
+    exact = mu**2 / 2 + mu * 4.264890793922825
+    assert exact * (1 - 1e-14) <= gdp.eps_of(mu, 1e-5) + 1e-6 * mu <= exact * (1 + 1e-12) + 2e-6 * mu
+    assert gdp.eps_of(mu * 1e-200 * 1e-40, 1e-5) == 0
+
+
 def test_correlated_view_is_the_best_projection() -> None:
     covariance, shift = np.array([[2.0, -0.9], [-0.9, 0.5]]), np.array([0.3, 1.1])
     mu = gdp.correlated(covariance, shift)
