@@ -107,6 +107,25 @@ def test_calibration_spends_all_of_eps_and_tight_loses_less() -> None:
             assert lost(*tight.calibrate(budget, problem)) <= lost(*published.calibrate(budget, problem)) * 1.001
 
 
+@pytest.mark.parametrize(("loss", "norm", "d"), [(LOGISTIC, 10.0, 2), (LOGISTIC, 10.0, 10), (SQUARED, 1.0, 10)])
+@pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
+def test_tight_pure_noise_has_the_ridge_that_loses_least(loss: Loss, norm: float, d: int, eps: float) -> None:
+    """No other R does better with the noise that it needs: R norm^2 + E ||b||^2 / R, d(d + 1) scale^2 for E ||b||^2."""
+    algorithm = ObjectivePerturbation(loss, calibration="tight")
+    scale, extra = algorithm.calibrate(Budget(eps), Problem(1, 1000, d))
+    made = 1000 * extra
+    least = made * norm**2 + d * (d + 1) * scale**2 / made
+    for ridge in made * np.geomspace(0.3, 3.0, 24):
+        # with lam = R/N the noise is what R needs, unless R is so small that ridge is added
+        scale, extra = ObjectivePerturbation(loss, calibration="tight", lam=ridge / 1000).calibrate(
+            Budget(eps), Problem(1, 1000, d)
+        )
+        if extra < 1e-12:
+            assert least <= (ridge * norm**2 + d * (d + 1) * scale**2 / ridge) * 1.001
+    if loss is LOGISTIC:
+        assert made <= 2 / eps * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("calibration", "eps", "N", "lam", "best"),
     [("published", 1.0, 50, 0.01, 0.5489), ("published", 0.2, 455, 0.0, None), ("tight", 0.2, 455, 0.0, 0.2)],
