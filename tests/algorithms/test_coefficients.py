@@ -130,9 +130,9 @@ def test_without_noise_the_joint_sensitivity_is_infinite(loss: Loss) -> None:
     """Where what has no noise moves: L1 and L2 always, L0 of the squared loss alone."""
     q = loss.quadratic
     assert q is not None
-    assert joint_sensitivity(q, Scales(1.0, 0.0, 1.0)) == math.inf
-    assert joint_sensitivity(q, Scales(1.0, 1.0, 0.0)) == math.inf
-    assert math.isinf(joint_sensitivity(q, Scales(0.0, 1.0, 1.0))) == (loss is SQUARED)
+    assert joint_sensitivity(q, Scales(1.0, 0.0, 1.0), 2) == math.inf
+    assert joint_sensitivity(q, Scales(1.0, 1.0, 0.0), 2) == math.inf
+    assert math.isinf(joint_sensitivity(q, Scales(0.0, 1.0, 1.0), 2)) == (loss is SQUARED)
     none = tight_scales(q, 5, 1.0, math.inf)
     assert (none.constant, none.linear, none.square) == (0, 0, 0)
 
@@ -341,11 +341,14 @@ def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: 
     def energy(b1: float, b2: float) -> float:
         return b1**2 * linear + b2**2 * square
 
-    _, l1, l2 = mechanism.l1_sensitivity(d)
     least = energy(scales.linear, scales.square)
-    splits = np.linspace(0.001, 0.999, 999) * budget.eps  # what is spent on L1
-    assert least == pytest.approx(min(energy(l1 / e, l2 / (budget.eps - e)) for e in splits), rel=1e-3)
-    assert l1 / scales.linear + l2 / scales.square == pytest.approx(budget.eps)
+    others = []
+    for ratio in np.geomspace(1e-3, 1e3, 601):  # each with as much noise as gives the same eps
+        stretch = mechanism.pure_eps(Scales(math.inf, 1.0, ratio), d) / budget.eps
+        others.append(energy(stretch, stretch * ratio))
+    assert least == pytest.approx(min(others), rel=1e-3)
+    (proven,) = mechanism.guarantees(budget, problem)
+    assert proven.eps == pytest.approx(budget.eps)
 
 
 def test_pure_tight_spends_exactly_eps() -> None:
