@@ -271,3 +271,14 @@ def test_documents_name_code_that_exists(document: str) -> None:
         except (ImportError, AttributeError):
             missing.append(name)
     assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_tests_that_exist(document: str) -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / document).read_text(encoding="utf-8")))
+    known = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)", path.read_text("utf-8"))
+    }
+    assert named - known == set()

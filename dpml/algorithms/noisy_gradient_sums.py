@@ -249,7 +249,7 @@ class SecureSums(PreparedSums):
         return noise.gaussian_messages(rng, draws, M, d).transpose(1, 0, 2) / math.sqrt(M)
 
     def noisy_sum(self, w: Array, sigma: Array, constant: Array, fresh: Array, rng: Generator) -> Array:
-        from dpml.protocols import secure_sum  # most runs need no cryptography
+        from dpml.protocols import choose, secure_sum  # most runs need no cryptography
 
         algorithm, problem = self.algorithm, self.parties.problem
         M, d = problem.M, problem.d
@@ -260,4 +260,5 @@ class SecureSums(PreparedSums):
             answers[k] = self.answers(w, self.parties.of(k)) + own
         # public: a party has at most N rows of norm 1, and longer noise is less likely than 1 in 10^40
         bound = problem.N + float(16 * sigma.max() + (6 * d + 100) * fresh.max())
-        return secure_sum(answers.reshape(M, -1), bound, rng).total.reshape(w.shape)
+        topology = choose(M, problem.colluders)
+        return secure_sum(answers.reshape(M, -1), bound, rng, topology=topology).total.reshape(w.shape)

@@ -180,21 +180,24 @@ def test_with_other_seeds_both_have_one_distribution() -> None:
 # ---- capefm over the protocol
 
 
-def given_parties() -> Parties:
+def given_parties(loss: str = "squared") -> Parties:
     X = rng().uniform(-0.5, 0.5, (60, 3))
-    data = Dataset("toy", "regression", X, np.tanh(X.sum(axis=1)), X[:0], X[:0, 0])
+    y = np.tanh(X.sum(axis=1))
+    y, task = (y, "regression") if loss == "squared" else (np.sign(y), "binary")
+    data = Dataset("toy", task, X, y, X[:0], X[:0, 0])
     return partition(data, Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), 4, rng(1))
 
 
-def released(protocol: str, calibration: str, seed: int = 3):
-    algorithm = CapeFM(LOSSES["squared"], calibration=calibration, protocol=protocol, lam=0.1)
+def released(protocol: str, calibration: str, seed: int = 3, loss: str = "squared"):
+    algorithm = CapeFM(LOSSES[loss], calibration=calibration, protocol=protocol, lam=0.1)
     budgets = [Budget(eps, 1e-3) for eps in (0.5, 5.0, np.inf)]
-    return algorithm.prepare(given_parties(), rng()).release(budgets, rng(seed), 6)
+    return algorithm.prepare(given_parties(loss), rng()).release(budgets, rng(seed), 6)
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_capefm_releases_the_same_models_by_either_protocol(calibration: str) -> None:
-    simulated, real = released("simulate", calibration), released("secagg", calibration)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_capefm_releases_the_same_models_by_either_protocol(calibration: str, loss: str) -> None:
+    simulated, real = (released(protocol, calibration, loss=loss) for protocol in ("simulate", "secagg"))
     assert np.allclose(simulated.weights, real.weights, rtol=0, atol=1e-8)
     for name, values in simulated.metrics.items():
         assert np.allclose(values, real.metrics[name], rtol=1e-8, atol=1e-8)
