@@ -6,14 +6,16 @@ from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from dpml import code
-from dpml.algorithms import Algorithm
+from dpml.algorithms import Algorithm, Mechanism, Release
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
 from dpml.data.partition import Parties, Partition, partition, party_sizes, set_aside
 from dpml.errors import UserError
+from dpml.optim import NotConvergedError
 from dpml.privacy import Adversary, Budget, Guarantee, Problem
 from dpml.running.metrics import evaluate
 from dpml.seeds import generator
@@ -99,7 +101,7 @@ def _plain(part: Any) -> dict[str, Any]:
 class Measured:
     """What a cell yields: `metrics`, each (budgets, draws), and the guarantees of every budget.
 
-    Budgets for which there is no noise are left out of both: `refused` has their numbers, and why.
+    Budgets for which there is no noise, or no minimiser, are left out of both: `refused` has their numbers, and why.
     """
 
     problem: Problem
@@ -113,42 +115,68 @@ def measure(cell: Cell) -> Measured:
     """Load, deal, prepare, release, score, on one BLAS thread: more of them may sum in another order, to other bits.
 
     Raises:
-        UserError: the algorithm cannot be used on these data, or not with this budget; says why.
+        UserError: the algorithm cannot be used on these data, or not with any of the budgets; says why.
     """
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
         guarantees, refused = _calibrated(algorithm, cell.budgets, parties.problem)
-        budgets = [budget for number, budget in enumerate(cell.budgets) if number not in refused]
         mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
-        further = (str(cell.first),) if cell.first else ()
-        noise = generator(cell.seed, "noise", algorithm.name, algorithm.variant, *further)
-        release = mechanism.release(budgets, noise, cell.draws)
+        release, failed = _released(cell, mechanism, {number: cell.budgets[number] for number in guarantees})
         metrics = evaluate(release.weights, parties, algorithm.loss, algorithm.lam, cell.metrics)
         metrics |= dict(release.metrics)
     provenance = {"N": len(parties.data.y), **parties.data.provenance}
-    return Measured(parties.problem, metrics, guarantees, provenance, refused)
+    given = [guarantees[number] for number in guarantees if number not in failed]
+    return Measured(parties.problem, metrics, given, provenance, {**refused, **failed})
 
 
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
-) -> tuple[list[list[Guarantee]], dict[int, str]]:
-    """The guarantees of the budgets for which there is noise, and by their numbers why there is none for the others.
+) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
+    """By the budgets' numbers: the guarantees of those for which there is noise, and why there is none for the others.
 
     Raises:
         UserError: there is none for any of them.
     """
-    guarantees, refused = [], {}
+    guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:
-            guarantees.append(algorithm.guarantees(budget, problem))
+            guarantees[number] = algorithm.guarantees(budget, problem)
         except UserError as error:
-            if len(budgets) == 1:
-                raise
             refused[number] = str(error)
     if not guarantees:
         raise UserError(refused[0])
     return guarantees, refused
+
+
+def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
+    """The releases of some numbered budgets; those that no solver can make are left out, with the reason.
+
+    Raises:
+        NotConvergedError: none can be made.
+    """
+
+    def released(some: Sequence[Budget]) -> Release:  # the same noise directions, whichever budgets are together
+        further = (str(cell.first),) if cell.first else ()
+        noise = generator(cell.seed, "noise", cell.algorithm.name, cell.algorithm.variant, *further)
+        return mechanism.release(some, noise, cell.draws)
+
+    try:
+        return released(list(budgets.values())), {}
+    except NotConvergedError:
+        if len(budgets) == 1:
+            raise
+    releases, failed = [], {}
+    for number, budget in budgets.items():
+        try:
+            releases.append(released([budget]))
+        except NotConvergedError as error:
+            failed[number] = str(error)
+    if not releases:
+        raise NotConvergedError(next(iter(failed.values())))
+    weights = [release.weights for release in releases if release.weights is not None]
+    metrics = {name: np.concatenate([release.metrics[name] for release in releases]) for name in releases[0].metrics}
+    return Release(np.concatenate(weights) if weights else None, metrics), failed
 
 
 @cache

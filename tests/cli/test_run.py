@@ -433,3 +433,20 @@ def test_the_number_of_colluders_is_a_setting(run_command):
     assert run_command("dpml-run", "algo=capefm", "M=3", "adversary.colluders=3").err.strip() == (
         "dpml-run: error: adversary.colluders=3 leaves none of M=3 parties to be protected: choose at most 2."
     )
+
+
+def test_a_budget_that_no_solver_can_release_does_not_end_the_others(run_command):
+    # rows that can be separated, noise that vanishes, and no ridge: there is no minimiser
+    words = ["dpml-run", "algo=objpert", "draws=2", "delta=null"]
+    result = run_command(*words, "eps=[1,1e5,10]")
+    assert result.code == 1
+    assert "left out: eps=100000 delta=None: Newton's method left a gradient" in result.err
+    both = pd.read_csv(next(Path("results/runs").glob("*/*/rows.csv")))
+    assert set(both["eps"]) == {1.0, 10.0}
+    alone = run_command(*words, "eps=[1,10]", "results_dir=other")
+    assert alone.code == 0
+    rows = pd.read_csv(next(Path("other/runs").glob("*/*/rows.csv")))
+    pd.testing.assert_frame_equal(rows, both, rtol=1e-6)  # stragglers of a batch change the last digits
+    none = run_command(*words, "eps=1e5")
+    assert none.code != 0
+    assert "Newton's method left a gradient" in none.err
