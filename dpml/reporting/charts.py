@@ -9,7 +9,7 @@ import pandas as pd
 from dpml.errors import UserError, nearest
 from dpml.reporting.panels import with_axis
 from dpml.reporting.statistics import STATISTICS
-from dpml.running.rows import SETTING, own_columns
+from dpml.running.rows import EPS, SETTING, own_columns
 from dpml.running.spec import Panel
 
 _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
@@ -31,8 +31,8 @@ def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
         raise UserError(
             f"unknown key {panel.x!r} in a panel of block {panel.block}: {nearest(panel.x, map(str, rows))}"
         )
-    if panel.y == "proven_eps":
-        return _proven_rows(rows, panel.x)
+    if panel.y in EPS:
+        return _eps_rows(rows, panel)
     name = panel.y.rpartition(".")[2]
     if len(rows) and name not in set(rows["metric"]):
         raise UserError(
@@ -41,13 +41,14 @@ def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     return rows[rows["metric"] == name]
 
 
-def _proven_rows(rows: pd.DataFrame, x: str) -> pd.DataFrame:
-    """The proven eps as if it were a metric, and the claimed one as if it were an algorithm beside the others."""
+def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    """The proven or conditional eps as if it were a metric, and the claimed one as if it were an algorithm."""
     keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
     rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
-    rows = rows.assign(metric="proven_eps", mean=rows["proven_eps"], std=0.0, interval=0.0)
-    claimed = rows.assign(algo="claimed", mean=rows["claimed_eps"], proven_eps=rows["claimed_eps"])
-    return pd.concat([rows, claimed.drop_duplicates(["delta", x, "claimed_eps"])])
+    rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
+    claims = {"mean": rows["claimed_eps"], "proven_eps": rows["claimed_eps"], "not_proven": None}
+    claimed = rows.assign(algo="claimed", **claims).drop_duplicates(["delta", panel.x, "claimed_eps"])
+    return pd.concat([rows.astype({"not_proven": object}), claimed])
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from pandas.api.types import is_numeric_dtype
 
 from dpml.reporting.labels import Curve, curves, text
 from dpml.reporting.style import LABELS, LINEAR, METRICS, SIGNED, ZERO, Look, base_look
+from dpml.running.rows import EPS
 from dpml.running.spec import Panel
 
 Floats = NDArray[np.float64]
@@ -123,7 +124,7 @@ def _line(label: str, rows: pd.DataFrame, panel: Panel, names: Sequence[str]) ->
     mean = rows["mean"].abs() if panel.y in SIGNED else rows["mean"]
     half = rows["std" if panel.band == "sd" else "interval"] * (np.nan if panel.band == "none" else 1.0)
     # an eps of 0 has no place on a log axis, and a line to it would look like one
-    shown = mean.where(mean > 0) if panel.y == "proven_eps" else mean
+    shown = mean.where(mean > 0) if panel.y in EPS else mean
     return _Line(label, *(column.to_numpy(float) for column in (rows[panel.x], shown, mean - half, mean + half)))
 
 

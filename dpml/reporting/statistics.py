@@ -152,7 +152,7 @@ def _worst_of_seeds(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     several = rows.groupby([group, "seed"])["proven_eps"].transform("nunique") > 1
     stays = several.groupby(group).transform("any")
     worst = rows["proven_eps"].astype(float).fillna(-np.inf).groupby(group).idxmax()
-    guarantee = ["claimed_eps", "proven_eps", "proven_view", "not_proven"]
+    guarantee = ["claimed_eps", "proven_eps", "proven_view", "not_proven", "conditional_eps"]
     weakest = rows.loc[group.map(worst), guarantee].set_axis(rows.index)
     return rows.assign(**{key: rows[key].where(stays, weakest[key]) for key in guarantee})
 

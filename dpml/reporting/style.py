@@ -18,6 +18,7 @@ LABELS = AXES | {
     "share": "share of colluding sites M_C / M",
     "partition": "shares of the parties",
     "partition.u": "rows of a large client / of a small one, u",
+    "algo.rounds": "rounds T",
     "proven_eps": "ε proven for the worst view",
 }
 METRICS = {
@@ -26,6 +27,7 @@ METRICS = {
     "accuracy": "test accuracy",
     "bound": "bound on the excess risk",
     "proven_eps": "proven ε",
+    "conditional_eps": "ε, if fixed beforehand",
     "train_accuracy": "training accuracy",
     "path_loss": "training loss, mean over the rounds",
     "error": "test error",

@@ -70,7 +70,7 @@ class Computed:
     @property
     def key(self) -> str:
         """The name under which its rows are kept: everything that they depend on, the function's code included."""
-        return digest([self.target, dict(self.arguments), code.digest(self.target.rpartition(".")[0])])
+        return digest([self.target, dict(self.arguments), code.digest(self.target.rpartition(".")[0]), COLUMNS])
 
     def rows(self, store: Store) -> pd.DataFrame:
         """Its rows, from `store` when they are there."""

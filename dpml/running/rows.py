@@ -13,7 +13,9 @@ from dpml.privacy import Budget, Guarantee, worst
 from dpml.running.cell import Cell, Measured
 
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
-PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view", "not_proven"]
+PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view", "not_proven", "conditional_eps"]
+EPS = ("proven_eps", "conditional_eps")
+"""What figures show of guarantees, for the worst view: what is proven, or would be for values fixed beforehand."""
 COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, "tuned", "private_preprocessing"]
 
 
@@ -86,5 +88,6 @@ def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
     # a tight release claims what it was asked for
     claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
     why = proven.source if math.isinf(proven.eps) and math.isfinite(claimed) else None
-    values = (proven.unit, claimed, proven.eps, proven.view, why)
+    conditional = max((g.eps for g in guarantees if g.basis == "conditional"), default=math.nan)
+    values = (proven.unit, claimed, proven.eps, proven.view, why, conditional)
     return dict(zip(PRIVACY, values, strict=True))

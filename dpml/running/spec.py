@@ -20,7 +20,7 @@ class Panel:
     x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., any setting of the block, as on the
     command line (``partition.u``), and what a computed block has of its own. x may also be ``inverse_eps``, 1/eps, in
     which no noise (eps = inf) has the place 0. y is a metric, by name or by the dotted path of a function, or
-    ``proven_eps``.
+    ``proven_eps``, or ``conditional_eps`` where nothing is proven because of a selection.
     """
 
     block: str

@@ -42,6 +42,7 @@ def rows_of(seeds: int = 1, draws: int = 10, spread: float = 0.1, **settings: li
             "proven_eps": 1.234 * setting["eps"],
             "proven_view": "colluders",
             "not_proven": None,
+            "conditional_eps": np.nan,
         }
         for metric, draw in product(("loss", "accuracy"), range(draws)):
             value = 0.5 + spread * rng.standard_normal()

@@ -47,6 +47,7 @@ def summary(*lines, metric="loss"):
     about |= {
         "proven_view": "release",
         "not_proven": None,
+        "conditional_eps": np.nan,
         "tuned": "fixed",
         "std": 0.1,
         "count": 10,

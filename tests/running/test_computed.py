@@ -107,6 +107,15 @@ def test_a_change_of_argument_or_source_computes_again(module):
     assert key(M=2) != first
 
 
+def test_rows_with_other_columns_than_today_are_computed_again(module, monkeypatch):
+    from dpml.running import computed
+
+    block = Computed("curve", "curves.squares", {"until": 3})
+    before = block.key
+    monkeypatch.setattr(computed, "COLUMNS", [*computed.COLUMNS, "a_new_column"])
+    assert block.key != before
+
+
 def test_what_is_missing_is_filled_in():
     rows = complete(pd.DataFrame({"metric": ["bytes"], "value": [3.0], "party": ["site"]}), "here")
     assert dict(rows.iloc[0][["algo", "variant", "calibration", "seed", "draw", "party"]]) == {
