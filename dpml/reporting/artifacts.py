@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpml.atomic import write_atomically
@@ -88,6 +89,12 @@ def summary_of(results: Results) -> pd.DataFrame:
     paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
     keys = [*settings(rows), "metric"]
     columns = ["reference", "difference", "difference_interval", "paired"]
+    # a setting that some algorithms lack may be of objects, None among them, in one table and of numbers in the other
+    mixed = [key for key in keys if summary[key].dtype != paired[key].dtype]
+    summary, paired = (
+        table.assign(**{key: table[key].astype(object).where(table[key].notna(), np.nan) for key in mixed})
+        for table in (summary, paired)
+    )
     return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
 
 
