@@ -92,6 +92,7 @@ def _main_and_clean() -> None:
         _main()
         status = _finish_separate() if _command.separate else _carry_out()
     finally:
+        _close_log()
         for folder in [*_command.folders, *([_command.sweep] if _command.sweep else [])]:
             _discard_if_empty(folder)
     if status:
@@ -291,12 +292,16 @@ def _keep_log(folder: Path) -> None:
     """Log to a file in `folder`, which appears with the first line."""
     handler = logging.FileHandler(folder / _LOG, delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    for old in list(_log.handlers):
-        _log.removeHandler(old)
-        old.close()
+    _close_log()
     _log.addHandler(handler)
     _log.setLevel(logging.INFO)
     _log.propagate = _log.disabled = False  # Hydra disables loggers that are there before it
+
+
+def _close_log() -> None:
+    for handler in list(_log.handlers):
+        _log.removeHandler(handler)
+        handler.close()
 
 
 def _discard_if_empty(folder: Path) -> None:

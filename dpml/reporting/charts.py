@@ -48,7 +48,7 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
     claims = {"mean": rows["claimed_eps"], "proven_eps": rows["claimed_eps"], "not_proven": None}
     claimed = rows.assign(algo="claimed", **claims).drop_duplicates(["delta", panel.x, "claimed_eps"])
-    return pd.concat([rows.astype({"not_proven": object}), claimed])
+    return pd.concat([rows, claimed])
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
