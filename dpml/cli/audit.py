@@ -33,12 +33,12 @@ def run(arguments: Namespace) -> None:
     if arguments.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
     else:
-        _show(findings, draws)
+        _show(findings, draws, problem)
     if any(finding.verdict == "BUG" for finding in findings):
         sys.exit(1)
 
 
-def _show(findings: Sequence[Finding], draws: int) -> None:
+def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
     heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict"]
     lines = []
     for f in findings:
@@ -47,6 +47,8 @@ def _show(findings: Sequence[Finding], draws: int) -> None:
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Console()
     print_table(console, heads, lines, wrapped=("by",))
+    if any(finding.view == "colluders" for finding in findings):
+        common["colluders"] = f"{problem.colluders} of {problem.M} parties"
     context = "".join(f"; {head} {value}" for head, value in common.items())
     bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
     console.print(f"eps{context}; attacked: {bound}", highlight=False)

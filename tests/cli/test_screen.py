@@ -203,7 +203,7 @@ def test_an_audit(piped) -> None:
         numbers = [f"{finding[key]:.4g}" for key in ("claimed", "proven", "exact", "attacked")]
         assert line.split()[1:5] == numbers
         assert line.rstrip().endswith(finding["verdict"])
-    assert "eps; per sample; delta 0.001; attacked:" in words(" ".join(lines))
+    assert "eps; per sample; delta 0.001; colluders 1 of 5 parties; attacked:" in words(" ".join(lines))
 
 
 def test_an_audit_without_privacy(run_command) -> None:
