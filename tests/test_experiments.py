@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from dpml import where
 from dpml.config.compose import initialise
 from dpml.running.expansion import Expansion
-from dpml.running.rows import COLUMNS
+from dpml.running.rows import COLUMNS, EPS
 from dpml.running.spec import Experiment
 
 FILES = sorted(where.folder("experiments").glob("*/*.yaml"))
@@ -99,7 +99,7 @@ def test_a_figure_overrides_its_template(name, M, eps):
     assert {cell.M for cell in cells if cell.algorithm.name != "wang"} == {M}
     assert {cell.M for cell in cells if cell.algorithm.name == "wang"} == ({1} if eps > 1 else {M})
     assert {len(cell.budgets) for cell in cells} == {eps}
-    assert {panel.y for panel in experiment.panels if panel.y != "proven_eps"} == {
+    assert {panel.y for panel in experiment.panels if panel.y not in EPS} == {
         "fig4": {"accuracy"}, "fig5": {"optimality_gap"}, "fig1": {"accuracy"}, "fig13": {"accuracy"},
         "fig16": {"optimality_gap"},
     }[name]  # fmt: skip
@@ -119,4 +119,4 @@ def test_the_readme_explains_every_metric_that_an_experiment_keeps():
         cells = {block for block, settings in content["grid"].items() if "_target_" not in settings}
         kept |= {panel["y"] for panel in content["panels"] if panel["block"] in cells}
         kept |= set(content.get("metrics", [])) if cells else set()
-    assert {name for name in kept - {"proven_eps"} if f"`{name}`" not in table} == set()
+    assert {name for name in kept - set(EPS) if f"`{name}`" not in table} == set()
