@@ -126,6 +126,9 @@ class PartyLevelModel(LocalClassifiers, ABC):
         """Claimed (when published) and proven eps for all rows of one party; delta is 0."""
         eps = self.proven_eps(self.scale(budget, problem), problem)
         source = f"L2 sensitivity ({type(self).__module__.rpartition('.')[2]}.{type(self).__name__})"
+        if math.isinf(eps) and math.isfinite(budget.eps):
+            radial = self.variant == "radial"
+            source = "the noise's density is infinite at the model" if radial else "the number of classes is not known"
         proven = Guarantee("release", "party", eps, 0.0, "proven", source)
         if self.calibration == "tight":
             return [proven]

@@ -159,6 +159,9 @@ def test_an_exponential_length_hides_nothing() -> None:
     problem = Problem(50, 500, 2, auxiliary=100)
     guarantees = Soft(LOGISTIC, variant="radial").guarantees(Budget(1.0), problem)
     assert [g.eps for g in guarantees] == [1.0, math.inf]
+    assert guarantees[1].source == "the noise's density is infinite at the model"
+    many = Soft(SOFTMAX, variant="per_coordinate").guarantees(Budget(1.0), problem)
+    assert many[1].source == "the number of classes is not known"
     # in one dimension it is the Laplace mechanism
     assert Soft(LOGISTIC, variant="radial").guarantees(Budget(1.0), dataclasses.replace(problem, d=1))[1].eps <= 1
 

@@ -131,8 +131,8 @@ def test_nothing_public_is_the_key_of_a_mask() -> None:
             assert not any(np.any(masked[k] - sign == run.inputs[k]) for k in (0, 1))
 
 
-def test_no_key_stream_seals_two_messages() -> None:
-    """The nonce is fixed: each ordered pair needs a key of its own. Sealed less plain text is the stream itself."""
+def a_run_and_held_shares():
+    """A run to its end, and the shares that every party held for the others, by party and sender."""
     run, held = a_run(), {}
 
     def note(k: int, message: bytes) -> list[bytes]:
@@ -141,6 +141,12 @@ def test_no_key_stream_seals_two_messages() -> None:
         return [message]
 
     run.go(to_server=note).assert_exact()
+    return run, held
+
+
+def test_no_key_stream_seals_two_messages() -> None:
+    """The nonce is fixed: each ordered pair needs a key of its own. Sealed less plain text is the stream itself."""
+    run, held = a_run_and_held_shares()
     streams = []
     for sender, body in bodies(run, Kind.SHARES).items():
         for receiver, sealed in messages.unpack_shares(body)[1]:
@@ -155,14 +161,7 @@ def test_no_key_stream_seals_two_messages() -> None:
 
 def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_direction() -> None:
     """ChaCha20-Poly1305 under half of HKDF of the agreed secret, bound to the session, the sender and the receiver."""
-    run, held = a_run(), {}
-
-    def note(k: int, message: bytes) -> list[bytes]:
-        if run.server.stage is Stage.MASKED:
-            held[k] = dict(run.parties[k]._held)
-        return [message]
-
-    run.go(to_server=note).assert_exact()
+    run, held = a_run_and_held_shares()
     for sender, body in bodies(run, Kind.SHARES).items():
         for receiver, sealed in messages.unpack_shares(body)[1]:
             secret = run.parties[receiver]._sealing.exchange(run.parties[sender]._sealing.public_key())
