@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
-from dpml.reporting.labels import Curve, constant, label, moving, named, same_axis, settings
+from dpml.reporting.labels import Curve, algorithms, constant, label, moving, named, same_axis, settings
 from dpml.reporting.panels import Chart, draw, with_axis
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import AXES, STYLE, looks
@@ -210,7 +210,7 @@ def _place_footer(figure: Figure, lines: Sequence[str]) -> None:
 def _largest_excess(private: pd.DataFrame) -> str:
     open_ = private[private["not_proven"].notna()]
     if len(open_):
-        return f"no ε is proven for {', '.join(open_['algo'].unique())}: {'; '.join(open_['not_proven'].unique())}"
+        return f"no ε is proven for {', '.join(algorithms(open_))}: {'; '.join(open_['not_proven'].unique())}"
     worst = private.iloc[int((private["proven_eps"] / private["claimed_eps"]).to_numpy().argmax())]
     variant = "" if worst["variant"] == "paper" else f" {worst['variant']}"
     return (

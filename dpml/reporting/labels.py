@@ -161,3 +161,9 @@ def text(value: Any) -> str:
 
 def _has_lists(column: pd.Series) -> bool:
     return column.dtype == object and any(isinstance(value, list | tuple | dict) for value in column)
+
+
+def algorithms(rows: pd.DataFrame) -> list[str]:
+    """The algorithms in rows, or in guarantees, each with its variant where that is not the paper's."""
+    variant = rows["variant"].map(lambda name: "" if name == "paper" else f" {name}")
+    return list(dict.fromkeys(rows["algo"] + variant))

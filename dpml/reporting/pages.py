@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.config.compose import natural
+from dpml.reporting.labels import algorithms
 from dpml.reporting.panels import Chart
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import replication
@@ -60,12 +61,14 @@ def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str]:
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:
     """Why nothing is proven where something is claimed, a line for every reason."""
-    keys = ["algo", "view", "budget_eps"]
+    keys = ["algo", "variant", "view", "budget_eps"]
     claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])]
     open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])]
     open_ = open_[pd.MultiIndex.from_frame(open_[keys]).isin(pd.MultiIndex.from_frame(claimed[keys]))]
-    named = open_.groupby("source", sort=False)["algo"].unique()
-    return [f"No ε is proven for {', '.join(names)}: {reason}.\n" for reason, names in named.items()]
+    return [
+        f"No ε is proven for {', '.join(algorithms(rows))}: {reason}.\n"
+        for reason, rows in open_.groupby("source", sort=False)
+    ]
 
 
 def guarantees_table(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from harness import run
 
+from dpml.reporting.labels import algorithms
+
 TUNED = {
     "title": "Tuned",
     "source": "nobody, 2000",
@@ -63,3 +65,8 @@ def test_the_figure_says_so_and_draws_what_would_hold(results) -> None:
     assert "no ε is proven for wang: selection by the private objective is not counted" in " ".join(text.split())
     assert "ε, if fixed beforehand" in text
     assert "claimed" in text  # the line that they are compared with
+
+
+def test_a_variant_is_named_where_the_papers_own_algorithm_is_not_meant() -> None:
+    rows = pd.DataFrame({"algo": ["soft", "soft", "wang"], "variant": ["radial", "radial", "paper"]})
+    assert algorithms(rows) == ["soft radial", "wang"]
