@@ -4,10 +4,11 @@ An algorithm defines beside its sensitivity which neighbours are worst for it (`
 of any pair (`exposures`). What is seen is drawn by the code that releases, never by a copy of it.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -31,6 +32,20 @@ Sample = Callable[[int, Generator, int], Array]
 """``sample(which, rng, draws)``: what is seen of the first (which = 0) or the second data set, (draws, k)."""
 
 
+class Attack(NamedTuple):
+    """A way to tell neighbours apart: `score` gives a number (draws,) for what is seen, higher for the second.
+
+    `normal`: whether the scores are normal with one variance under both, if the noise is what it is meant to be.
+    """
+
+    name: str
+    score: Callable[[Array], Array]
+    normal: bool = False
+
+
+RATIO = "likelihood ratio"
+
+
 @dataclass(frozen=True)
 class Exposure:
     """One view of a pair of neighbours under one budget.
@@ -41,15 +56,28 @@ class Exposure:
         score: The log of how much likelier what is seen is under the second than under the first, (draws,): the best
             that an attacker who knows everything but the noise can compute. None: not known in closed form.
         normal: Whether the score is normal with one variance under both, as for any Gaussian view.
-        distance: How far apart the pair is before any draw: mu of a Gaussian view, else the largest |score|. NaN: not
-            known.
+        mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
+        loss: The largest |score| that is known, a lower bound on a pure eps. NaN: none is.
     """
 
     view: View
     sample: Sample
     score: Callable[[Array], Array] | None = None
     normal: bool = False
-    distance: float = float("nan")
+    mu: float = math.nan
+    loss: float = math.nan
+
+    def visible(self, seen: Array) -> Array:
+        """The columns of what is seen from which an attacker who knows nothing may learn."""
+        return seen
+
+    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+        """The attacks that know the noise's law, and `mu`; what they must learn they learn from these draws."""
+        return ([Attack(RATIO, self.score, self.normal)] if self.score else []), self.mu
+
+    def distance(self) -> float:
+        """How far apart the pair is, for a search: `mu` or `loss`; NaN where neither is known."""
+        return self.loss if math.isnan(self.mu) else self.mu
 
 
 class Auditable(Protocol):
@@ -98,7 +126,7 @@ def gaussian_exposure(view: View, sample: Sample, means: tuple[Array, Array], co
     def score(seen: Array) -> Array:
         return (seen - middle) @ direction
 
-    return Exposure(view, sample, score, normal=True, distance=gdp.correlated(covariance, shift))
+    return Exposure(view, sample, score, normal=True, mu=gdp.correlated(covariance, shift))
 
 
 @dataclass(frozen=True)
@@ -215,4 +243,4 @@ def message_exposure(view: View, seen: Messages, shift: Array) -> Exposure:
         return likelihood
 
     mu = float(np.linalg.norm(shift)) * gdp.correlated(seen.covariance, target)
-    return Exposure(view, sample, score, normal=True, distance=mu)
+    return Exposure(view, sample, score, normal=True, mu=mu)

@@ -4,15 +4,15 @@ What they have in common is in `noisy_rounds`; here is who sees what, and with h
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import DrawRounds
 from dpml.algorithms.noisy_rounds import NoisyDescent
+from dpml.algorithms.transcript import Channel, Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.descent import Rows, Single
@@ -66,17 +66,23 @@ class Central(NoisyDescent):
     def shares(self, parties: Parties) -> Array:
         return np.ones(1)
 
-    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
+    def noise_source(
+        self, parties: Parties, rng: Generator, draws: int, watch: Watch | None = None
+    ) -> Callable[[], Single]:
         shape = (1, draws, parties.X.shape[1])
-        return lambda: noise.single_gaussian(rng, shape)
 
-    def seen(self, view: View, parties: Parties) -> tuple[float, float, DrawRounds]:
-        def draw(rng: Generator, draws: int) -> Iterator[Array]:
-            make = self.noise_source(parties, rng, draws)
-            while True:
-                yield make()[0, :, 0].astype(float)
+        def draw() -> Single:
+            drawn = noise.single_gaussian(rng, shape)
+            if watch is not None:
+                watch.drawn(drawn)
+            return drawn
 
-        return float(self.weights(parties)[-1]), self.reaching(parties.problem), draw
+        return draw
+
+    def channel(self, view: View, parties: Parties) -> Channel:
+        """The mean gradient and its noise, of which nobody knows a part."""
+        reaching = self.sources(parties)
+        return Channel.of(reaching[None], reaching)
 
 
 @dataclass(frozen=True)
@@ -201,31 +207,29 @@ class WeightedDescent(NoisyDescent):
             return np.array([np.linalg.norm(self.sources(parties))])
         return self.client_noise(parties.problem, parties.sizes.astype(float))
 
-    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
+    def noise_source(
+        self, parties: Parties, rng: Generator, draws: int, watch: Watch | None = None
+    ) -> Callable[[], Single]:
         """Every client draws its own noise; in synchronous rounds what reaches the weighted sum is added up."""
         shape = (len(parties.sizes), draws, parties.X.shape[1])
         if not self.synchronous:
             return lambda: noise.single_gaussian(rng, shape)
         reaches = self.sources(parties)
         reaches = (reaches / np.linalg.norm(reaches)).astype(np.float32)
-        return lambda: np.tensordot(reaches, noise.single_gaussian(rng, shape), axes=1)[None]
 
-    def seen(self, view: View, parties: Parties) -> tuple[float, float, DrawRounds]:
-        """The last client's rounds, or the sums; `colluders` take their own noise out of those."""
-        problem, sizes = parties.problem, parties.sizes
-        last = np.arange(len(sizes)) - len(sizes)  # -M, ..., -1
+        def draw() -> Single:
+            drawn = noise.single_gaussian(rng, shape)
+            if watch is not None:
+                watch.drawn(drawn)
+            return np.tensordot(reaches, drawn, axes=1)[None]
+
+        return draw
+
+    def channel(self, view: View, parties: Parties) -> Channel:
+        """The sum; the last client's message; or the sum and the noise of the colluders, who are the first clients."""
+        reaching = self.sources(parties)
+        each = np.diag(reaching)
         if view == "client":
-            reaches = np.where(last == -1, self.client_noise(problem, sizes.astype(float)), 0.0)
-            weight = 1 / float(sizes[-1])
-        else:
-            honest = len(sizes) if view in ("release", "aggregate") else problem.honest
-            reaches = np.where(last >= -honest, self.sources(parties), 0.0)
-            weight = 1 / len(parties.y)
-        unit = float(np.linalg.norm(reaches))
-
-        def draw(rng: Generator, draws: int) -> Iterator[Array]:
-            while True:
-                drawn = noise.single_gaussian(rng, (len(sizes), draws, problem.d))[..., 0]
-                yield reaches / unit @ drawn.astype(float)
-
-        return weight, unit, draw
+            return Channel.of(each[-1:], reaching)
+        known = parties.problem.colluders if view == "colluders" else 0
+        return Channel.of(np.vstack([reaching, each[:known]]), reaching)

@@ -158,7 +158,7 @@ class PrivateSGD(RegularisedLogistic):
             covariance = np.eye(self.rounds) * fresh_variance + sigma**2 * h / M
             exposure = round_exposure(view, sums(h), 1.0, covariance)
             # the sum of a few Laplace vectors is not normal: matched to its variances, the score is merely a good one
-            exposures.append(exposure if self.tight else replace(exposure, normal=False, distance=math.nan))
+            exposures.append(exposure if self.tight else replace(exposure, normal=False, mu=math.nan))
         return exposures
 
     def round_noise(self, rng: Generator, draws: int, parties: int, M: int, d: int) -> Array:

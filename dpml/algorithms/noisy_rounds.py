@@ -14,18 +14,20 @@ Noise is counted in units of `per_row`, that on a mean over n rows times n; ever
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import DrawRounds, Exposure, Pair, round_exposure, turned_label
+from dpml.algorithms.exposure import Exposure, Pair, turned_label
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
+from dpml.algorithms.neighbours import a_crowd, far_start, in_a_crowd, initial_model
 from dpml.algorithms.step_sizes import SHARE, TUNED, Tuned, clipped_losses, rule
+from dpml.algorithms.transcript import Channel, Recorder, Transcript, Watch, transcript
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -139,8 +141,14 @@ class NoisyDescent(ABC):
         """The noise in every group's gradient, (groups,)."""
 
     @abstractmethod
-    def noise_source(self, parties: Parties, rng: Generator, draws: int) -> Callable[[], Single]:
-        """Makes a round's unit noise, (groups, draws, d)."""
+    def noise_source(
+        self, parties: Parties, rng: Generator, draws: int, watch: Watch | None = None
+    ) -> Callable[[], Single]:
+        """Makes a round's unit noise, (groups, draws, d). `watch` is told that of every source."""
+
+    @abstractmethod
+    def channel(self, view: View, parties: Parties) -> Channel:
+        """What a view that sees rounds sees of one, in units of `per_row`."""
 
     # What all have in common.
 
@@ -239,57 +247,62 @@ class NoisyDescent(ABC):
                 guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source))
         return guarantees
 
-    @abstractmethod
-    def seen(self, view: View, parties: Parties) -> tuple[float, float, DrawRounds]:
-        """What a view sees of a round: a row's weight in it, its noise at per_row = 1, and how that is drawn."""
-
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row of the smallest party changes its label."""
+        """A row in a crowd that drives the model from a far start still farther."""
         if self.loss.name != "logistic":
             raise UserError(f"dpml audit knows neighbours of algo={self.name} for loss=logistic only.")
-        return turned_label(problem)
+        if problem.d == 1:
+            return turned_label(problem)
+        start = initial_model(far_start(problem.d), problem.d)
+        ahead = start / np.linalg.norm(start)
+        alone = self.prepare(a_crowd(problem, ahead)[0], far_start(problem.d))
+        return in_a_crowd(problem, ahead, alone.path(budget)[:, -1] @ ahead)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """Last models; and who sees rounds sees the gradient move along the row, by half of what the proof allows for.
-
-        A private choice shows the rounds of all its candidates.
-        """
-        parties = pair[0]
-        problem = parties.problem
-        prepared = [self.prepare(p, np.random.default_rng(0)) for p in pair]
-        exposures = []
-        for view in self.single(problem):
-            if view == "release" or view in self.hidden(problem):
-                exposures.append(_last_models(view, prepared, budget))
-                continue
-            weight, unit, draw = self.seen(view, parties)
-            scales = np.repeat(unit * self.per_rows(budget, problem), self.rounds)
-            exposures.append(round_exposure(view, _scaled(draw, scales), weight, np.diag(scales**2)))
-        return exposures
+        """Last models, or all rounds as a view sees them; a private choice shows all candidates' rounds and scores."""
+        problem = pair[0].problem
+        prepared = [self.prepare(p, far_start(problem.d)) for p in pair]
+        return [
+            last_models(view, prepared, budget)
+            if view == "release" or view in self.hidden(problem)
+            else _rounds(view, prepared, budget)
+            for view in self.single(problem)
+        ]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedNoisyDescent":
         """Lay out the rows, and draw the random initial model, about as long as a row."""
         require_domain(parties, self.loss)
         d = parties.X.shape[1]
-        return PreparedNoisyDescent(self, parties, rng.standard_normal((d,)) / math.sqrt(d))
+        return PreparedNoisyDescent(self, parties, initial_model(rng, d))
 
 
-def _scaled(draw: DrawRounds, scales: Array) -> DrawRounds:
-    """Rounds of unit noise, each by its own scale."""
+def _rounds(view: View, prepared: "Sequence[PreparedNoisyDescent]", budget: Budget) -> Transcript:
+    """All rounds, and the noisy scores of a private choice."""
+    algorithm, parties = prepared[0].algorithm, prepared[0].parties
+    problem = parties.problem
+    per_rows = algorithm.per_rows(budget, problem)
+    if algorithm.tuned == "private":  # one candidate after the other
+        scores = np.full(len(per_rows), algorithm.per_score(budget, problem))
+        scales = np.concatenate([np.repeat(per_rows, algorithm.rounds), scores])
+    else:
+        scales = np.tile(per_rows, algorithm.rounds)
+    channel = algorithm.channel(view, parties)
 
-    def scaled(rng: Generator, draws: int) -> Iterator[Array]:
-        return (scale * unit for scale, unit in zip(scales, draw(rng, draws), strict=False))
+    def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
+        prepared[which].release([budget], rng, draws, watch)
 
-    return scaled
+    return transcript(view, release, lambda: Recorder(prepared, channel, scales), len(scales))
 
 
-def _last_models(view: View, prepared: "Sequence[PreparedNoisyDescent]", budget: Budget) -> Exposure:
+def last_models(view: View, prepared: "Sequence[PreparedNoisyDescent]", budget: Budget) -> Exposure:
     """What is released, with the chosen step size; of a client, or of colluders with a server, that client's models."""
 
+    hidden = view in ("client", "colluders") and prepared[0].algorithm.hidden(prepared[0].parties.problem)
+
     def sample(which: int, rng: Generator, draws: int) -> Array:
-        if view in ("client", "colluders") and prepared[which].algorithm.hidden(prepared[which].parties.problem):
-            models = prepared[which].models([budget], rng, draws)[-1, 0]
-            return np.moveaxis(models, 0, 1).reshape(draws, -1).astype(float)
+        if hidden:
+            models = prepared[which].models([budget], rng, draws)[-1 if view == "client" else 0 :, 0]
+            return np.moveaxis(models, 2, 0).reshape(draws, -1).astype(float)
         release = prepared[which].release([budget], rng, draws)
         assert release.weights is not None
         return np.column_stack([release.weights[0], *(metric[0] for metric in release.metrics.values())])
@@ -305,52 +318,94 @@ class PreparedNoisyDescent:
     parties: Parties
     start: Array
 
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
         """All budgets, step sizes and draws descend together; every draw is a release of its own, its choice included.
 
-        Budgets share their noise directions, and so do the step sizes of an oracle.
+        Budgets share their noise directions, and so do the step sizes of an oracle. `watch` is told of every round of a
+        release under one budget, and of the scores.
         """
         algorithm, problem = self.algorithm, self.parties.problem
         shares = algorithm.shares(self.parties)
-        weights = np.einsum("g,gesij->esij", shares, self.models(budgets, rng, draws).astype(float))
+        weights = np.einsum("g,gesij->esij", shares, self.models(budgets, rng, draws, watch).astype(float))
         steps = np.array([algorithm.tried(budget, problem) for budget in budgets])
         if algorithm.tuned == "fixed":
             return Release(weights[:, 0])
         if algorithm.tuned == "rule":
             return Release(weights[:, 0], {"step": np.repeat(steps, draws, axis=1)})
-        score = self.noisy_score(budgets, weights, rng) if algorithm.tuned == "private" else self.objective(weights)
+        score = (
+            self.noisy_score(budgets, weights, rng, watch) if algorithm.tuned == "private" else self.objective(weights)
+        )
         best = np.argmin(score, axis=1)
         chosen = np.take_along_axis(weights, best[:, None, :, None], axis=1)[:, 0]
         return Release(chosen, {"step": np.take_along_axis(steps, best, axis=1)})
 
-    def models(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Single:
+    def models(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Single:
         """The last models of every group, (groups, budgets, steps, draws, d).
 
         Candidates of a private choice have noise of their own.
         """
         algorithm, parties = self.algorithm, self.parties
-        groups = algorithm.groups(parties)
         steps = np.array([algorithm.tried(budget, parties.problem) for budget in budgets])
         noises = np.array([algorithm.per_rows(budget, parties.problem) for budget in budgets])
         scales = algorithm.unit_scales(parties)[:, None, None] * noises
         together = [slice(i, i + 1) for i in range(steps.shape[1])] if algorithm.tuned == "private" else [slice(None)]
         found = [
             descent.descend(
-                groups, self.start, steps[:, some], scales[..., some],
-                algorithm.noise_source(parties, rng, draws), algorithm.rounds, algorithm.lam,
+                self.groups, self.start, steps[:, some], scales[..., some],
+                algorithm.noise_source(parties, rng, draws, watch), algorithm.rounds, algorithm.lam,
+                heard=None if watch is None else partial(_tell, watch),
             )
             for some in together
         ]  # fmt: skip
         return np.concatenate(found, axis=2)
 
-    def noisy_score(self, budgets: Sequence[Budget], weights: Array, rng: Generator) -> Array:
+    def noisy_score(
+        self, budgets: Sequence[Budget], weights: Array, rng: Generator, watch: Watch | None = None
+    ) -> Array:
         """What every candidate's model costs, (budgets, steps, draws, d) -> (budgets, steps, draws), with noise."""
         algorithm, parties = self.algorithm, self.parties
-        exact = clipped_losses(algorithm.loss, parties, algorithm.weights(parties), weights)
+        exact = self.exact_score(weights)
         sources = algorithm.sources(parties)
-        unit = np.tensordot(sources, noise.gaussian(rng, (len(sources), *exact.shape[1:])), axes=1)
+        drawn = noise.gaussian(rng, (len(sources), *exact.shape[1:]))
         widths = np.array([algorithm.per_score(budget, parties.problem) for budget in budgets])
-        return exact + widths[:, None, None] * unit + self.ridge(weights)
+        noisy: Array = exact + widths[:, None, None] * np.tensordot(sources, drawn, axes=1)
+        if watch is not None:
+            for i in range(noisy.shape[1]):
+                watch.drawn(drawn[:, i, :, None])
+                watch.sent(noisy[0, i, :, None], partial(_exact_score, weights[:1, i : i + 1]))
+        return noisy + self.ridge(weights)
+
+    def exact_score(self, weights: Array) -> Array:
+        """The mean clipped losses (budgets, steps, draws) of models (budgets, steps, draws, d)."""
+        return clipped_losses(self.algorithm.loss, self.parties, self.algorithm.weights(self.parties), weights)
+
+    @cached_property
+    def groups(self) -> list[Rows]:
+        """The rows of every group."""
+        return self.algorithm.groups(self.parties)
+
+    @cached_property
+    def precise(self) -> Rows:
+        """All rows in double precision."""
+        parties = self.parties
+        return Rows.of(self.algorithm.loss, parties.X, parties.y, self.algorithm.weights(parties), np.float64)
+
+    def gradient(self, w: Array) -> Array:
+        """The released mean gradient at models (B, d), without noise."""
+        out = np.empty(w.shape)
+        self.precise.gradient(w, out)
+        return out
+
+    def path(self, budget: Budget) -> Array:
+        """The models of every group in every round, (rounds, groups, d), if there was no noise; at the largest step."""
+        models: list[Single] = []
+        step = np.atleast_1d(self.algorithm.tried(budget, self.parties.problem).max())
+        still = np.zeros((len(self.groups), 1, len(self.start)), np.float32)
+        descent.descend(
+            self.groups, self.start, step, np.zeros((len(self.groups), 1)), lambda: still, self.algorithm.rounds,
+            self.algorithm.lam, heard=lambda before, _: models.append(before[:, 0, 0, 0]),
+        )  # fmt: skip
+        return np.array(models, dtype=float)
 
     def ridge(self, weights: Array) -> Array:
         """lam/2 ||w||^2, (..., d) -> (...)."""
@@ -361,3 +416,17 @@ class PreparedNoisyDescent:
         X, y, counts = self.parties.folded
         value = mean_loss(self.algorithm.loss, X, y, weights.reshape(-1, weights.shape[-1]), counts)
         return value.reshape(weights.shape[:-1]) + self.ridge(weights)
+
+
+def _tell(watch: Watch, before: Single, sent: Single) -> None:
+    """Tell of a round of runs (1, 1, steps, draws, d), step size by step size."""
+    for models, gradients in zip(before[0, 0], sent[0, 0], strict=True):
+        watch.sent(gradients, partial(_exact_gradient, models))
+
+
+def _exact_gradient(models: Single, mechanism: PreparedNoisyDescent) -> Array:
+    return mechanism.gradient(models.astype(float))
+
+
+def _exact_score(weights: Array, mechanism: PreparedNoisyDescent) -> Array:
+    return mechanism.exact_score(weights)[0, 0, :, None]

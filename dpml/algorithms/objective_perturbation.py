@@ -199,7 +199,7 @@ class ObjectivePerturbation:
         if self.variant == "authors":
             first, second = (box_minimiser(self.loss, p.X, p.y, self.lam) for p in pair)
             distance = float(np.linalg.norm(second - first)) / scale
-            return [replace(exposure, score=laplace_score(scale, first, second), distance=distance)]
+            return [replace(exposure, score=laplace_score(scale, first, second), loss=distance)]
         if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
             return [exposure]
 

@@ -71,7 +71,7 @@ def output_exposure(prepared: Sequence[PreparedOutput], budget: Budget) -> Expos
     first, second = (mechanism.weights for mechanism in prepared)
     scale = prepared[0].algorithm.scale(budget, prepared[0].problem)
     distance = float(np.linalg.norm(first - second)) / scale
-    return replace(model_exposure(prepared, budget), score=laplace_score(scale, first, second), distance=distance)
+    return replace(model_exposure(prepared, budget), score=laplace_score(scale, first, second), loss=distance)
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ class PureFunctionalMechanism(FunctionalMechanism):
         def score(seen: Array) -> Array:
             return log_density((seen - second) / unit) - log_density((seen - first) / unit)
 
-        return Exposure(view, sample, score, distance=float(np.sum(np.abs(second - first) / unit)))
+        return Exposure(view, sample, score, loss=float(np.sum(np.abs(second - first) / unit)))
 
     def spectral_edge(self, d: int) -> float:
         # off-diagonal variance: 2 when mirrored, 1 when two entries of variance 2 are averaged, 1/2 for Gaussians

@@ -12,6 +12,7 @@ rates; the mean and the variance of the scores do it with fewer draws).
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,25 +41,41 @@ def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
     return np.maximum(np.nan_to_num(np.fmax(first, second), nan=0.0, posinf=math.inf), 0.0)
 
 
-def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
-    """A lower bound on eps at `delta`, wrong with probability at most `error`, whatever the distributions.
+def mu_from_rates(fpr: Array, tpr: Array) -> Array:
+    """The least mu >= 0 with which mu-GDP allows these rates; `fpr` is an upper bound and `tpr` a lower one."""
+    return np.maximum(np.nan_to_num(ndtri(tpr) - ndtri(fpr), nan=0.0), 0.0)
 
-    The threshold is chosen on the first half of the scores (n,) of either data set, the rates are measured on the rest.
+
+def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
+    """A lower bound on eps at `delta`, wrong with probability at most `error`, whatever the distributions."""
+    return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error)
+
+
+def mu_by_rates(first: Array, second: Array, error: float) -> float:
+    """A lower bound on mu, wrong with probability at most `error`, whatever the distributions.
+
+    The two are no harder to tell apart than any mu-GDP mechanism with a smaller mu could make them.
     """
+    return _by_rates(mu_from_rates, first, second, error)
+
+
+def _by_rates(bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float) -> float:
+    """The bound that rates give, above a threshold that was chosen on the first half of the scores (n,) of either."""
     half = len(first) // 2, len(second) // 2
     grid = np.linspace(0, 1, _CANDIDATES)
     # close to the ends, where pure eps-DP is tightest
     levels = np.concatenate([grid, 10.0 ** np.linspace(-6, -2, 60), 1 - 10.0 ** np.linspace(-6, -2, 60)])
     thresholds = np.unique(np.quantile(np.concatenate([first[: half[0]], second[: half[1]]]), levels))
-    found = _eps_at(thresholds, first[: half[0]], second[: half[1]], delta, error)
+    found = bound(*_rates(thresholds, first[: half[0]], second[: half[1]], error))
     best = thresholds[np.argmax(found)]
-    return float(_eps_at(np.array([best]), first[half[0] :], second[half[1] :], delta, error)[0])
+    return float(bound(*_rates(np.array([best]), first[half[0] :], second[half[1] :], error))[0])
 
 
-def _eps_at(thresholds: Array, first: Array, second: Array, delta: float, error: float) -> Array:
+def _rates(thresholds: Array, first: Array, second: Array, error: float) -> tuple[Array, Array]:
+    """Upper bounds on the false and lower bounds on the true positive rates; both hold but with probability `error`."""
     fpr = rate_interval(_above(first, thresholds), len(first), error / 2)[1]
     tpr = rate_interval(_above(second, thresholds), len(second), error / 2)[0]
-    return eps_from_rates(fpr, tpr, delta)
+    return fpr, tpr
 
 
 def _above(scores: Array, thresholds: Array) -> NDArray[np.int_]:

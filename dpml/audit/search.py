@@ -35,19 +35,23 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
     """The largest distance that any view of a pair has; NaN when none is known."""
-    known = [e.distance for e in algorithm.exposures(pair, budget) if not math.isnan(e.distance)]
-    return max(known, default=math.nan)
+    known = [exposure.distance() for exposure in algorithm.exposures(pair, budget)]
+    return max((far for far in known if not math.isnan(far)), default=math.nan)
 
 
 def moved(pair: Pair, rng: Generator) -> Pair:
-    """Neighbours near a pair of neighbours, in the same places: common rows move together."""
+    """Neighbours near a pair of neighbours, in the same places. Rows in common move together, so that a crowd of equal
+    ones stays one, and so do the rows of a party that is replaced.
+    """
     first, second = pair
     differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
     step = rng.choice(_STEPS)
     common = rng.random() < 0.5
-    shift = step * rng.standard_normal(first.X.shape) * (common | differ)[:, None]
-    own = np.where(differ[:, None], step * rng.standard_normal(first.X.shape), shift)
-    turn = rng.random(len(differ)) < 0.1
+    together = step * common * rng.standard_normal(first.X.shape[1])
+    shift, own = (np.where(differ[:, None], 0.0, together) for _ in range(2))
+    for move in (shift, own):
+        move[differ] = step * rng.standard_normal(first.X.shape[1])
+    turn = np.where(differ, rng.random(len(differ)) < 0.1, rng.random() < 0.1)
     task = first.data.task
     y_first = relabelled(first.y, turn & (common | differ), task, rng)
     y_second = np.where(differ, relabelled(second.y, turn & differ, task, rng), y_first)

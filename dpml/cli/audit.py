@@ -39,11 +39,12 @@ def run(arguments: Namespace) -> None:
 
 
 def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
-    heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict"]
+    heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "power", "verdict"]
     lines = []
     for f in findings:
         numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
-        lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.verdict])
+        power = "-" if math.isnan(f.power) else f"{f.power:.2f}"
+        lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, power, f.judgement])
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Console()
     print_table(console, heads, lines, wrapped=("by",))

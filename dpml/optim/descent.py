@@ -93,6 +93,7 @@ def descend(  # many parameters: one for each symbol of the recursion
     draw: Callable[[], Single],
     rounds: int,
     lam: float = 0.0,
+    heard: Callable[[Single, Single], None] | None = None,
 ) -> Single:
     """The last models of all runs, (G, E, S, D, d): of G groups that never meet, E noise scales, S steps, D draws.
 
@@ -104,6 +105,7 @@ def descend(  # many parameters: one for each symbol of the recursion
         draw: makes a round's noise z, (G, D, d), which the scales and the steps share.
         rounds: T.
         lam: coefficient of lam/2 ||w||^2.
+        heard: is told in every round the models (G, E, S, D, d) before it, and the noisy gradients that moved them.
     """
     dtype = groups[0].X.dtype
     noise = np.asarray(draw(), dtype)
@@ -118,6 +120,7 @@ def descend(  # many parameters: one for each symbol of the recursion
     for round_ in range(rounds):
         if round_:
             noise = np.asarray(draw(), dtype)
+        before = None if heard is None else w.copy()
         for rows, models, z, widths in zip(groups, w, noise, kick, strict=True):
             rows.gradient(models.reshape(-1, d), move.reshape(-1, d))
             np.multiply(move, size, out=move)
@@ -125,4 +128,6 @@ def descend(  # many parameters: one for each symbol of the recursion
                 models *= decay
             models -= move
             models -= np.multiply(widths, z, out=move)
+        if heard is not None and before is not None:
+            heard(before, (decay * before - w) / size)
     return w

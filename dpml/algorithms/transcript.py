@@ -1,0 +1,213 @@
+"""What a view sees of the messages of a release, recorded by the code that sends them.
+
+A release that sends messages takes a `Watch` and tells it about every message and about the noise of every source in
+it. Without one nothing is recorded, and nothing else changes: the same numbers are drawn in the same order.
+
+For an attack on neighbours a `Recorder` is such a `Watch`. An attacker who knows all rows but one, and every model on
+the way, knows what either data set would have sent in a round without noise, f_t and f'_t, for these depend on the
+models before only. What is left of a message, ``r_t = m_t - f_t``, is then noise under the first data set, and noise
+plus the shift ``f'_t - f_t`` under the second. With Gaussian noise of covariance C over the rounds, L L' = C, the
+whitened residuals ``L^-1 r`` are standard normal, round by round given those before, and shifted by ``L^-1 (f' - f)``,
+which is known before the round. So the log of the likelihood ratio of a whole run is
+
+    sum_t <e_t, s_t> - ||s_t||^2 / 2,    e = L^-1 r,    s = L^-1 (f' - f),
+
+whatever the rounds depend on.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.exposure import RATIO, Attack, Exposure
+from dpml.arrays import Array
+from dpml.optim.descent import Single
+from dpml.privacy import View
+
+
+class Watch(Protocol):
+    """Who listens to a release under one budget."""
+
+    def drawn(self, parts: Array | Single) -> None:
+        """The noise in the next message, source by source: (sources, B, k), in units of the message's scale."""
+        ...
+
+    def sent(self, message: Array | Single, exact: Callable[[Any], Array]) -> None:
+        """A message of B runs (B, k), and what a prepared mechanism would have sent in its place without noise."""
+        ...
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What a view sees of a message, in every coordinate alike: m numbers, which hold the noise of several sources.
+
+    Attributes:
+        noise: how much of each source is in each number, (m, sources). The data are in the first number only.
+        total: how much of each source is in the message that is released, (sources,).
+        covariance: what the numbers' covariance is meant to be, (m, m), in units of the message's scale.
+    """
+
+    noise: Array
+    total: Array
+    covariance: Array
+
+    @classmethod
+    def of(cls, noise: Array, total: Array, sources: Array | None = None) -> "Channel":
+        """With sources of this covariance; None: independent ones of variance 1."""
+        return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
+
+    @property
+    def filter(self) -> Array:
+        """The weights (m,) of the numbers with which their noise is least and the data's weight is 1."""
+        weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
+        return weights / weights[0]
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the noise that is left by `filter`."""
+        return float(np.sqrt(self.filter @ self.covariance @ self.filter))
+
+
+_FEW = 8  # releases from which a search learns how far apart a pair is
+
+PLAIN = Channel.of(np.ones((1, 1)), np.ones(1))
+"""The message itself, with noise of one source."""
+
+
+class Recorder:
+    """What one view sees of a release of either of two neighbours, `pair`: prepared mechanisms.
+
+    Args:
+        pair: the mechanisms.
+        channel: what is seen of a message.
+        scales: the standard deviation that the noise of each message is meant to have, where `channel` counts 1.
+        in_time: (T, T), the covariance of the noise of different messages, in the same unit; None: independent.
+    """
+
+    def __init__(
+        self, pair: Sequence[Any], channel: Channel, scales: Sequence[float] | Array, in_time: Array | None = None
+    ) -> None:
+        self.pair, self.channel = pair, channel
+        self.scales = iter(scales)
+        self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
+        self.parts: Array | None = None
+        self.history: list[tuple[Array, Array]] = []
+        self.columns: list[tuple[Array, ...]] = []
+
+    def drawn(self, parts: Array | Single) -> None:
+        """Kept for the message that follows."""
+        self.parts = np.asarray(parts, dtype=float)
+
+    def sent(self, message: Array | Single, exact: Callable[[Any], Array]) -> None:
+        """Reduce a message to what tells the neighbours apart."""
+        scale = next(self.scales)
+        first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
+        residual, shift = (np.asarray(message, dtype=float) - first) / scale, (second - first) / scale
+        numbers = self._numbers(residual)
+        filtered = np.tensordot(self.channel.filter, numbers, axes=1) / self.channel.spread
+        white, moved = self._whitened(filtered, shift / self.channel.spread)
+        direction, length = _units(moved)
+        along = np.einsum("bk,bk->b", white, direction)
+        direction, _ = _units(shift)
+        seen = np.einsum("mbk,bk->mb", numbers, direction)
+        # one number stands for the other coordinates: noise that they share with this one gives it away
+        across = numbers.sum(axis=2) - direction.sum(axis=1) * seen
+        self.columns.append((along, length, seen, across))
+
+    def _numbers(self, residual: Array) -> Array:
+        """What the view sees of a message, less what the first data set sends: (m, B, k)."""
+        channel = self.channel
+        others = channel.noise.copy()
+        others[0] -= channel.total
+        numbers = np.zeros((len(others), *residual.shape))
+        if self.parts is not None:
+            numbers += np.tensordot(others, self.parts, axes=1)
+        elif others.any():
+            raise AssertionError("this view needs the noise of every source, and none was recorded.")
+        numbers[0] += residual
+        return numbers
+
+    def _whitened(self, residual: Array, shift: Array) -> tuple[Array, Array]:
+        if self.whiten is None:
+            return residual, shift
+        self.history.append((residual, shift))
+        row = self.whiten[len(self.history) - 1, : len(self.history)]
+        return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
+
+    def seen(self) -> Array:
+        """All messages of B runs, (B, 2 T + 2 T m): along the shifts, the shifts' lengths, and all numbers seen."""
+        along, length, seen, across = (np.stack(column) for column in zip(*self.columns, strict=True))
+        B = along.shape[1]
+        return np.concatenate([along.T, length.T, *(np.moveaxis(x, 2, 0).reshape(B, -1) for x in (seen, across))], 1)
+
+
+def _units(vectors: Array) -> tuple[Array, Array]:
+    """Directions (B, k) and lengths (B,); where there is none the first coordinate stands for it."""
+    length = np.linalg.norm(vectors, axis=1)
+    direction = vectors / np.where(length > 0, length, 1.0)[:, None]
+    direction[length == 0, 0] = 1.0
+    return direction, length
+
+
+@dataclass(frozen=True)
+class Transcript(Exposure):
+    """A view of T messages, as a `Recorder` saw them in the release itself.
+
+    Two attacks know the noise's law: the likelihood ratio of the run, and one whose score is exactly normal. For that
+    every whitened residual is made worse by noise of the attacker's own until its shift has the length c_t, whatever
+    the models were: a distance ``mu = ||c||`` that the pair surely shows. Noise that is not `gaussian` is only matched
+    in its variance.
+    """
+
+    messages: int = 0
+    gaussian: bool = True
+
+    def visible(self, seen: Array) -> Array:
+        return seen[:, 2 * self.messages :]
+
+    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+        T = self.messages
+        common = np.minimum(first[:, T : 2 * T].min(axis=0), second[:, T : 2 * T].min(axis=0))
+
+        def ratio(seen: Array) -> Array:
+            along, length = seen[:, :T], seen[:, T : 2 * T]
+            score: Array = np.einsum("bt,bt->b", along, length) - np.einsum("bt,bt->b", length, length) / 2
+            return score
+
+        def equalised(seen: Array) -> Array:
+            along, length = seen[:, :T], seen[:, T : 2 * T]
+            share = np.minimum(np.divide(common, length, out=np.ones_like(length), where=length > 0), 1.0)
+            own = rng.standard_normal(along.shape)
+            score: Array = (share * along + np.sqrt(1 - share**2) * own) @ common
+            return score
+
+        if not self.gaussian:
+            return [Attack("matched filter", ratio)], math.nan
+        return [Attack(RATIO, ratio), Attack(RATIO, equalised, normal=True)], float(np.linalg.norm(common))
+
+    def distance(self) -> float:
+        """From a few draws, for Gaussian noise or noise of the same variance."""
+        T = self.messages
+        lengths = self.sample(0, np.random.default_rng(0), _FEW)[:, T : 2 * T]
+        return float(np.mean(np.linalg.norm(lengths, axis=1)))
+
+
+def transcript(
+    view: View,
+    release: Callable[[int, Generator, int, Recorder], object],
+    recorder: Callable[[], Recorder],
+    messages: int,
+    gaussian: bool = True,
+) -> Transcript:
+    """The view that a `Recorder` has of releases ``release(which, rng, draws, watch)`` of `messages` messages."""
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        watch = recorder()
+        release(which, rng, draws, watch)
+        return watch.seen()
+
+    return Transcript(view, sample, gaussian=gaussian, messages=messages)
