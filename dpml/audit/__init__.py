@@ -8,6 +8,7 @@ from typing import Any, Literal
 from numpy.random import Generator
 
 from dpml.algorithms.exposure import Exposure
+from dpml.audit.bounds import Rates
 from dpml.audit.quieter import HalfNoise
 from dpml.audit.scores import ACCUSATION, CONFIDENCE, Scores
 from dpml.audit.search import worse_pair
@@ -38,6 +39,8 @@ class Finding:
         verdict: `BUG` or `claim violated` where a lower bound at the confidence ACCUSATION exceeds what is proven or
             claimed, or the pair itself does. `consistent` where it does not, although `power` is at least POWER and
             the same attack on a release with half of the noise would have been a BUG; else `no violation seen`.
+        mu: What is proven, where that is mu-GDP: any point of the trade-off curve may refute it.
+        rates: What the best attack achieves at thresholds; None where nothing was attacked.
     """
 
     view: View
@@ -50,6 +53,8 @@ class Finding:
     attack: str
     power: float
     verdict: Verdict
+    mu: float | None = None
+    rates: Rates | None = None
 
     @property
     def judgement(self) -> str:
@@ -125,4 +130,6 @@ def _find(
         attack=attack,
         power=power,
         verdict=verdict,
+        mu=proven.mu,
+        rates=scores.rates(proven.delta),
     )

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from dpml.algorithms.exposure import Exposure
 from dpml.arrays import Array
 from dpml.audit.attacks import Attack, informed, uninformed
-from dpml.audit.bounds import eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores
+from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores, trade_off
 from dpml.privacy import Guarantee, gdp
 
 CONFIDENCE = 0.95  # of the lower bound that is shown
@@ -63,6 +63,15 @@ class Scores:
             (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)
             for attack, first, second in self.attacks
         )
+
+    def rates(self, delta: float) -> Rates:
+        """The trade-off of the attack that shows the most, at false positive rates from 1e-4 to 1."""
+        each = self.attacks
+        if delta > 0:
+            best = max(each, key=lambda found: mu_by_rates(found[1], found[2], 0.05))
+        else:
+            best = max(each, key=lambda found: eps_by_rates(found[1], found[2], 0.0, 0.05))
+        return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
         """Whether more is shown than is proven: of eps, or of mu where that is proven, each with half of the error."""

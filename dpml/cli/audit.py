@@ -5,7 +5,7 @@ import math
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich.console import Console
 
@@ -35,13 +35,20 @@ def run(arguments: Namespace) -> None:
         print(json.dumps([_plain(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
     else:
         _show(findings, draws, problem)
+    if arguments.figure is not None:
+        from dpml.reporting.trade_off import draw  # Matplotlib takes a second to import
+
+        title = f"dpml audit {' '.join(arguments.overrides)}"
+        for path in draw(findings, title, arguments.figure.with_suffix("")):
+            print(path, file=sys.stderr)
     if any(finding.verdict == "BUG" for finding in findings):
         sys.exit(1)
 
 
 def _plain(finding: Finding) -> dict[str, object]:
     """As JSON has it: what is not known is null."""
-    known = asdict(finding) | {"judgement": finding.judgement}
+    rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
+    known = asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
     return {key: None if value != value else value for key, value in known.items()}
 
 
