@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Messages
+from dpml.algorithms.transcript import PLAIN, Channel, Watch
 from dpml.arrays import Array
 from dpml.privacy import Calibration, Problem, View, noise
 
@@ -27,12 +27,12 @@ class NoiseSharing(Protocol):
         """mu of every view the adversary may have, as a multiple of the sum's own."""
         ...
 
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        """What a view sees of the sites' messages; None where it sees only their sum."""
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """What a view sees of the sites' messages; the last site's, whose row is replaced, comes first."""
         ...
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """The sum of all sites' noise: (draws, size)."""
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        """The sum of all sites' noise: (draws, size). A watch is told of every source of it."""
         ...
 
 
@@ -45,11 +45,14 @@ class TrustedCurator:
     def views(self, problem: Problem) -> dict[View, float]:
         return dict.fromkeys(self.visible, 1.0)
 
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        return None
+    def channel(self, view: View, problem: Problem) -> Channel:
+        return PLAIN
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.gaussian(rng, (draws, size))
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        total = noise.gaussian(rng, (draws, size))
+        if watch is not None:
+            watch.drawn(total[None])
+        return total
 
 
 @dataclass(frozen=True)
@@ -73,32 +76,39 @@ class CapeNoise:
             "colluders": cape_whole_view(M, problem.honest, self.spread),
         }
 
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        M, spread = problem.M, self.spread
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """The sources are the M messages' noise and the M secrets ``ehat_k``, which the zero-sum noise is made of.
+
+        Who sees all messages also sees the mean secret that was broadcast, and puts it back; with what the colluders
+        know of their own, the sum of the honest sites' secrets is left.
+        """
+        M, s = problem.M, self.spread
+        each, total = np.eye(2 * M), np.repeat([1.0, 0.0], M)
+        centred = np.eye(M) - 1 / M
+        sources = np.block([[s**2 * centred + np.eye(M) / M, s * centred], [s * centred, np.eye(M)]])
         if view in ("release", "aggregate"):
-            return None
+            seen = total[None]
+        elif view == "client":
+            seen = each[M - 1 : M]
+        else:
+            honest = M if view == "transcript" else problem.honest
+            broadcast = s * np.repeat([0.0, 1 / M], M)
+            secrets = s * each[2 * M - honest :].sum(axis=0)
+            seen = np.vstack([each[M - honest : M][::-1] + broadcast, secrets])
+        return Channel.of(seen, total, sources)
 
-        def one(rng: Generator, draws: int, size: int) -> Array:
-            return noise.cape_messages(rng, draws, M, size, spread, 1 / math.sqrt(M))[0][:, -1:]
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        own = 1 / math.sqrt(M)
+        if watch is None:
+            return noise.cape_total(rng, draws, M, size, self.spread, own)
+        parts = np.empty((2 * M, draws, size))
 
-        if view == "client":
-            return Messages(one, np.array([[spread**2 * (1 - 1 / M) + 1 / M]]), target=0)
-        honest = M if view == "transcript" else problem.honest
+        def heard(columns: slice, messages: Array, secrets: Array) -> None:
+            parts[:M, :, columns], parts[M:, :, columns] = messages.swapaxes(0, 1), secrets.swapaxes(0, 1)
 
-        def all_honest(rng: Generator, draws: int, size: int) -> Array:
-            """The honest sites' messages, with the broadcast mean put back, and the sum of their secrets."""
-            sent, secret = noise.cape_messages(rng, draws, M, size, spread, 1 / math.sqrt(M))
-            secret *= spread
-            sent += secret.mean(axis=1, keepdims=True)
-            return np.concatenate([sent[:, -honest:], secret[:, -honest:].sum(axis=1, keepdims=True)], axis=1)
-
-        covariance = np.eye(honest + 1) * (spread**2 + 1 / M)
-        covariance[-1] = covariance[:, -1] = spread**2
-        covariance[-1, -1] = spread**2 * honest
-        return Messages(all_honest, covariance, target=honest - 1)
-
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.cape_total(rng, draws, M, size, shared=self.spread, own=1 / math.sqrt(M))
+        total = noise.cape_total(rng, draws, M, size, self.spread, own, heard)
+        watch.drawn(parts)
+        return total
 
 
 @dataclass(frozen=True)
@@ -109,20 +119,30 @@ class IndependentNoise:
         alone = math.sqrt(problem.M)
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
 
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        """The messages of the sites that do not collude."""
-        if view in ("release", "aggregate"):
-            return None
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """The sum, or the messages of the sites that do not collude."""
         M = problem.M
-        honest = {"client": 1, "transcript": M, "colluders": problem.honest}[view]
+        each, total = np.eye(M)[::-1], np.ones(M)
+        seen = {
+            "release": total[None],
+            "aggregate": total[None],
+            "client": each[:1],
+            "transcript": each,
+            "colluders": each[: problem.honest],
+        }
+        return Channel.of(seen[view], total, np.eye(M) / M)
 
-        def sent(rng: Generator, draws: int, size: int) -> Array:
-            return noise.gaussian_messages(rng, draws, M, size)[:, -honest:] / math.sqrt(M)
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        if watch is None:
+            return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
+        parts = np.empty((M, draws, size))
 
-        return Messages(sent, np.eye(honest) / M, target=honest - 1)
+        def heard(columns: slice, messages: Array) -> None:
+            parts[:, :, columns] = messages.swapaxes(0, 1) / math.sqrt(M)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
+        total = noise.gaussian_total(rng, draws, M, size, heard) / math.sqrt(M)
+        watch.drawn(parts)
+        return total
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
