@@ -1,5 +1,6 @@
 """Neighbours that are bad for noisy rounds: a crowd holds the model where one row counts the most."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy.special import expit
 
 from dpml.algorithms.exposure import Pair, one_replaced
 from dpml.arrays import Array
+from dpml.data.partition import Parties
 from dpml.privacy import Problem
 
 _SEEDS = 1000
@@ -47,3 +49,18 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Array) -> Pair:
 def a_crowd(problem: Problem, ahead: Array) -> Pair:
     """Twice the same: all rows are `ahead`."""
     return one_replaced("binary", problem, ahead, ahead, (1.0, 1.0), rest=ahead)
+
+
+def undecided(problem: Problem) -> Pair:
+    """All rows are the first axis, and every other label is -1; the last one turns.
+
+    A model that learns from them stays where the two labels are about as likely, and the slopes of both about 1/2.
+    """
+    pair = one_replaced("binary", problem, [1.0], [1.0], rest=[1.0])
+    labels = np.where(np.arange(problem.N) % 2, -1.0, 1.0)
+    first, second = (np.append(labels[:-1], parties.y[-1]) for parties in pair)
+    return _labelled(pair[0], first), _labelled(pair[1], second)
+
+
+def _labelled(parties: Parties, y: Array) -> Parties:
+    return replace(parties, data=replace(parties.data, y=y), y=y)

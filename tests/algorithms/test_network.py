@@ -320,7 +320,7 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
         data = Dataset("toy", "binary", X[:, :-1], y, X[:0, :-1], y[:0])
         given = partition(data, Equal(), 2, np.random.default_rng(0))
         prepared = CapeNetwork(LOSS, epochs=3, batch=20).prepare(given, np.random.default_rng(4))
-        orders.append([rows.tolist() for rows in prepared._minibatches()])
+        orders.append([rows.tolist() for rows in prepared.minibatches()])
     assert orders[0] == orders[1]
     assert [len(batch) for batch in orders[0]] == [20, 20, 10] * 3
     for epoch in range(3):
@@ -396,7 +396,7 @@ def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rou
     trained, path = prepared.train([Budget(math.inf)], np.random.default_rng(0), 1)
     X, y = np.column_stack([given.X, np.ones(60)]), given.y
     w, m, v, losses, h = prepared.start.flat()[0], 0.0, 0.0, [], 1e-6
-    for t, chosen in enumerate(prepared._minibatches(), start=1):
+    for t, chosen in enumerate(prepared.minibatches(), start=1):
         rows = np.arange(60) if chosen is None else chosen
         gradient = [value(w + h * e, X[rows], y[rows]) - value(w - h * e, X[rows], y[rows]) for e in np.eye(SIZE)]
         g = np.array(gradient) / (2 * h) / len(rows) ** (2 if variant == "authors" else 1)
