@@ -53,9 +53,9 @@ def test_answers_are_the_sum_of_the_parties_gradients(monkeypatch) -> None:
     prepared = PrivateSGD(LOGISTIC).prepare(parties, np.random.default_rng(0))
     own = [slice(*parties.offsets[k : k + 2]) for k in range(5)]
     brute = sum(mean_gradient(LOGISTIC, parties.X[rows], parties.y[rows], w) * len(parties.y[rows]) for rows in own)
-    assert np.allclose(prepared.answers(w, slice(None)), brute, atol=1e-9)
+    assert np.allclose(prepared.gradient(w), brute, atol=1e-9)
     monkeypatch.setattr(noisy_gradient_sums, "_BLOCK", 1)
-    assert np.allclose(prepared.answers(w, slice(None)), brute, atol=1e-9)
+    assert np.allclose(prepared.gradient(w), brute, atol=1e-9)
 
 
 def test_one_round_of_psgd_is_procedure_3() -> None:
@@ -66,7 +66,7 @@ def test_one_round_of_psgd_is_procedure_3() -> None:
         made = algorithm.perturbation(BUDGET, parties.problem)
         prepared = algorithm.prepare(parties, np.random.default_rng(0))
         weights = prepared.release([BUDGET], np.random.default_rng(4), draws).weights[0]
-        noise = -weights * (algorithm.lam + made.extra + 0.25) * 300 - prepared.answers(np.zeros((1, 4)), slice(None))
+        noise = -weights * (algorithm.lam + made.extra + 0.25) * 300 - prepared.gradient(np.zeros((1, 4)))
         fresh = algorithm.fresh(BUDGET, parties.problem)
         if calibration == "published":
             assert fresh == 2 / 0.5
@@ -164,7 +164,7 @@ def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
     weights = prepared.release([BUDGET], np.random.default_rng(5), draws).weights[0]
     made, fresh = algorithm.perturbation(BUDGET, parties.problem), algorithm.fresh(BUDGET, parties.problem)
     heard = -weights * (algorithm.lam + made.extra + 0.25) * 300
-    noise = heard - prepared.answers(np.zeros((1, 4)), slice(None))
+    noise = heard - prepared.gradient(np.zeros((1, 4)))
     variance = made.sigma**2 + fresh**2 * (3 * 5 if calibration == "published" else 1)  # M (d + 1), or of the sum
     assert stats.ttest_1samp(noise.ravel(), 0.0).pvalue > 1e-6
     assert noise.var() == pytest.approx(variance, rel=5 * math.sqrt(4 / noise.size))
