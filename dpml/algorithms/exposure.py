@@ -5,9 +5,8 @@ of any pair (`exposures`). What is seen is drawn by the code that releases, neve
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -186,23 +185,6 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
         return weights[0]
 
     return Exposure("release", sample)
-
-
-DrawRounds = Callable[[Generator, int], Iterator[Array]]
-"""``draw(rng, draws)``: a round's noise in one direction, (draws,), again and again."""
-
-
-def round_exposure(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Exposure:
-    """A view of T rounds that all move by `shift` in one direction, the only one in which anything is to be seen.
-
-    `covariance` (T, T) is what the noise that is drawn along it is meant to have.
-    """
-    T = len(covariance)
-
-    def sample(which: int, rng: Generator, draws: int) -> Array:
-        return np.stack(list(islice(draw(rng, draws), T)), axis=1) + which * shift
-
-    return gaussian_exposure(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
 
 
 def minimiser_score(

@@ -96,6 +96,7 @@ class Recorder:
         self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
         self.parts: Array | None = None
         self.history: list[tuple[Array, Array]] = []
+        self.before: tuple[Array, Array] | None = None
         self.columns: list[tuple[Array, ...]] = []
 
     def drawn(self, parts: Array | Single) -> None:
@@ -116,7 +117,18 @@ class Recorder:
         seen = np.einsum("mbk,bk->mb", numbers, direction)
         # one number stands for the other coordinates: noise that they share with this one gives it away
         across = numbers.sum(axis=2) - direction.sum(axis=1) * seen
-        self.columns.append((along, length, seen, across))
+        self.columns.append((along, length, seen, across, self._change(numbers[0], shift)))
+
+    def _change(self, number: Array, shift: Array) -> Array:
+        """How much a message differs from that before, in the direction in which the shift does: (1, B).
+
+        Noise that is the same in both is not in it, even where the shift has the same length.
+        """
+        before, self.before = self.before, (number, shift)
+        if before is None:
+            return np.zeros((1, len(number)))
+        direction, _ = _units(shift - before[1])
+        return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array) -> Array:
         """What the view sees of a message, less what the first data set sends: (m, B, k)."""
@@ -139,10 +151,10 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """All messages of B runs, (B, 2 T + 2 T m): along the shifts, the shifts' lengths, and all numbers seen."""
-        along, length, seen, across = (np.stack(column) for column in zip(*self.columns, strict=True))
+        """All messages of B runs, (B, T (2 m + 3)): along the shifts, the shifts' lengths, and all numbers seen."""
+        along, length, *seen = (np.stack(column) for column in zip(*self.columns, strict=True))
         B = along.shape[1]
-        return np.concatenate([along.T, length.T, *(np.moveaxis(x, 2, 0).reshape(B, -1) for x in (seen, across))], 1)
+        return np.concatenate([along.T, length.T, *(np.moveaxis(x, 2, 0).reshape(B, -1) for x in seen)], axis=1)
 
 
 def _units(vectors: Array) -> tuple[Array, Array]:
