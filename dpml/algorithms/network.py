@@ -29,6 +29,7 @@ from dpml.algorithms.neighbours import undecided
 from dpml.algorithms.transcript import Recorder, Transcript, Watch, transcript
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
+from dpml.data.preprocess import distinct
 from dpml.optim.descent import Single
 from dpml.optim.losses import Loss
 from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
@@ -306,13 +307,8 @@ class PreparedNetwork:
         return Release(None, {key: np.broadcast_to(v.reshape(shape), wanted).copy() for key, v in metrics.items()})
 
     @cached_property
-    def inputs(self) -> Array:
-        """The training rows with a one at their ends: (N, d+1)."""
-        return _with_ones(self.parties.X)
-
-    @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The same without copies, their labels, and how often each row is there; None: once."""
+        """The training rows with a one at their ends, their labels, and how often each is there; None: once."""
         X, y, counts = self.parties.folded
         return _with_ones(X), y, counts
 
@@ -351,13 +347,23 @@ class PreparedNetwork:
     def gradient(self, models: Models, rows: Index | None) -> Models:
         """What a round of these rows releases, without noise; None: all rows."""
         algorithm = self.algorithm
-        if rows is None:
-            X, y, counts = self.folded
-        else:
-            X, y, counts = self.inputs[rows], self.parties.y[rows], None
+        X, y, counts = self.folded if rows is None else self.minibatch(rows)
         if algorithm.variant == "authors":
-            return sum_of_clipped_terms(models, X, y, algorithm.loss)
+            return sum_of_clipped_terms(models, X, y, algorithm.loss, counts)
         return clipped_sum(models, X, y, algorithm.loss, algorithm.clip if algorithm.private else math.inf, counts)
+
+    def minibatch(self, rows: Index) -> tuple[Array, Array, Array | None]:
+        """Some of the rows, as `folded` has all of them."""
+        X, y, counts = self.folded
+        if counts is None:
+            return X[rows], y[rows], None
+        kinds, times = np.unique(self.kinds[rows], return_counts=True)
+        return X[kinds], y[kinds], times.astype(float)
+
+    @cached_property
+    def kinds(self) -> Index:
+        """Of which of the rows in `folded` each row is a copy."""
+        return distinct(self.parties.X, self.parties.y)[1]
 
     def minibatches(self) -> Iterator[Index | None]:
         """The rows of every round; None stands for all of them."""

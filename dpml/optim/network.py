@@ -77,18 +77,22 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float, cou
     return total
 
 
-def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
+def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> Models:
     """What the authors' scripts add up: every row's term over n^2, each of its four blocks clipped at norm 1.
 
     They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
+    With `counts` (n,), row i is there that many times.
     """
     units, slope, back = _pass(models, X, y, loss)
-    slope /= len(X) ** 2
+    times = np.ones((1, 1)) if counts is None else counts[:, None]
+    slope /= (len(X) if counts is None else counts.sum()) ** 2
     size = np.abs(slope)
     inside = size * np.sqrt(np.einsum("nhb,nhb->nb", back, back))
     outside = size * np.sqrt(np.einsum("nhb,nhb->nb", units, units))
     rows = np.sqrt(np.einsum("nd,nd->n", X[:, :-1], X[:, :-1]))[:, None]
-    if max(inside.max(), outside.max(), float((inside * rows).max())) <= 1:
+    short = max(inside.max(), outside.max(), float((inside * rows).max())) <= 1
+    slope *= times
+    if short:
         return _sum(X, units, back, _Slopes(slope, slope, slope, slope))
     clipped = _Slopes(
         outer=slope / np.maximum(1.0, outside),

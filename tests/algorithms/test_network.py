@@ -1,6 +1,7 @@
 """The neural network: gradients, clipping, the noise of a round, and what all rounds together are proven to cost."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -371,6 +372,27 @@ def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
     for other in metrics[1:]:
         for name, values in metrics[0].items():
             np.testing.assert_allclose(other[name], values, rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize(("variant", "batch"), [("paper", None), ("paper", 25), ("authors", None)])
+def test_copies_that_are_counted_are_as_good_as_copies(monkeypatch, variant, batch) -> None:
+    """Sixty rows, of which twelve differ: whether they are folded changes rounding only."""
+    few = parties(12)
+    of = np.random.default_rng(3).integers(12, size=60)
+    given = [partition(replace(few.data, X=few.X[of], y=few.y[of]), Equal(), 4, np.random.default_rng(0)) for _ in "ab"]
+    given[1].__dict__["folded"] = given[1].X, given[1].y, None
+    found = []
+    for each in given:
+        algorithm = CapeNetwork(LOSS, variant=variant, batch=batch, epochs=5, rate=0.1)
+        prepared = algorithm.prepare(each, np.random.default_rng(0))
+        # without noise, and with the initial weights so large that the authors' terms are clipped
+        prepared = replace(prepared, start=Models(100 * prepared.start.inner, 100 * prepared.start.outer))
+        trained, path = prepared.train([Budget(math.inf, 1e-3), Budget(5.0, 1e-3)], np.random.default_rng(1), 2)
+        metrics = prepared.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 2).metrics
+        found.append([trained.flat(), path, *metrics.values()])
+    assert len(given[0].folded[1]) == len(np.unique(of))
+    for folded, plain in zip(*found, strict=True):
+        np.testing.assert_allclose(folded, plain, rtol=1e-9)
 
 
 def test_it_learns_two_gaussians() -> None:

@@ -58,6 +58,44 @@ def test_answers_are_the_sum_of_the_parties_gradients(monkeypatch) -> None:
     assert np.allclose(prepared.gradient(w), brute, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", [noisy_gradient_sums.PreparedSums, noisy_gradient_sums.PartySums])
+def test_copies_that_are_counted_are_as_good_as_copies(kind) -> None:
+    """Rows (x, 1) and (-x, -1) are copies too; whether they are folded changes rounding only."""
+    few = binary_parties(N=6)
+    of = np.random.default_rng(3).integers(6, size=300)
+    turn = np.random.default_rng(4).choice([-1.0, 1.0], size=300)
+    given = replace(binary_parties(), X=turn[:, None] * few.X[of], y=turn * few.y[of])
+    folded, plain = (kind(PrivateSGD(LOGISTIC, rounds=20), given) for _ in "ab")
+    plain.__dict__["signed"] = [((given.y[:, None] * given.X)[rows], None) for rows in plain.answering]
+    assert all(len(rows) == 6 for rows, _ in folded.signed)
+    found = [sums.descend([BUDGET], np.random.default_rng(1), 5).weights for sums in (folded, plain)]
+    assert np.allclose(*found, rtol=1e-9)
+
+
+def test_single_parties_have_the_noise_that_is_counted_together() -> None:
+    """What each adds, measured: M equal sources, fresh and constant, which add up to the covariance of the sum."""
+    parties, rounds, heard = binary_parties(), 3, []
+
+    class Watch:
+        def drawn(self, parts) -> None:
+            heard.append(parts)
+
+        def sent(self, message, exact) -> None:
+            assert np.allclose(message, exact(prepared) + heard[-1].sum(axis=0))
+
+    for calibration in ("published", "tight"):
+        algorithm = PrivateSGD(LOGISTIC, calibration=calibration, rounds=rounds)
+        prepared = noisy_gradient_sums.PartySums(algorithm, parties)
+        heard.clear()
+        prepared.descend([BUDGET], np.random.default_rng(5), 4000, Watch())
+        noise = np.array(heard)  # (rounds, M, draws, d)
+        counted = algorithm.covariance(BUDGET, parties.problem) / 5
+        for k in range(5):
+            flat = noise[:, k].reshape(rounds, -1)
+            # 16,000 numbers of kurtosis below 6: five standard errors
+            assert np.allclose(flat @ flat.T / flat.shape[1], counted, atol=0.1 * counted.max())
+
+
 def test_one_round_of_psgd_is_procedure_3() -> None:
     """w_1 = - z_0/N (sum of gradients at 0 + rho + eta): the noise, measured, is what the views count."""
     parties, draws, M = binary_parties(M=4), 4000, 4
