@@ -23,7 +23,7 @@ from dpml.algorithms.hyperparameters import (
     check_choice,
     check_not_negative,
 )
-from dpml.algorithms.neighbours import a_crowd, in_a_crowd
+from dpml.algorithms.neighbours import in_a_crowd
 from dpml.algorithms.objective_perturbation import (
     SENSITIVITY,
     SMOOTHNESS,
@@ -139,8 +139,7 @@ class PrivateSGD(RegularisedLogistic):
         if problem.d == 1:
             return turned_label(problem)
         ahead = np.eye(problem.d)[0]
-        alone = PreparedSums(self, a_crowd(problem, ahead)[0])
-        return in_a_crowd(problem, ahead, alone.path(budget) @ ahead)
+        return in_a_crowd(problem, ahead, lambda crowd: PreparedSums(self, crowd).path(budget) @ ahead)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model, and what each view sees of all rounds; that of single parties as in the real protocol."""
