@@ -78,8 +78,11 @@ class CapeNoise:
         }
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """The sum; the last site's message; or all messages, with the broadcast mean put back, the sum of the honest
-        sites' secrets, and the secrets of the colluders, who are the first sites.
+        """The sum; the last site's message; or all messages, the broadcast mean, and the colluders' secrets.
+
+        The colluders are the first sites. Of the honest ones' messages, all but the last are taken as they are with the
+        mean put back; the last stands in their sum less that of their secrets, which the others know: of the wide
+        zero-sum noise nothing is left there, so that nothing has to cancel.
         """
         M = problem.M
         messages, secrets = np.split(np.eye(2 * M), 2)
@@ -91,10 +94,12 @@ class CapeNoise:
         else:
             known = problem.colluders if view == "colluders" else 0
             sent = messages + secrets.mean(axis=0)
-            seen = np.vstack([sent[::-1], secrets[known:].sum(axis=0), secrets[:known]])
-        centred = np.eye(M) - 1 / M
-        secret = self.spread**2 * np.block([[centred, centred], [centred, np.eye(M)]])
-        return Channel.of(seen, total, secret + messages.T @ messages / M)
+            left = (sent - secrets)[known:].sum(axis=0)
+            seen = np.vstack([left, sent[:-1], secrets[known:].sum(axis=0), secrets[:known]])
+        zero_sum, own = self.spread * np.eye(M), np.eye(M) / math.sqrt(M)
+        drawn = np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
+        deviations = seen @ drawn
+        return Channel(seen, total, deviations @ deviations.T)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
         own = 1 / math.sqrt(M)
