@@ -189,7 +189,10 @@ class FunctionalMechanism:
             prepared.noisy(prepared.scales([budget]), rng, draws, ByCoefficient(watch, problem.d, constant))
 
         channel = self.sharing.channel(view, problem)
-        return transcript(view, release, lambda: Recorder(both, channel, widths), len(widths))
+        apart = both[1].vector() - both[0].vector()
+        moves = [np.linalg.norm(distinct(apart)) for distinct in coefficients(problem.d, constant)]
+        mu = float(np.linalg.norm(moves / widths)) / channel.spread
+        return transcript(view, release, lambda: Recorder(both, channel, widths), len(widths), mu=mu)
 
 
 @dataclass(frozen=True)
@@ -312,26 +315,26 @@ class ByCoefficient:
 
     def sent(self, message: Array | Single, exact: Callable[[PreparedQuadratic], Array]) -> None:
         """One coefficient after the other, each with its part of the noise."""
-        for distinct in self.coefficients():
+        for distinct in coefficients(self.d, self.constant):
             if self.parts is not None:
                 self.watch.drawn(distinct(self.parts))
             told = distinct(np.asarray(message, dtype=float))
             self.watch.sent(told, partial(_exact, told.shape, distinct, exact))
 
-    def coefficients(self) -> Iterator[Callable[[Array], Array]]:
-        """Of vectors (..., 1 + d + d^2) what is told of each coefficient, (..., k)."""
-        d = self.d
-        i, j = np.triu_indices(d)
 
-        def square(vectors: Array) -> Array:
-            entries = vectors[..., 1 + d :].reshape(*vectors.shape[:-1], d, d)
-            both: Array = (entries[..., i, j] + entries[..., j, i]) / np.where(i == j, 2, math.sqrt(2))
-            return both
+def coefficients(d: int, constant: bool) -> Iterator[Callable[[Array], Array]]:
+    """Of vectors (..., 1 + d + d^2) what is told of each coefficient, (..., k)."""
+    i, j = np.triu_indices(d)
 
-        if self.constant:
-            yield lambda vectors: vectors[..., :1]
-        yield lambda vectors: vectors[..., 1 : 1 + d]
-        yield square
+    def square(vectors: Array) -> Array:
+        entries = vectors[..., 1 + d :].reshape(*vectors.shape[:-1], d, d)
+        both: Array = (entries[..., i, j] + entries[..., j, i]) / np.where(i == j, 2, math.sqrt(2))
+        return both
+
+    if constant:
+        yield lambda vectors: vectors[..., :1]
+    yield lambda vectors: vectors[..., 1 : 1 + d]
+    yield square
 
 
 def _exact(

@@ -190,7 +190,9 @@ class Transcript(Exposure):
         return [Attack(RATIO, ratio), Attack(RATIO, equalised, normal=True)], float(np.linalg.norm(common))
 
     def distance(self) -> float:
-        """From a few draws, for Gaussian noise or noise of the same variance."""
+        """`mu` where it is known without a draw; else from a few, for Gaussian noise or noise of the same variance."""
+        if not math.isnan(self.mu):
+            return self.mu
         T = self.messages
         lengths = self.sample(0, np.random.default_rng(0), _FEW)[:, T : 2 * T]
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
@@ -202,6 +204,7 @@ def transcript(
     recorder: Callable[[], Recorder],
     messages: int,
     gaussian: bool = True,
+    mu: float = math.nan,
 ) -> Transcript:
     """The view that a `Recorder` has of releases ``release(which, rng, draws, watch)`` of `messages` messages."""
 
@@ -210,4 +213,4 @@ def transcript(
         release(which, rng, draws, watch)
         return watch.seen()
 
-    return Transcript(view, sample, gaussian=gaussian, messages=messages)
+    return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages)
