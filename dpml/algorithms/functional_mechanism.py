@@ -185,8 +185,8 @@ class FunctionalMechanism:
         widths = np.where(widths > 0, widths, EXACT)
 
         def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
-            prepared = both[which]
-            prepared.noisy(prepared.scales([budget]), rng, draws, ByCoefficient(watch, problem.d, constant))
+            used = both[which].scales([budget])
+            both[which].noisy(used, rng, draws, ByCoefficient(watch, problem.d, used[0, not constant :] / widths))
 
         channel = self.sharing.channel(view, problem)
         apart = both[1].vector() - both[0].vector()
@@ -298,15 +298,16 @@ def flat(noisy: tuple[Array, Array, Array]) -> Array:
 
 @dataclass
 class ByCoefficient:
-    """Tells another watch of L0 where it is seen (`constant`), L1 and L2 as of one message after the other.
+    """Tells another watch of L0, if it is seen, L1 and L2 as of one message after the other.
 
     L2 is symmetric: d (d + 1)/2 of its numbers are told, those off the diagonal times sqrt 2. Then all noise in it has
-    one scale, for there two noises are averaged.
+    one scale, for there two noises are averaged. `units` are the scales of the noise that is drawn in units of those
+    that are meant, (2,) or (3,).
     """
 
     watch: Watch
     d: int
-    constant: bool
+    units: Array
     parts: Array | None = None
 
     def drawn(self, parts: Array | Single) -> None:
@@ -315,9 +316,9 @@ class ByCoefficient:
 
     def sent(self, message: Array | Single, exact: Callable[[PreparedQuadratic], Array]) -> None:
         """One coefficient after the other, each with its part of the noise."""
-        for distinct in coefficients(self.d, self.constant):
+        for distinct, unit in zip(coefficients(self.d, len(self.units) == 3), self.units, strict=True):
             if self.parts is not None:
-                self.watch.drawn(distinct(self.parts))
+                self.watch.drawn(unit * distinct(self.parts))
             told = distinct(np.asarray(message, dtype=float))
             self.watch.sent(told, partial(_exact, told.shape, distinct, exact))
 
