@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -32,20 +32,6 @@ Sample = Callable[[int, Generator, int], Array]
 """``sample(which, rng, draws)``: what is seen of the first (which = 0) or the second data set, (draws, k)."""
 
 
-class Attack(NamedTuple):
-    """A way to tell neighbours apart: `score` gives a number (draws,) for what is seen, higher for the second.
-
-    `normal`: whether the scores are normal with one variance under both, if the noise is what it is meant to be.
-    """
-
-    name: str
-    score: Callable[[Array], Array]
-    normal: bool = False
-
-
-RATIO = "likelihood ratio"
-
-
 @dataclass(frozen=True)
 class Exposure:
     """One view of a pair of neighbours under one budget.
@@ -66,14 +52,6 @@ class Exposure:
     normal: bool = False
     mu: float = math.nan
     loss: float = math.nan
-
-    def visible(self, seen: Array) -> Array:
-        """The columns of what is seen from which an attacker who knows nothing may learn."""
-        return seen
-
-    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """The attacks that know the noise's law, and `mu`; what they must learn they learn from these draws."""
-        return ([Attack(RATIO, self.score, self.normal)] if self.score else []), self.mu
 
     def distance(self) -> float:
         """How far apart the pair is, for a search: `mu` or `loss`; NaN where neither is known."""

@@ -23,5 +23,5 @@ def gaussian_views(
     for view, mu in mus.items():
         if claim is not None:
             guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", claim))
-        guarantees.append(Guarantee(view, "sample", gdp.eps_of(mu, delta), delta, "proven", source))
+        guarantees.append(Guarantee(view, "sample", gdp.eps_of(mu, delta), delta, "proven", source, mu))
     return guarantees

@@ -1,5 +1,6 @@
 """Neighbours that are bad for noisy rounds: a crowd holds the model where one row counts the most."""
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -8,9 +9,11 @@ from scipy.special import expit
 
 from dpml.algorithms.exposure import Pair, one_replaced
 from dpml.arrays import Array
+from dpml.data.partition import Parties
 from dpml.privacy import Problem
 
 _SEEDS = 1000
+_LENGTHS = np.linspace(0.1, 1, 19).tolist()
 
 
 def initial_model(rng: Generator, d: int) -> Array:
@@ -28,22 +31,28 @@ def _far_seed(d: int) -> int:
     return max(range(_SEEDS), key=lambda seed: float(np.linalg.norm(initial_model(np.random.default_rng(seed), d))))
 
 
-def in_a_crowd(problem: Problem, ahead: Array, reached: Array) -> Pair:
-    """All rows are `ahead` (d,), but for one that is ``a e - b ahead`` and becomes ``-a e - b ahead``, e orthogonal.
+def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array]) -> Pair:
+    """All rows are ``r ahead`` (d,), but for one: ``a e - b ahead`` becomes ``-a e - b ahead``, e orthogonal to ahead.
 
-    The logistic slopes of both are ``expit(b t)`` where a model's score of the crowd is t: close to 1 where the crowd
-    has driven the model far. `reached` (T,) are the scores in every round; b is the best for them.
+    The logistic slopes of both are ``expit(b t)`` where a model's score of `ahead` is t: close to 1 where the crowd has
+    driven the model far. Shorter rows go on pushing for longer. ``reached(crowd)`` are the scores t in every round,
+    (T,), of a run on the crowd alone; r and b are the best for them.
     """
     against = np.linspace(0, 1, 101)
-    lengths = (1 - against**2) * np.mean(expit(against * reached[:, None]) ** 2, axis=0)
-    b = float(against[np.argmax(lengths)])
+    best = 0.0, 1.0, 0.5
+    for r in _LENGTHS:
+        slopes = expit(against * reached(_crowd(problem, r * ahead))[:, None])
+        moved = (1 - against**2) * np.mean(slopes**2, axis=0)
+        most = int(np.argmax(moved))
+        best = max(best, (float(moved[most]), r, float(against[most])))
+    _, r, b = best
     a = np.sqrt(1 - b * b)
     beside = np.eye(len(ahead))[np.argmin(np.abs(ahead))]
     beside = beside - beside @ ahead * ahead
     beside /= np.linalg.norm(beside)
-    return one_replaced("binary", problem, a * beside - b * ahead, -a * beside - b * ahead, (1.0, 1.0), rest=ahead)
+    rows = a * beside - b * ahead, -a * beside - b * ahead
+    return one_replaced("binary", problem, *rows, labels=(1.0, 1.0), rest=r * ahead)
 
 
-def a_crowd(problem: Problem, ahead: Array) -> Pair:
-    """Twice the same: all rows are `ahead`."""
-    return one_replaced("binary", problem, ahead, ahead, (1.0, 1.0), rest=ahead)
+def _crowd(problem: Problem, row: Array) -> Parties:
+    return one_replaced("binary", problem, row, row, labels=(1.0, 1.0), rest=row)[0]

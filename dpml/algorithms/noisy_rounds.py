@@ -25,11 +25,12 @@ from numpy.random import Generator
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import Exposure, Pair, turned_label
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
-from dpml.algorithms.neighbours import a_crowd, far_start, in_a_crowd, initial_model
+from dpml.algorithms.neighbours import far_start, in_a_crowd, initial_model
 from dpml.algorithms.step_sizes import SHARE, TUNED, Tuned, clipped_losses, rule
 from dpml.algorithms.transcript import Channel, Recorder, Transcript, Watch, transcript
 from dpml.arrays import Array
 from dpml.data.partition import Parties
+from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.optim import descent
 from dpml.optim.descent import Rows, Single
@@ -242,9 +243,9 @@ class NoisyDescent(ABC):
             eps, source = gdp.eps_of(mu, delta), self.argument(view, budget, problem)
             if self.tuned == "oracle":
                 guarantees.append(Guarantee(view, "sample", math.inf, delta, "proven", _NOT_COUNTED))
-                guarantees.append(Guarantee(view, "sample", eps, delta, "conditional", source))
+                guarantees.append(Guarantee(view, "sample", eps, delta, "conditional", source, mu))
             else:
-                guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source))
+                guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source, mu))
         return guarantees
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
@@ -255,8 +256,12 @@ class NoisyDescent(ABC):
             return turned_label(problem)
         start = initial_model(far_start(problem.d), problem.d)
         ahead = start / np.linalg.norm(start)
-        alone = self.prepare(a_crowd(problem, ahead)[0], far_start(problem.d))
-        return in_a_crowd(problem, ahead, alone.path(budget)[:, -1] @ ahead)
+
+        def reached(crowd: Parties) -> Array:
+            path: Array = self.prepare(crowd, far_start(problem.d)).path(budget)[:, -1] @ ahead
+            return path
+
+        return in_a_crowd(problem, ahead, reached)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """Last models, or all rounds as a view sees them; a private choice shows all candidates' rounds and scores."""
@@ -377,7 +382,14 @@ class PreparedNoisyDescent:
 
     def exact_score(self, weights: Array) -> Array:
         """The mean clipped losses (budgets, steps, draws) of models (budgets, steps, draws, d)."""
-        return clipped_losses(self.algorithm.loss, self.parties, self.algorithm.weights(self.parties), weights)
+        return clipped_losses(self.algorithm.loss, *self.folded, weights)
+
+    @cached_property
+    def folded(self) -> tuple[Array, Array, Array]:
+        """The different rows, their labels, and the weight in the released mean of all that are alike."""
+        X, y, v = self.parties.X, self.parties.y, self.algorithm.weights(self.parties)
+        first, where, _ = distinct(X, y)
+        return X[first], y[first], np.bincount(where, weights=v).astype(float)
 
     @cached_property
     def groups(self) -> list[Rows]:

@@ -18,7 +18,6 @@ from typing import Literal
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.data.partition import Parties
 from dpml.optim.losses import Loss, mean_over_rows
 
 Tuned = Literal["rule", "private", "oracle", "fixed"]
@@ -37,11 +36,11 @@ def rule(scale: float, d: int, rounds: int, largest: float) -> float:
     return min(largest, DISTANCE / length) if length else largest
 
 
-def clipped_losses(loss: Loss, parties: Parties, v: Array, weights: Array) -> Array:
-    """``sum_i v_i min(loss_i, 1)`` for row weights v (N,) that sum to 1 and models (..., d): (...)."""
+def clipped_losses(loss: Loss, X: Array, y: Array, v: Array, weights: Array) -> Array:
+    """``sum_i v_i min(loss_i, 1)`` over rows X (n, d) of weights v (n,) that sum to 1, for models (..., d): (...)."""
 
     def judge(scores: Array, y: Array) -> Array:
         return np.minimum(loss.value(scores, y), 1.0)
 
     flat = weights.reshape(-1, weights.shape[-1])
-    return mean_over_rows(judge, parties.X, parties.y, flat, v).reshape(weights.shape[:-1])
+    return mean_over_rows(judge, X, y, flat, v).reshape(weights.shape[:-1])

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import RATIO, Attack, Exposure
+from dpml.algorithms.exposure import Exposure
 from dpml.arrays import Array
 from dpml.optim.descent import Single
 from dpml.privacy import View
@@ -92,7 +92,7 @@ class Recorder:
         self, pair: Sequence[Any], channel: Channel, scales: Sequence[float] | Array, in_time: Array | None = None
     ) -> None:
         self.pair, self.channel = pair, channel
-        self.scales = iter(scales)
+        self.scales = scales
         self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
         self.parts: Array | None = None
         self.history: list[tuple[Array, Array]] = []
@@ -104,7 +104,7 @@ class Recorder:
 
     def sent(self, message: Array | Single, exact: Callable[[Any], Array]) -> None:
         """Reduce a message to what tells the neighbours apart."""
-        scale = next(self.scales)
+        scale = self.scales[len(self.columns)]
         first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
         residual, shift = (np.asarray(message, dtype=float) - first) / scale, (second - first) / scale
         numbers = self._numbers(residual)
@@ -140,6 +140,8 @@ class Recorder:
 
     def seen(self) -> Array:
         """All messages of B runs, (B, 2 T + 2 T m): along the shifts, the shifts' lengths, and all numbers seen."""
+        if len(self.columns) != len(self.scales):
+            raise AssertionError(f"{len(self.columns)} messages were sent, not {len(self.scales)}.")
         along, length, seen, across = (np.stack(column) for column in zip(*self.columns, strict=True))
         B = along.shape[1]
         return np.concatenate([along.T, length.T, *(np.moveaxis(x, 2, 0).reshape(B, -1) for x in (seen, across))], 1)
@@ -157,44 +159,29 @@ def _units(vectors: Array) -> tuple[Array, Array]:
 class Transcript(Exposure):
     """A view of T messages, as a `Recorder` saw them in the release itself.
 
-    Two attacks know the noise's law: the likelihood ratio of the run, and one whose score is exactly normal. For that
-    every whitened residual is made worse by noise of the attacker's own until its shift has the length c_t, whatever
-    the models were: a distance ``mu = ||c||`` that the pair surely shows. Noise that is not `gaussian` is only matched
-    in its variance.
+    Attributes:
+        messages: T.
+        gaussian: Whether all noise is Gaussian, so that the whitened residuals are exactly normal. Other noise is
+            matched in its variance only.
     """
 
     messages: int = 0
     gaussian: bool = True
 
-    def visible(self, seen: Array) -> Array:
-        return seen[:, 2 * self.messages :]
-
-    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+    def along(self, seen: Array) -> tuple[Array, Array]:
+        """Every whitened residual along its shift, and the length of that shift, (draws, T) each."""
         T = self.messages
-        common = np.minimum(first[:, T : 2 * T].min(axis=0), second[:, T : 2 * T].min(axis=0))
+        return seen[:, :T], seen[:, T : 2 * T]
 
-        def ratio(seen: Array) -> Array:
-            along, length = seen[:, :T], seen[:, T : 2 * T]
-            score: Array = np.einsum("bt,bt->b", along, length) - np.einsum("bt,bt->b", length, length) / 2
-            return score
-
-        def equalised(seen: Array) -> Array:
-            along, length = seen[:, :T], seen[:, T : 2 * T]
-            share = np.minimum(np.divide(common, length, out=np.ones_like(length), where=length > 0), 1.0)
-            own = rng.standard_normal(along.shape)
-            score: Array = (share * along + np.sqrt(1 - share**2) * own) @ common
-            return score
-
-        if not self.gaussian:
-            return [Attack("matched filter", ratio)], math.nan
-        return [Attack(RATIO, ratio), Attack(RATIO, equalised, normal=True)], float(np.linalg.norm(common))
+    def numbers(self, seen: Array) -> Array:
+        """All numbers seen, along and across the shifts, (draws, 2 T m)."""
+        return seen[:, 2 * self.messages :]
 
     def distance(self) -> float:
         """`mu` where it is known without a draw; else from a few, for Gaussian noise or noise of the same variance."""
         if not math.isnan(self.mu):
             return self.mu
-        T = self.messages
-        lengths = self.sample(0, np.random.default_rng(0), _FEW)[:, T : 2 * T]
+        _, lengths = self.along(self.sample(0, np.random.default_rng(0), _FEW))
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
 
 

@@ -1,37 +1,28 @@
 """Attack a release: what a distinguisher achieves on the worst neighbours, beside what is claimed and proven."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Attack, Exposure
-from dpml.arrays import Array
-from dpml.audit.bounds import eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores
+from dpml.algorithms.exposure import Exposure
+from dpml.audit.bounds import Rates
 from dpml.audit.quieter import HalfNoise
+from dpml.audit.scores import ACCUSATION, CONFIDENCE, Scores
 from dpml.audit.search import worse_pair
 from dpml.errors import UserError
-from dpml.privacy import Budget, Guarantee, Problem, View, gdp
+from dpml.privacy import Budget, Guarantee, Problem, View
 from dpml.seeds import generator
 
 Verdict = Literal["consistent", "no violation seen", "claim violated", "BUG", "no privacy"]
 
-CONFIDENCE = 0.95  # of the lower bound that is shown
-ACCUSATION = 0.999  # of the one that a verdict needs: a table has a hundred of them, and none should be wrong
 POWER = 0.8  # of what is proven must a pair show before "consistent" means something
 # of the data that an audit makes up, unless said otherwise
 DRAWS = 100_000
-ROWS = 500  # per party
-ROUNDS = 10
-SLACK = 1e-6  # relative, of what the pair itself shows: solvers stop short of exact minimisers
-
-_BLOCK = 1 << 21  # numbers seen at once: 16 MiB
-_TOGETHER = 1 << 13  # releases at once
-LEARNED = "learned direction"
-_LEARN = 50_000  # draws of each data set that a direction is learned from; at most half of all
+ROWS = 2000  # per party: a crowd, most of them alike
+ROUNDS = {"rounds": 20, "epochs": 10}  # test the same claims as many more, and run faster
 
 
 @dataclass(frozen=True)
@@ -48,6 +39,8 @@ class Finding:
         verdict: `BUG` or `claim violated` where a lower bound at the confidence ACCUSATION exceeds what is proven or
             claimed, or the pair itself does. `consistent` where it does not, although `power` is at least POWER and
             the same attack on a release with half of the noise would have been a BUG; else `no violation seen`.
+        mu: What is proven, where that is mu-GDP: any point of the trade-off curve may refute it.
+        rates: What the best attack achieves at thresholds; None where nothing was attacked.
     """
 
     view: View
@@ -60,6 +53,8 @@ class Finding:
     attack: str
     power: float
     verdict: Verdict
+    mu: float | None = None
+    rates: Rates | None = None
 
     @property
     def judgement(self) -> str:
@@ -135,122 +130,6 @@ def _find(
         attack=attack,
         power=power,
         verdict=verdict,
+        mu=proven.mu,
+        rates=scores.rates(proven.delta),
     )
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What every attack on a view gave for releases of the first and of the second data set, (draws,) each.
-
-    `mu` and `loss` are those of the pair (`Exposure`), NaN where they are not known.
-    """
-
-    attacks: Sequence[tuple[Attack, Array, Array]]
-    mu: float
-    loss: float
-
-    @classmethod
-    def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "Scores":
-        """Attack all exposures of one view."""
-        found = [_scored(exposure, draws, rng) for exposure in exposures]
-        mus, losses = [mu for _, mu in found], [exposure.loss for exposure in exposures]
-        return cls([line for lines, _ in found for line in lines], _largest(mus), _largest(losses))
-
-    def lower(self, delta: float, confidence: float) -> tuple[float, str]:
-        """The best bound on eps at one delta: every attack gets an equal part of the error probability."""
-        error = (1 - confidence) / len(self.attacks)
-        bounds = []
-        for attack, first, second in self.attacks:
-            bound = eps_by_gdp if attack.normal and delta > 0 else eps_by_rates
-            bounds.append((bound(first, second, delta, error), f"{attack.name}, {_NAMES[bound]}"))
-        return max(bounds)
-
-    def exact(self, delta: float) -> float:
-        """The eps of the pair itself at one delta; NaN where it is not known."""
-        if delta == 0:
-            return self.loss
-        return gdp.eps_of(self.mu, delta) if math.isfinite(self.mu) else self.mu
-
-    def accuse(self, proven: Guarantee) -> bool:
-        """Whether more is shown than is proven."""
-        if self.exact(proven.delta) > proven.eps * (1 + SLACK):
-            return True
-        return self.lower(proven.delta, ACCUSATION)[0] > proven.eps
-
-    def power(self, proven: Guarantee) -> float:
-        """How much of what is proven the pair shows."""
-        if math.isinf(proven.eps):
-            return 0.0
-        if proven.delta == 0:
-            return float(np.fmax(self.loss, self.lower(0.0, CONFIDENCE)[0])) / proven.eps
-        error = (1 - CONFIDENCE) / len(self.attacks)
-        shown = [
-            (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)
-            for attack, first, second in self.attacks
-        ]
-        return float(np.fmax(self.mu, max(shown))) / gdp.mu_of(proven.eps, proven.delta)
-
-
-def _largest(values: Sequence[float]) -> float:
-    return max((value for value in values if not math.isnan(value)), default=math.nan)
-
-
-_NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}
-
-
-def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[Attack, Array, Array]], float]:
-    """Scores of every attack on `draws` releases of the first and of the second data set, and the pair's mu.
-
-    The attacks of the exposure know everything but the noise. `learned direction` sees only releases: it finds Fisher's
-    discriminant of the first of them, standardised and clipped so that heavy tails do no harm, and scores the others.
-    Whatever is learned is learned from draws that are not scored.
-    """
-    sides = rng.spawn(2)
-    own = np.random.default_rng(rng.bit_generator.random_raw())  # for the attacker, not the release
-    learn = min(draws // 2, _LEARN)
-    few = learn // 5  # enough for an attack that knows the noise's law
-    seen = [_sampled(exposure, which, sides[which], learn) for which in (0, 1)]
-    project = learn_direction(*(exposure.visible(side) for side in seen))
-    known, mu = exposure.attacks(seen[0][:few], seen[1][:few], own)
-    attacks = [Attack(LEARNED, lambda seen: project(exposure.visible(seen))), *known]
-    scores = [[[attack.score(side[few:])] for side in seen] for attack in attacks]
-    scores[0] = [[], []]
-    block = max(1, min(_TOGETHER, _BLOCK // seen[0].shape[1]))
-    for which in (0, 1):
-        for start in range(learn, draws, block):
-            more = exposure.sample(which, sides[which], min(block, draws - start))
-            for attack, lines in zip(attacks, scores, strict=True):
-                lines[which].append(attack.score(more))
-    found = [
-        (attack, np.concatenate(first), np.concatenate(second))
-        for attack, (first, second) in zip(attacks, scores, strict=True)
-    ]
-    return found, mu
-
-
-def _sampled(exposure: Exposure, which: int, rng: Generator, draws: int) -> Array:
-    return np.concatenate(
-        [exposure.sample(which, rng, min(_TOGETHER, draws - start)) for start in range(0, draws, _TOGETHER)]
-    )
-
-
-def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
-    """The projection of what is seen, (n, k) -> (n,), that separates two samples best: Fisher's discriminant."""
-    both = np.concatenate([first, second])
-    low, centre, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
-    spread = np.where(high > low, high - low, np.where(both.std(axis=0) > 0, both.std(axis=0), 1.0))
-
-    def standard(seen: Array) -> Array:
-        return np.clip((seen - centre) / spread, -4, 4)
-
-    a, b = standard(first), standard(second)
-    within = np.cov(a, rowvar=False) + np.cov(b, rowvar=False)
-    k = first.shape[1]
-    within = np.reshape(within, (k, k)) + 1e-9 * np.eye(k)
-    direction = np.linalg.solve(within, b.mean(axis=0) - a.mean(axis=0))
-
-    def project(seen: Array) -> Array:
-        projected: Array = standard(seen) @ direction
-        return projected
-
-    return project

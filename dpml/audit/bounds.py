@@ -13,6 +13,7 @@ rates; the mean and the variance of the scores do it with fewer draws).
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,11 @@ from scipy.special import betaincinv, ndtri
 from dpml.arrays import Array
 from dpml.privacy import gdp
 
-_CANDIDATES = 400  # thresholds that are tried, on draws that the bound does not use
+# thresholds that are tried, as quantiles of the scores: also close to the ends, where pure eps-DP is tightest
+_ENDS = 10.0 ** np.linspace(-6, -2, 60)
+_EVERYWHERE = np.concatenate([np.linspace(0, 1, 400), _ENDS, 1 - _ENDS])
+# of Gaussians mu is known best in the middle; of many thresholds the best would be the luckiest
+_MIDDLE = np.linspace(0.05, 0.95, 19)
 
 
 def rate_interval(hits: NDArray[np.int_], trials: int, error: float) -> tuple[Array, Array]:
@@ -48,7 +53,7 @@ def mu_from_rates(fpr: Array, tpr: Array) -> Array:
 
 def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
     """A lower bound on eps at `delta`, wrong with probability at most `error`, whatever the distributions."""
-    return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error)
+    return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 2)
 
 
 def mu_by_rates(first: Array, second: Array, error: float) -> float:
@@ -56,19 +61,18 @@ def mu_by_rates(first: Array, second: Array, error: float) -> float:
 
     The two are no harder to tell apart than any mu-GDP mechanism with a smaller mu could make them.
     """
-    return _by_rates(mu_from_rates, first, second, error)
+    return _by_rates(mu_from_rates, first, second, error, _MIDDLE, 1 / 5)
 
 
-def _by_rates(bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float) -> float:
-    """The bound that rates give, above a threshold that was chosen on the first half of the scores (n,) of either."""
-    half = len(first) // 2, len(second) // 2
-    grid = np.linspace(0, 1, _CANDIDATES)
-    # close to the ends, where pure eps-DP is tightest
-    levels = np.concatenate([grid, 10.0 ** np.linspace(-6, -2, 60), 1 - 10.0 ** np.linspace(-6, -2, 60)])
-    thresholds = np.unique(np.quantile(np.concatenate([first[: half[0]], second[: half[1]]]), levels))
-    found = bound(*_rates(thresholds, first[: half[0]], second[: half[1]], error))
+def _by_rates(  # many parameters: a bound, what it is about, and how it is made
+    bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, part: float
+) -> float:
+    """The bound that rates give above a threshold, which is chosen on a part of the scores (n,) of either."""
+    cut = int(len(first) * part), int(len(second) * part)
+    thresholds = np.unique(np.quantile(np.concatenate([first[: cut[0]], second[: cut[1]]]), levels))
+    found = bound(*_rates(thresholds, first[: cut[0]], second[: cut[1]], error))
     best = thresholds[np.argmax(found)]
-    return float(bound(*_rates(np.array([best]), first[half[0] :], second[half[1] :], error))[0])
+    return float(bound(*_rates(np.array([best]), first[cut[0] :], second[cut[1] :], error))[0])
 
 
 def _rates(thresholds: Array, first: Array, second: Array, error: float) -> tuple[Array, Array]:
@@ -80,6 +84,24 @@ def _rates(thresholds: Array, first: Array, second: Array, error: float) -> tupl
 
 def _above(scores: Array, thresholds: Array) -> NDArray[np.int_]:
     return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="right")
+
+
+class Rates(NamedTuple):
+    """A measured trade-off: false positive rates, true positive ones, and bounds on these, (k,) each."""
+
+    fpr: Array
+    tpr: Array
+    low: Array
+    high: Array
+
+
+def trade_off(first: Array, second: Array, error: float) -> Rates:
+    """What thresholds on scores (n,) achieve; every interval of its own is wrong with probability at most `error`."""
+    levels = np.unique(np.round(10.0 ** np.linspace(-4, 0, 33) * len(first))[:-1])
+    thresholds = np.unique(np.sort(first)[::-1][levels.astype(int)])
+    hits = _above(second, thresholds)
+    low, high = rate_interval(hits, len(second), error / 2)
+    return Rates(_above(first, thresholds) / len(first), hits / len(second), low, high)
 
 
 def mu_of_scores(first: Array, second: Array, error: float) -> float:

@@ -8,20 +8,26 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.exposure import Pair
+from dpml.algorithms.transcript import Transcript
 from dpml.arrays import Array
 from dpml.data.info import Task
 from dpml.errors import UserError
 from dpml.privacy import Budget
 
 TRIES = 200
+FEWER = 40  # where every try is a run of many rounds
 _STEPS = (0.003, 0.03, 0.3)  # how far rows are moved, in units of the ball they lie in
 
 
-def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int = TRIES) -> Pair:
+def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int | None = None) -> Pair:
     """The farthest pair that a random search from `pair` finds: rows and labels move, what is common stays common."""
     best, farthest = pair, distance(algorithm, pair, budget)
     if math.isnan(farthest):
         return pair
+    if tries is None:
+        exposures = algorithm.exposures(pair, budget)
+        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in exposures)
+        tries = FEWER if rounds else TRIES
     for _ in range(tries):
         candidate = moved(best, rng)
         try:

@@ -19,7 +19,7 @@ def rows(
     d: int = 2,
     draws: int = DRAWS,
 ) -> pd.DataFrame:
-    """A line per algorithm, noise and view; `claimed`, `proven`, `pair` and `attacked` are values of eps.
+    """A line per algorithm, noise and view; `claimed`, `proven`, `pair` and `attacked` are eps, and `power` is a ratio.
 
     Args:
         algorithms: for each `target` (a class), its `loss`, and options; `calibrations` where not both are to be tried.
@@ -34,7 +34,7 @@ def rows(
     for entry in algorithms:
         options = {key: value for key, value in entry.items() if key not in ("target", "loss", "calibrations")}
         kind = get_class(entry["target"])
-        few = {key: ROUNDS for key in ("rounds", "epochs") if hasattr(kind, key)}
+        few = {key: count for key, count in ROUNDS.items() if hasattr(kind, key)}
         for calibration in entry.get("calibrations", CALIBRATIONS):
             algorithm = kind(LOSSES[entry["loss"]], calibration=calibration, **{**few, **options})
             own = {f"algo.{key}": value for key, value in options.items() if key != "variant"}
@@ -45,13 +45,14 @@ def rows(
                     "loss": entry["loss"],
                     "noise": calibration,
                     "view": finding.view,
-                    "verdict": finding.verdict,
+                    "verdict": finding.judgement,
                 }
                 values = {
                     "claimed": finding.claimed,
                     "proven": finding.proven,
                     "pair": finding.exact,
                     "attacked": finding.attacked,
+                    "power": finding.power,
                 }
                 lines += [
                     setting | own | {"metric": name, "value": value}

@@ -5,11 +5,12 @@ import math
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich.console import Console
 
-from dpml.audit import CONFIDENCE, DRAWS, ROUNDS, ROWS, Finding, audit
+from dpml.audit import DRAWS, ROUNDS, ROWS, Finding, audit
+from dpml.audit.scores import CONFIDENCE
 from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table, set_aside_common
 from dpml.config.build import budget, build_adversary, build_algorithm, instantiate, whole
@@ -20,9 +21,9 @@ def run(arguments: Namespace) -> None:
     """Print what attacks achieve; exit with 1 when one exceeds what is proven."""
     config, d = one_setting(arguments.overrides, "audit", arguments.config_dir)
     given = {word.partition("=")[0] for word in arguments.overrides}
-    for key in ("rounds", "epochs"):  # ten test the same claim, and run faster
+    for key, few in ROUNDS.items():
         if key in config.algo and f"algo.{key}" not in given:
-            config.algo[key] = ROUNDS
+            config.algo[key] = few
     algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
     M = whole(config.M, "M")
     N = whole(config.N, "N") if config.N is not None else ROWS * M
@@ -31,11 +32,24 @@ def run(arguments: Namespace) -> None:
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
     findings = audit(algorithm, budget(config.eps, config.delta), problem, draws, whole(config.seed, "seed"))
     if arguments.json:
-        print(json.dumps([asdict(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
+        print(json.dumps([_plain(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
     else:
         _show(findings, draws, problem)
+    if arguments.figure is not None:
+        from dpml.reporting.trade_off import draw  # Matplotlib takes a second to import
+
+        title = f"dpml audit {' '.join(arguments.overrides)}"
+        for path in draw(findings, title, arguments.figure.with_suffix("")):
+            print(path, file=sys.stderr)
     if any(finding.verdict == "BUG" for finding in findings):
         sys.exit(1)
+
+
+def _plain(finding: Finding) -> dict[str, object]:
+    """As JSON has it: what is not known is null."""
+    rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
+    known = asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
+    return {key: None if value != value else value for key, value in known.items()}
 
 
 def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:

@@ -50,6 +50,8 @@ class Accountant:
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
         """This and `times` releases of this `guarantee`. One for a party holds for each of its samples."""
+        if guarantee.mu is not None:
+            return self.gaussian(guarantee.mu, times)
         return self.spend(guarantee.eps, guarantee.delta, times)
 
     def eps(self, delta: float) -> float:

@@ -83,6 +83,7 @@ class Guarantee:
     """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom.
 
     `conditional` stands beside a proven eps of infinity: what would be proven for hyper-parameters fixed beforehand.
+    Where what is proven is mu-GDP, `mu` says so: the release is then (eps(delta), delta)-DP for every delta.
     """
 
     view: View
@@ -91,6 +92,7 @@ class Guarantee:
     delta: float
     basis: Literal["published", "proven", "conditional"]
     source: str
+    mu: float | None = None
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def plot(
         heading = textwrap.fill(_everywhere(charts, drawn), int(14 * figure.get_figwidth()))
         figure.suptitle(heading, fontsize=9, x=0.01, ha="left")
         _place_footer(figure, _footer(charts, drawn, command))
-        return _save(figure, folder / "figure")
+        return save(figure, folder / "figure")
 
 
 def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
@@ -99,7 +99,7 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         everywhere = _everywhere(charts, drawn)
         said = [f"everywhere: {everywhere}"] if everywhere else []
         _place_footer(figure, [*_footer(charts, drawn, command), *said])
-        return _save(figure, base)
+        return save(figure, base)
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,8 @@ def _largest_excess(private: pd.DataFrame) -> str:
     )
 
 
-def _save(figure: Figure, base: Path) -> list[Path]:
+def save(figure: Figure, base: Path) -> list[Path]:
+    """Write a figure as `base`.png and `base`.svg; the same figure gives the same bytes."""
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
         picture = io.BytesIO()

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import BUDGET, PROBLEM, seen_beside_the_release, verdicts
 
 import dpml.protocols.cape
 from dpml.algorithms import functional_mechanism
@@ -17,14 +18,13 @@ from dpml.algorithms.coefficients import Scales, tight_scales
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local, PreparedQuadratic
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.algorithms.transcript import Transcript
-from dpml.audit import DRAWS, ROWS, audit
+from dpml.audit import DRAWS
+from dpml.audit.attacks import informed
 from dpml.audit.search import moved
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Problem, noise
+from dpml.privacy import noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
-BUDGET = Budget(1.0, 1e-5)
-PROBLEM = Problem(5, 5 * ROWS, 2, auxiliary=10, classes=2)
 PLAIN = 20_000  # enough draws where nothing is hidden any more
 
 CAPE = CapeFM(SQUARED, calibration="tight")
@@ -33,11 +33,6 @@ CONV = Conventional(SQUARED, calibration="tight")
 LOCAL = Local(SQUARED, calibration="tight")
 each_cape = pytest.mark.parametrize("algorithm", [CAPE, SECAGG], ids=["simulate", "secagg"])
 each_distributed = pytest.mark.parametrize("algorithm", [CAPE, SECAGG, CONV], ids=["simulate", "secagg", "conv"])
-
-
-def caught(algorithm, draws: int = PLAIN) -> set[str]:
-    """The views other than `release` that call it a bug."""
-    return {f.view for f in audit(algorithm, BUDGET, PROBLEM, draws) if f.verdict == "BUG"} - {"release"}
 
 
 def plant_in_parties(monkeypatch, cape, conventional) -> None:
@@ -65,7 +60,7 @@ def test_half_of_the_noise(monkeypatch, algorithm) -> None:
             part /= 2
 
     plant_in_parties(monkeypatch, half, half)
-    assert caught(algorithm) >= {"aggregate", "transcript", "colluders"}
+    assert seen_beside_the_release(algorithm, PLAIN) >= {"aggregate", "transcript", "colluders"}
 
 
 def test_half_of_the_published_noise_in_a_message(monkeypatch) -> None:
@@ -76,8 +71,8 @@ def test_half_of_the_published_noise_in_a_message(monkeypatch) -> None:
             part /= 2
 
     plant_in_parties(monkeypatch, half, half)
-    assert caught(CapeFM(LOGISTIC)) == {"aggregate", "client", "transcript", "colluders"}
-    assert caught(Conventional(LOGISTIC)) == {"aggregate", "client", "transcript", "colluders"}
+    assert seen_beside_the_release(CapeFM(LOGISTIC), PLAIN) == {"aggregate", "client", "transcript", "colluders"}
+    assert seen_beside_the_release(Conventional(LOGISTIC), PLAIN) == {"aggregate", "client", "transcript", "colluders"}
 
 
 @each_cape
@@ -89,7 +84,7 @@ def test_one_array_for_both_kinds_of_noise(monkeypatch, algorithm) -> None:
         return ehat, g
 
     monkeypatch.setattr(noise, "cape_parties", one)
-    assert caught(algorithm) == {"transcript", "colluders"}
+    assert seen_beside_the_release(algorithm, PLAIN) == {"transcript", "colluders"}
 
 
 @each_cape
@@ -107,7 +102,7 @@ def test_many_numbers_are_drawn_in_blocks(monkeypatch, algorithm, planted: bool)
 
     if planted:
         monkeypatch.setattr(noise, "cape_parties", one)
-    assert caught(algorithm) == ({"transcript", "colluders"} if planted else set())
+    assert seen_beside_the_release(algorithm, PLAIN) == ({"transcript", "colluders"} if planted else set())
 
 
 @each_distributed
@@ -118,7 +113,7 @@ def test_a_party_that_forgets_its_own_noise(monkeypatch, algorithm) -> None:
         parts[-1][:, -1] = 0
 
     plant_in_parties(monkeypatch, forget, forget)
-    assert caught(algorithm, DRAWS if algorithm is CAPE else 30_000) >= {"colluders"}
+    assert seen_beside_the_release(algorithm, DRAWS if algorithm is CAPE else 30_000) >= {"colluders"}
 
 
 @each_distributed
@@ -131,7 +126,7 @@ def test_parties_with_one_seed(monkeypatch, algorithm, sharing: int) -> None:
             part[:, -sharing:] = part[:, -1:]
 
     plant_in_parties(monkeypatch, shared, shared)
-    assert caught(algorithm) >= {"transcript", "colluders"}
+    assert seen_beside_the_release(algorithm, PLAIN) >= {"transcript", "colluders"}
 
 
 def test_noise_that_does_not_sum_to_zero_costs_accuracy_and_no_privacy(monkeypatch) -> None:
@@ -145,7 +140,7 @@ def test_noise_that_does_not_sum_to_zero_costs_accuracy_and_no_privacy(monkeypat
 
     monkeypatch.setattr(noise, "cape_messages", messages)
     for algorithm in (CAPE, CapeFM(SQUARED)):
-        found = {f.view: f.verdict for f in audit(algorithm, BUDGET, PROBLEM, PLAIN)}
+        found = verdicts(algorithm, PLAIN)
         assert "BUG" not in found.values()
         assert found["aggregate"] == "no violation seen"  # not "consistent": half of this noise is no bug either
 
@@ -165,7 +160,7 @@ def test_the_sensitivity_of_adding_a_row(monkeypatch, algorithm) -> None:
 
     monkeypatch.setattr(functional_mechanism, "joint_sensitivity", one_row)
     monkeypatch.setattr(functional_mechanism, "tight_scales", scales)
-    assert caught(algorithm) >= set(algorithm.views(PROBLEM)) - {"release"}
+    assert seen_beside_the_release(algorithm, PLAIN) >= set(algorithm.views(PROBLEM)) - {"release"}
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5])
@@ -175,7 +170,7 @@ def test_a_wrong_scale_on_l2(monkeypatch, algorithm, factor: float) -> None:
     monkeypatch.setattr(PreparedQuadratic, "scales", lambda self, budgets: right(self, budgets) * [1, 1, factor])
     hidden = set() if algorithm is CONV or algorithm is LOCAL else {"client"}  # by zero-sum noise
     draws = DRAWS if algorithm is CONV else PLAIN  # its sum has five times the noise that is needed
-    assert caught(algorithm, draws) >= set(algorithm.views(PROBLEM)) - {"release"} - hidden
+    assert seen_beside_the_release(algorithm, draws) >= set(algorithm.views(PROBLEM)) - {"release"} - hidden
 
 
 @each_distributed
@@ -200,7 +195,7 @@ def test_a_site_that_sends_its_coefficients_as_they_are(monkeypatch, algorithm) 
     plant_in_parties(monkeypatch, lambda ehat, g: None, silent)
     monkeypatch.setattr(noise, "cape_messages", plain)
     monkeypatch.setattr(dpml.protocols.cape, "_messages", exact)
-    assert caught(algorithm) >= {"transcript", "colluders"}
+    assert seen_beside_the_release(algorithm, PLAIN) >= {"transcript", "colluders"}
 
 
 def test_a_coefficient_that_moves_and_has_no_noise(monkeypatch) -> None:
@@ -208,7 +203,7 @@ def test_a_coefficient_that_moves_and_has_no_noise(monkeypatch) -> None:
     quadratic = LOGISTIC.quadratic
     told = replace(quadratic, constant=lambda y: quadratic.constant(y) + 0.01 * y)
     monkeypatch.setattr(type(LOGISTIC), "quadratic", told)
-    assert caught(CapeFM(LOGISTIC), 2_000) == {"aggregate", "client", "transcript", "colluders"}
+    assert seen_beside_the_release(CapeFM(LOGISTIC), 2_000) == {"aggregate", "client", "transcript", "colluders"}
 
 
 # ---- and nobody else is accused
@@ -224,8 +219,7 @@ each_right = pytest.mark.parametrize("algorithm", RIGHT, ids=lambda a: f"{a.name
 @each_right
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_what_is_right_is_no_bug(algorithm, seed: int) -> None:
-    for finding in audit(algorithm, BUDGET, PROBLEM, 5_000, seed):
-        assert finding.verdict != "BUG"
+    assert "BUG" not in verdicts(algorithm, 5_000, seed).values()
 
 
 @each_right
@@ -254,4 +248,4 @@ def test_a_pairs_distance_is_that_of_what_is_recorded(algorithm) -> None:
         for exposure in algorithm.exposures(pair, BUDGET):
             if isinstance(exposure, Transcript):
                 seen = [exposure.sample(which, rng, 20) for which in (0, 1)]
-                assert exposure.distance() == pytest.approx(exposure.attacks(*seen, rng)[1], rel=1e-9)
+                assert exposure.distance() == pytest.approx(informed(exposure, *seen, rng)[1], rel=1e-9)

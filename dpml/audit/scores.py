@@ -1,0 +1,131 @@
+"""What attacks make of releases: scores, and the lower bounds on eps that they give."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.exposure import Exposure
+from dpml.arrays import Array
+from dpml.audit.attacks import Attack, informed, uninformed
+from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores, trade_off
+from dpml.privacy import Guarantee, gdp
+
+CONFIDENCE = 0.95  # of the lower bound that is shown
+ACCUSATION = 0.999  # of the one that a verdict needs: a table has a hundred of them, and none should be wrong
+SLACK = 1e-6  # relative, of what the pair itself shows: solvers stop short of exact minimisers
+
+_BLOCK = 1 << 21  # numbers seen at once: 16 MiB
+_TOGETHER = 1 << 13  # releases at once
+_LEARN = 50_000  # draws of each data set that a direction is learned from; at most half of all
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What every attack on a view gave for releases of the first and of the second data set, (draws,) each.
+
+    The pair itself shows at least the mu `shown` and the pure eps `loss` (`Exposure`); NaN where that is not known.
+    """
+
+    attacks: Sequence[tuple[Attack, Array, Array]]
+    shown: float
+    loss: float
+
+    @classmethod
+    def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "Scores":
+        """Attack all exposures of one view."""
+        found = [_scored(exposure, draws, rng) for exposure in exposures]
+        mus, losses = [mu for _, mu in found], [exposure.loss for exposure in exposures]
+        return cls([line for lines, _ in found for line in lines], _largest(mus), _largest(losses))
+
+    def lower(self, delta: float, confidence: float) -> tuple[float, str]:
+        """The best bound on eps at one delta: every attack gets an equal part of the error probability."""
+        error = (1 - confidence) / len(self.attacks)
+        bounds = []
+        for attack, first, second in self.attacks:
+            bound = eps_by_gdp if attack.normal and delta > 0 else eps_by_rates
+            bounds.append((bound(first, second, delta, error), f"{attack.name}, {_NAMES[bound]}"))
+        return max(bounds)
+
+    def exact(self, delta: float) -> float:
+        """The eps of the pair itself at one delta; NaN where it is not known."""
+        if delta == 0:
+            return self.loss
+        return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
+
+    def mu(self, confidence: float) -> float:
+        """The best lower bound on mu, if the view is mu-GDP."""
+        error = (1 - confidence) / len(self.attacks)
+        return max(
+            (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)
+            for attack, first, second in self.attacks
+        )
+
+    def rates(self, delta: float) -> Rates:
+        """The trade-off of the attack that shows the most, at false positive rates from 1e-4 to 1."""
+        each = self.attacks
+        if delta > 0:
+            best = max(each, key=lambda found: mu_by_rates(found[1], found[2], 0.05))
+        else:
+            best = max(each, key=lambda found: eps_by_rates(found[1], found[2], 0.0, 0.05))
+        return trade_off(best[1], best[2], 1 - CONFIDENCE)
+
+    def accuse(self, proven: Guarantee) -> bool:
+        """Whether more is shown than is proven: of eps, or of mu where that is proven, each with half of the error."""
+        if self.exact(proven.delta) > proven.eps * (1 + SLACK):
+            return True
+        each = (1 + ACCUSATION) / 2
+        if proven.mu is not None and self.mu(each) > proven.mu:
+            return True
+        return self.lower(proven.delta, each)[0] > proven.eps
+
+    def power(self, proven: Guarantee) -> float:
+        """How much of what is proven the pair shows."""
+        if math.isinf(proven.eps):
+            return 0.0
+        if proven.delta == 0:
+            return float(np.fmax(self.loss, self.lower(0.0, CONFIDENCE)[0])) / proven.eps
+        return float(np.fmax(self.shown, self.mu(CONFIDENCE))) / gdp.mu_of(proven.eps, proven.delta)
+
+
+def _largest(values: Sequence[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+_NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}
+
+
+def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[Attack, Array, Array]], float]:
+    """Scores of every attack on `draws` releases of the first and of the second data set, and the pair's mu.
+
+    The attacks of the exposure know everything but the noise. Whatever is learned
+    is learned from draws that are not scored.
+    """
+    sides = rng.spawn(2)
+    own = np.random.default_rng(rng.bit_generator.random_raw())  # for the attacker, not the release
+    learn = min(draws // 2, _LEARN)
+    few = learn // 5  # enough for an attack that knows the noise's law
+    seen = [_sampled(exposure, which, sides[which], learn) for which in (0, 1)]
+    known, mu = informed(exposure, seen[0][:few], seen[1][:few], own)
+    attacks = [uninformed(exposure, *seen), *known]
+    scores: list[list[list[Array]]] = [[[], []], *([[attack.score(side[few:])] for side in seen] for attack in known)]
+    block = max(1, min(_TOGETHER, _BLOCK // seen[0].shape[1]))
+    for which in (0, 1):
+        for start in range(learn, draws, block):
+            more = exposure.sample(which, sides[which], min(block, draws - start))
+            for attack, lines in zip(attacks, scores, strict=True):
+                lines[which].append(attack.score(more))
+    found = [
+        (attack, np.concatenate(first), np.concatenate(second))
+        for attack, (first, second) in zip(attacks, scores, strict=True)
+    ]
+    return found, mu
+
+
+def _sampled(exposure: Exposure, which: int, rng: Generator, draws: int) -> Array:
+    return np.concatenate(
+        [exposure.sample(which, rng, min(_TOGETHER, draws - start)) for start in range(0, draws, _TOGETHER)]
+    )

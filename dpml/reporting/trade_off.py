@@ -1,0 +1,61 @@
+"""The picture of an audit: what an attack achieves, between what is claimed and what is proven."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.special import ndtr, ndtri
+
+from dpml.arrays import Array
+from dpml.audit import Finding
+from dpml.audit.scores import CONFIDENCE
+from dpml.reporting.figures import save
+from dpml.reporting.style import STYLE
+
+_CLAIMED, _PROVEN, _ATTACKED = "#000000", "#0072B2", "#D55E00"
+_LEAST = 1e-4  # the smallest rate that is shown
+
+
+def allowed(fpr: Array, eps: float, delta: float) -> Array:
+    """The largest true positive rate that (eps, delta)-DP allows at false positive rates (k,)."""
+    steep = np.exp(eps) * fpr + delta
+    flat = 1 - np.exp(-eps) * np.maximum(1 - delta - fpr, 0.0)
+    return np.minimum(np.minimum(steep, flat), 1.0)
+
+
+def draw(findings: Sequence[Finding], title: str, path: Path) -> list[Path]:
+    """A panel for every view that was attacked; `path` without its suffix, .png and .svg are written."""
+    attacked = [finding for finding in findings if finding.rates is not None]
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(0.5 + 3.1 * len(attacked), 3.9), layout="constrained")
+        panels = figure.subplots(1, len(attacked), sharey=True, squeeze=False)[0]
+        for axes, finding in zip(panels, attacked, strict=True):
+            _panel(axes, finding)
+        panels[0].set_ylabel("true positive rate")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        return save(figure, path)
+
+
+def _panel(axes: Axes, finding: Finding) -> None:
+    rates = finding.rates
+    assert rates is not None
+    fpr = 10.0 ** np.linspace(np.log10(_LEAST), 0, 300)
+    delta = finding.delta
+    if np.isfinite(finding.claimed):
+        axes.plot(fpr, allowed(fpr, finding.claimed, delta), ":", color=_CLAIMED, label="claimed: no attack is above")
+    mu = finding.mu
+    proven = allowed(fpr, finding.proven, delta) if mu is None else ndtr(ndtri(fpr) + mu)
+    axes.plot(fpr, proven, color=_PROVEN, label="proven: no attack is above")
+    spread = np.abs(np.stack([rates.low, rates.high]) - rates.tpr)
+    axes.errorbar(
+        rates.fpr, rates.tpr, spread, fmt="o", markersize=3, linewidth=0.8, color=_ATTACKED,
+        label=f"attacked, {CONFIDENCE:.0%} intervals",
+    )  # fmt: skip
+    axes.plot(fpr, fpr, "--", color="#7F7F7F", linewidth=1, label="a guess")
+    axes.set(xscale="log", yscale="log", xlim=(_LEAST, 1), ylim=(_LEAST, 1.15), xlabel="false positive rate")
+    axes.set_title(f"{finding.view}: {finding.verdict}", fontsize=9)

@@ -1,0 +1,39 @@
+"""What tests of planted bugs share: the default settings of `dpml audit`, and bugs that samplers may have."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpml.audit import ROWS, audit
+from dpml.privacy import Budget, Problem
+
+BUDGET = Budget(1.0, 1e-5)
+PROBLEM = Problem(5, 5 * ROWS, 2, auxiliary=10, classes=2)
+
+
+def verdicts(algorithm, draws: int = 100_000, seed: int = 0) -> dict[str, str]:
+    return {found.view: found.verdict for found in audit(algorithm, BUDGET, PROBLEM, draws, seed)}
+
+
+def seen_beside_the_release(algorithm, draws: int = 100_000) -> set[str]:
+    """The views other than `release` that the audit calls a bug."""
+    return {view for view, verdict in verdicts(algorithm, draws).items() if verdict == "BUG" and view != "release"}
+
+
+def times(factor: float) -> Callable:
+    """A sampler whose noise is so many times as wide as it should be."""
+    return lambda right: lambda *arguments, **keywords: factor * right(*arguments, **keywords)
+
+
+def shared_seed(*parties: int) -> Callable:
+    """A sampler of (parties, ...) noise that gives some of them the same."""
+
+    def change(right: Callable) -> Callable:
+        def draw(*arguments, **keywords):
+            drawn = np.array(right(*arguments, **keywords))
+            drawn[list(parties)] = drawn[parties[0]]
+            return drawn
+
+        return draw
+
+    return change

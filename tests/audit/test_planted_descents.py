@@ -1,0 +1,140 @@
+"""Bugs in noisy descents that somebody could write: the audit sees each in what is sent, not only in the release."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted import BUDGET, PROBLEM, seen_beside_the_release, shared_seed, times, verdicts
+
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.algorithms.noisy_rounds import NoisyDescent, PreparedNoisyDescent
+from dpml.audit import ROUNDS, audit
+from dpml.optim import descent
+from dpml.optim.losses import LOSSES
+from dpml.privacy import noise
+
+LOGISTIC = LOSSES["logistic"]
+DRAWS = 30_000
+WANG = Central(LOGISTIC, rounds=ROUNDS["rounds"])
+JAYARAMAN = Jayaraman(LOGISTIC, rounds=ROUNDS["rounds"], calibration="tight")
+LOCAL = WeightedDescent(LOGISTIC, rounds=ROUNDS["rounds"])
+SYNCHRONOUS = WeightedDescent(LOGISTIC, rounds=ROUNDS["rounds"], variant="synchronous")
+SECURE = WeightedDescent(LOGISTIC, rounds=ROUNDS["rounds"], calibration="tight")
+IN_THE_OPEN = [WANG, JAYARAMAN, SYNCHRONOUS, SECURE]
+
+
+def name(algorithm) -> str:
+    return f"{algorithm.name}-{algorithm.calibration}-{algorithm.variant}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("algorithm", [*IN_THE_OPEN, LOCAL], ids=name)
+def test_nobody_is_accused_of_what_is_right(algorithm, seed) -> None:
+    assert "BUG" not in verdicts(algorithm, DRAWS, seed).values()
+
+
+@pytest.mark.parametrize("algorithm", [*IN_THE_OPEN, LOCAL], ids=name)
+def test_half_of_the_noise(monkeypatch, algorithm) -> None:
+    monkeypatch.setattr(noise, "single_gaussian", times(0.5)(noise.single_gaussian))
+    assert seen_beside_the_release(algorithm, DRAWS)
+
+
+@pytest.mark.parametrize("by", [2, 3, 5])
+@pytest.mark.parametrize("algorithm", [LOCAL, SECURE], ids=name)
+def test_scales_that_are_too_small(monkeypatch, algorithm, by) -> None:
+    right = WeightedDescent.unit_scales
+    monkeypatch.setattr(WeightedDescent, "unit_scales", lambda self, parties: right(self, parties) / by)
+    assert seen_beside_the_release(algorithm, DRAWS)
+
+
+@pytest.mark.parametrize("algorithm", IN_THE_OPEN, ids=name)
+def test_the_same_noise_in_every_round(monkeypatch, algorithm) -> None:
+    """Two rounds then tell how far the gradient has moved, without noise. Whoever sees last models only learns less."""
+    right = descent.descend
+
+    def reused(groups, start, steps, scales, draw, *others, **named):
+        drawn = draw()
+        return right(groups, start, steps, scales, lambda: drawn, *others, **named)
+
+    monkeypatch.setattr(descent, "descend", reused)
+    assert seen_beside_the_release(algorithm, DRAWS)
+
+
+@pytest.mark.parametrize("algorithm", [*IN_THE_OPEN, LOCAL], ids=name)
+def test_noise_in_the_first_round_only(monkeypatch, algorithm) -> None:
+    right = descent.descend
+
+    def once(groups, start, steps, scales, draw, *others, **named):
+        left = [1.0]
+        return right(groups, start, steps, scales, lambda: (left.pop() if left else 0.0) * draw(), *others, **named)
+
+    monkeypatch.setattr(descent, "descend", once)
+    assert seen_beside_the_release(algorithm, DRAWS)
+
+
+@pytest.mark.parametrize("forgotten", [2**0.5, 2.0], ids=["half of the rounds", "the other adjacency"])
+@pytest.mark.parametrize("algorithm", [JAYARAMAN, SECURE, SYNCHRONOUS], ids=name)
+def test_half_of_the_rounds_and_the_sensitivity_of_the_other_adjacency(monkeypatch, algorithm, forgotten) -> None:
+    """A row that is added or removed moves a sum by G, one that is replaced by 2G."""
+    right = type(algorithm).single
+    less = lambda self, problem: {view: mu / forgotten for view, mu in right(self, problem).items()}  # noqa: E731
+    monkeypatch.setattr(type(algorithm), "single", less)
+    assert seen_beside_the_release(algorithm, DRAWS)
+
+
+def test_a_seed_that_all_clients_share(monkeypatch) -> None:
+    """A client that colludes knows the others' noise by its own."""
+    monkeypatch.setattr(noise, "single_gaussian", shared_seed(0, 1, 2, 3, 4)(noise.single_gaussian))
+    assert seen_beside_the_release(SECURE, DRAWS) == {"colluders"}
+
+
+def test_a_seed_that_two_clients_share(monkeypatch) -> None:
+    """Where single models are sent, the difference of theirs has no noise."""
+    monkeypatch.setattr(noise, "single_gaussian", shared_seed(3, 4)(noise.single_gaussian))
+    assert seen_beside_the_release(LOCAL, DRAWS) == {"colluders"}
+
+
+def test_a_selection_that_is_not_counted(monkeypatch) -> None:
+    """The candidates of an oracle share their noise: whoever sees their rounds can take it out."""
+    right = NoisyDescent.guarantees
+
+    def as_if_fixed(self, budget, problem):
+        return [replace(g, basis="proven") for g in right(self, budget, problem) if g.basis == "conditional"]
+
+    monkeypatch.setattr(NoisyDescent, "guarantees", as_if_fixed)
+    assert seen_beside_the_release(replace(JAYARAMAN, tuned="oracle"), DRAWS) == {"aggregate", "colluders"}
+
+
+def test_scores_of_a_private_choice_without_noise(monkeypatch) -> None:
+    algorithm = replace(JAYARAMAN, tuned="private")
+    assert "BUG" not in verdicts(algorithm, 10_000).values()
+    monkeypatch.setattr(NoisyDescent, "per_score", lambda self, budget, problem: 1e-12)
+    monkeypatch.setattr(NoisyDescent, "mus", lambda self, budget, problem: {"aggregate": 0.2, "release": 0.2})
+    assert seen_beside_the_release(algorithm, 10_000) == {"aggregate"}
+
+
+@pytest.mark.parametrize("algorithm", [*IN_THE_OPEN, replace(JAYARAMAN, tuned="private")], ids=name)
+def test_whoever_listens_changes_nothing(algorithm) -> None:
+    class Listener:
+        def __init__(self) -> None:
+            self.told = 0
+
+        def drawn(self, parts) -> None:
+            self.told += 1
+
+        def sent(self, message, exact) -> None:
+            self.told += 1
+
+    parties = algorithm.worst_case(BUDGET, PROBLEM)[0]
+    prepared: PreparedNoisyDescent = algorithm.prepare(parties, np.random.default_rng(0))
+    listener = Listener()
+    heard = prepared.release([BUDGET], np.random.default_rng(1), 20, listener).weights
+    assert np.array_equal(heard, prepared.release([BUDGET], np.random.default_rng(1), 20).weights)
+    assert listener.told >= 2 * algorithm.rounds
+
+
+@pytest.mark.parametrize("algorithm", [replace(WANG, protects="aggregate"), JAYARAMAN, SECURE], ids=name)
+def test_how_much_of_what_is_proven_is_shown(algorithm) -> None:
+    """Not all: twenty rounds drive no model so far that both slopes are 1."""
+    found = {finding.view: finding for finding in audit(algorithm, BUDGET, PROBLEM, DRAWS)}
+    assert found["aggregate"].power >= 0.8
