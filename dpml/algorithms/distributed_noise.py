@@ -28,11 +28,11 @@ class NoiseSharing(Protocol):
         ...
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """What a view sees of the sites' messages; the last site's, whose row is replaced, comes first."""
+        """What a view sees of the sites' messages, in terms of the sources of `total`."""
         ...
 
     def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
-        """The sum of all sites' noise: (draws, size). A watch is told of every source of it."""
+        """The sum of all sites' noise: (draws, size). `watch` is told the noise of every source in it."""
         ...
 
 
@@ -60,7 +60,8 @@ class CapeNoise:
     """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): zero-sum noise ``e_k`` and every site's own ``g_k``.
 
     Only the ``g_k``, of variance 1/M, survive the sum. `spread` is the standard deviation of the zero-sum noise before
-    it is centred.
+    it is centred. The sources of a watch are the noise ``e_k + g_k`` in the M messages, and the M secrets ``ehat_k`` of
+    which the ``e_k`` are made.
     """
 
     spread: float
@@ -77,37 +78,41 @@ class CapeNoise:
         }
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """The sources are the M messages' noise and the M secrets ``ehat_k``, which the zero-sum noise is made of.
+        """The sum; the last site's message; or all messages, the broadcast mean, and the colluders' secrets.
 
-        Who sees all messages also sees the mean secret that was broadcast, and puts it back; with what the colluders
-        know of their own, the sum of the honest sites' secrets is left.
+        The colluders are the first sites. Of the honest ones' messages, all but the last are taken as they are with the
+        mean put back; the last stands in their sum less that of their secrets, which the others know: of the wide
+        zero-sum noise nothing is left there, so that nothing has to cancel.
         """
-        M, s = problem.M, self.spread
-        each, total = np.eye(2 * M), np.repeat([1.0, 0.0], M)
-        centred = np.eye(M) - 1 / M
-        sources = np.block([[s**2 * centred + np.eye(M) / M, s * centred], [s * centred, np.eye(M)]])
+        M = problem.M
+        messages, secrets = np.split(np.eye(2 * M), 2)
+        total = messages.sum(axis=0)
         if view in ("release", "aggregate"):
             seen = total[None]
         elif view == "client":
-            seen = each[M - 1 : M]
+            seen = messages[-1:]
         else:
-            honest = M if view == "transcript" else problem.honest
-            broadcast = s * np.repeat([0.0, 1 / M], M)
-            secrets = s * each[2 * M - honest :].sum(axis=0)
-            seen = np.vstack([each[M - honest : M][::-1] + broadcast, secrets])
-        return Channel.of(seen, total, sources)
+            known = problem.colluders if view == "colluders" else 0
+            sent = messages + secrets.mean(axis=0)
+            left = (sent - secrets)[known:].sum(axis=0)
+            seen = np.vstack([left, sent[:-1], secrets[known:].sum(axis=0), secrets[:known]])
+        zero_sum, own = self.spread * np.eye(M), np.eye(M) / math.sqrt(M)
+        drawn = np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
+        deviations = seen @ drawn
+        return Channel(seen, total, deviations @ deviations.T)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
         own = 1 / math.sqrt(M)
         if watch is None:
             return noise.cape_total(rng, draws, M, size, self.spread, own)
-        parts = np.empty((2 * M, draws, size))
+        parts = np.empty((2, M, draws, size))
 
-        def heard(columns: slice, messages: Array, secrets: Array) -> None:
-            parts[:M, :, columns], parts[M:, :, columns] = messages.swapaxes(0, 1), secrets.swapaxes(0, 1)
+        def heard(columns: slice, messages: Array, ehat: Array) -> None:
+            parts[0, ..., columns] = messages.transpose(1, 0, 2)
+            parts[1, ..., columns] = self.spread * ehat.transpose(1, 0, 2)
 
         total = noise.cape_total(rng, draws, M, size, self.spread, own, heard)
-        watch.drawn(parts)
+        watch.drawn(parts.reshape(2 * M, draws, size))
         return total
 
 
@@ -120,17 +125,11 @@ class IndependentNoise:
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """The sum, or the messages of the sites that do not collude."""
+        """The sum; the last site's message; or all messages: colluders know the noise in theirs."""
         M = problem.M
-        each, total = np.eye(M)[::-1], np.ones(M)
-        seen = {
-            "release": total[None],
-            "aggregate": total[None],
-            "client": each[:1],
-            "transcript": each,
-            "colluders": each[: problem.honest],
-        }
-        return Channel.of(seen[view], total, np.eye(M) / M)
+        each, total = np.eye(M), np.ones(M)
+        seen = {"release": total[None], "aggregate": total[None], "client": each[-1:]}.get(view, each[::-1])
+        return Channel.of(seen, total, each / M)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
         if watch is None:
@@ -138,7 +137,7 @@ class IndependentNoise:
         parts = np.empty((M, draws, size))
 
         def heard(columns: slice, messages: Array) -> None:
-            parts[:, :, columns] = messages.swapaxes(0, 1) / math.sqrt(M)
+            parts[..., columns] = messages.transpose(1, 0, 2) / math.sqrt(M)
 
         total = noise.gaussian_total(rng, draws, M, size, heard) / math.sqrt(M)
         watch.drawn(parts)

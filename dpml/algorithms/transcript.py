@@ -15,6 +15,7 @@ which is known before the round. So the log of the likelihood ratio of a whole r
 whatever the rounds depend on.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -189,7 +190,9 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def distance(self) -> float:
-        """From a few draws, for Gaussian noise or noise of the same variance."""
+        """`mu` where it is known without a draw; else from a few, for Gaussian noise or noise of the same variance."""
+        if not math.isnan(self.mu):
+            return self.mu
         _, lengths = self.along(self.sample(0, np.random.default_rng(0), _FEW))
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
 
@@ -200,6 +203,7 @@ def transcript(
     recorder: Callable[[], Recorder],
     messages: int,
     gaussian: bool = True,
+    mu: float = math.nan,
 ) -> Transcript:
     """The view that a `Recorder` has of releases ``release(which, rng, draws, watch)`` of `messages` messages."""
 
@@ -208,4 +212,4 @@ def transcript(
         release(which, rng, draws, watch)
         return watch.seen()
 
-    return Transcript(view, sample, gaussian=gaussian, messages=messages)
+    return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages)

@@ -87,7 +87,7 @@ def cape_messages(
     return messages, ehat
 
 
-def cape_total(  # many parameters: a sampler's own, two scales and who listens
+def cape_total(  # many parameters: those of `cape_messages`, and who listens
     rng: Generator,
     draws: int,
     parties: int,
@@ -99,15 +99,15 @@ def cape_total(  # many parameters: a sampler's own, two scales and who listens
     """The sum over the parties of CAPE's noise, message by message: (draws, size).
 
     Coordinates are independent, so they are blocked: the memory stays bounded for any number of parties. `heard` is
-    told the columns of each block, and what `cape_messages` drew for it.
+    told of every block which columns it is, and what `cape_messages` drew there.
     """
     total = np.empty((draws, size))
     for columns in _blocks(draws * parties, size):
         part = total[:, columns]
-        messages, secrets = cape_messages(rng, draws, parties, part.shape[1], shared, own)
-        messages.sum(axis=1, out=part)
+        messages, ehat = cape_messages(rng, draws, parties, part.shape[1], shared, own)
         if heard is not None:
-            heard(columns, messages, secrets)
+            heard(columns, messages, ehat)
+        messages.sum(axis=1, out=part)
     return total
 
 
@@ -121,15 +121,15 @@ def gaussian_total(
 ) -> Array:
     """The sum over the parties of independent N(0, I) noise, party by party: (draws, size).
 
-    `heard` is told the columns of each block, and the parties' noise in them.
+    `heard` is told of every block which columns it is, and the parties' noise there.
     """
     total = np.empty((draws, size))
     for columns in _blocks(draws * parties, size):
         part = total[:, columns]
         messages = gaussian_messages(rng, draws, parties, part.shape[1])
-        messages.sum(axis=1, out=part)
         if heard is not None:
             heard(columns, messages)
+        messages.sum(axis=1, out=part)
     return total
 
 
