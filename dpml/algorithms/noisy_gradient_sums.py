@@ -100,38 +100,49 @@ class PrivateSGD(RegularisedLogistic):
         mu = gdp.mu_of(budget.eps, budget.require_delta("algo=psgd"))
         return SENSITIVITY * math.sqrt(self.rounds) / mu * math.sqrt(problem.M / problem.honest)
 
-    def proven(self, budget: Budget, problem: Problem) -> dict[View, tuple[float, str]]:
-        """The proven eps of every view and the proof's name; what is released is computed from the sums.
+    def sharing(self, problem: Problem) -> dict[View, int]:
+        """How many parties' noise protects from every view; what is released is computed from the sums.
 
         With `tight` no view has a single party's messages, as the summation is secure. The paper's noise is also
         counted for an adversary who sees them.
         """
-        delta = budget.require_delta("algo=psgd")
         M = problem.M
         share: dict[View, int] = {"release": M, "transcript": M, "client": 1, "colluders": problem.honest}
         if self.tight:
             del share["client"]
+        return share
+
+    def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
+        """The mu of every view, of `tight` noise."""
+        mu = SENSITIVITY * math.sqrt(self.rounds) / self.fresh(budget, problem)
+        return {view: mu * math.sqrt(problem.M / h) for view, h in self.sharing(problem).items()}
+
+    def proven(self, budget: Budget, problem: Problem) -> dict[View, tuple[float, str]]:
+        """The proven eps of every view and the proof's name."""
+        delta = budget.require_delta("algo=psgd")
+        share = self.sharing(problem)
         if math.isinf(budget.eps):
             return dict.fromkeys(share, (math.inf, "no noise"))
         if not self.tight:
             sigma = self.perturbation(budget, problem).sigma
             return {
-                view: noisy_sums.proven(self.rounds, budget.eps, h, problem.d, sigma * math.sqrt(h / M), delta)
+                view: noisy_sums.proven(self.rounds, budget.eps, h, problem.d, sigma * math.sqrt(h / problem.M), delta)
                 for view, h in share.items()
             }
-        mu = SENSITIVITY * math.sqrt(self.rounds) / self.fresh(budget, problem)
         rounds = "Gaussian DP of the rounds"
-        return {view: (gdp.eps_of(mu * math.sqrt(M / h), delta), rounds) for view, h in share.items()}
+        return {view: (gdp.eps_of(mu, delta), rounds) for view, mu in self.mus(budget, problem).items()}
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published; for what the third party sees, and so for what it releases) and proven."""
         delta = budget.require_delta("algo=psgd")
+        mus = self.mus(budget, problem) if self.tight and math.isfinite(budget.eps) else {}
         guarantees = []
         for view, (eps, proof) in self.proven(budget, problem).items():
             if not self.tight and view in ("release", "transcript"):
                 claim = "Rajkumar & Agarwal 2012, Thm 4.2 (the limit point)"
                 guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", claim))
-            guarantees.append(Guarantee(view, "sample", eps, delta, "proven", f"{proof}, T = {self.rounds}"))
+            source = f"{proof}, T = {self.rounds}"
+            guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source, mus.get(view)))
         return guarantees
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:

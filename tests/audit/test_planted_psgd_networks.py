@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import BUDGET, PROBLEM, shared_seed, times
 
 from dpml.algorithms import network, noisy_gradient_sums
 from dpml.algorithms.distributed_noise import CapeNoise, IndependentNoise
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork, PreparedNetwork, PrivateNetwork
 from dpml.algorithms.noisy_gradient_sums import PartySums, PreparedSums, PrivateSGD
-from dpml.audit import ROUNDS, ROWS, audit
+from dpml.audit import ROUNDS, audit
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Problem, gdp, noise
+from dpml.privacy import Problem, noise
 
 LOGISTIC = LOSSES["logistic"]
-BUDGET = Budget(1.0, 1e-5)
-PROBLEM = Problem(5, 5 * ROWS, 2, auxiliary=10, classes=2)
-CAPE, CONV = (kind(LOGISTIC, calibration="tight", epochs=ROUNDS) for kind in (CapeNetwork, ConventionalNetwork))
-PSGD = PrivateSGD(LOGISTIC, calibration="tight", rounds=ROUNDS)
-PUBLISHED = PrivateSGD(LOGISTIC, rounds=ROUNDS)
+EPOCHS = ROUNDS["epochs"]
+CAPE, CONV = (kind(LOGISTIC, calibration="tight", epochs=EPOCHS) for kind in (CapeNetwork, ConventionalNetwork))
+PSGD = PrivateSGD(LOGISTIC, calibration="tight", rounds=ROUNDS["rounds"])
+PUBLISHED = PrivateSGD(LOGISTIC, rounds=ROUNDS["rounds"])
 FEW = 5_000
 
 
@@ -56,9 +56,9 @@ def test_too_little_noise_added_to_a_networks_gradient(monkeypatch, algorithm, s
 
 @pytest.mark.parametrize("algorithm", [CAPE, CONV], ids=lambda a: a.name)
 def test_half_of_every_sites_noise(monkeypatch, algorithm) -> None:
-    cape, gaussian = noise.cape_messages, noise.gaussian_messages
+    cape = noise.cape_messages
     monkeypatch.setattr(noise, "cape_messages", lambda *a: tuple(part / 2 for part in cape(*a)))
-    monkeypatch.setattr(noise, "gaussian_messages", lambda *a: gaussian(*a) / 2)
+    monkeypatch.setattr(noise, "gaussian_messages", times(0.5)(noise.gaussian_messages))
     assert bugs(algorithm) >= {"transcript", "colluders"}
 
 
@@ -97,26 +97,16 @@ def test_noise_in_a_networks_first_round_only(monkeypatch, algorithm) -> None:
 
 def test_sites_that_share_a_seed(monkeypatch) -> None:
     right = noise.gaussian_messages
-
-    def shared(*arguments):
-        drawn = right(*arguments)
-        drawn[:, 3] = drawn[:, 4]
-        return drawn
-
-    monkeypatch.setattr(noise, "gaussian_messages", shared)
+    shared = shared_seed(0, 4)(lambda *arguments: right(*arguments).swapaxes(0, 1))
+    monkeypatch.setattr(noise, "gaussian_messages", lambda *arguments: shared(*arguments).swapaxes(0, 1))
     assert bugs(CONV) >= {"transcript", "colluders"}
 
 
 @pytest.mark.parametrize("algorithm", [CAPE, CONV], ids=lambda a: a.name)
 def test_rounds_of_a_network_that_the_accountant_forgets(monkeypatch, algorithm) -> None:
     right = PrivateNetwork.guarantees
-
-    def forgetful(self, budget, problem):
-        return [
-            replace(g, eps=gdp.eps_of(gdp.mu_of(g.eps, g.delta) / np.sqrt(ROUNDS), g.delta))
-            for g in right(self, budget, problem)
-        ]
-
+    forgetful = lambda self, budget, problem: right(replace(self, epochs=1), budget, problem)  # noqa: E731
+    algorithm = replace(algorithm, calibration="published")  # its noise is that of one round
     monkeypatch.setattr(PrivateNetwork, "guarantees", forgetful)
     assert bugs(algorithm) >= {"aggregate", "transcript", "colluders"}
 
@@ -131,14 +121,12 @@ def test_a_clip_counted_once_where_a_row_is_replaced(monkeypatch, algorithm) -> 
 
 
 def test_sums_without_fresh_noise(monkeypatch) -> None:
-    right = PrivateSGD.round_noise
-    monkeypatch.setattr(PrivateSGD, "round_noise", lambda *arguments: 0 * right(*arguments))
+    monkeypatch.setattr(PrivateSGD, "round_noise", times(0.0)(PrivateSGD.round_noise))
     assert bugs(PUBLISHED) == {"transcript", "colluders"}  # so few draws bound no eps by what a client is proven
 
 
 def test_half_of_the_fresh_noise(monkeypatch) -> None:
-    right = PrivateSGD.round_noise
-    monkeypatch.setattr(PrivateSGD, "round_noise", lambda *arguments: right(*arguments) / 2)
+    monkeypatch.setattr(PrivateSGD, "round_noise", times(0.5)(PrivateSGD.round_noise))
     assert bugs(PSGD, 10_000) == {"transcript", "colluders"}
 
 
@@ -203,19 +191,15 @@ def test_parties_that_share_a_seed(monkeypatch, algorithm, colluders, sharing) -
 
 
 def test_rounds_of_sums_that_the_accountant_forgets(monkeypatch) -> None:
-    right = PrivateSGD.proven
-
-    def forgetful(self, budget, problem):
-        views = right(self, budget, problem).items()
-        return {v: (gdp.eps_of(gdp.mu_of(eps, 1e-5) / np.sqrt(ROUNDS), 1e-5), proof) for v, (eps, proof) in views}
-
-    monkeypatch.setattr(PrivateSGD, "proven", forgetful)
+    right = PrivateSGD.mus
+    one = lambda self, *a: {view: mu / np.sqrt(self.rounds) for view, mu in right(self, *a).items()}  # noqa: E731
+    monkeypatch.setattr(PrivateSGD, "mus", one)
     assert bugs(PSGD) == {"transcript", "colluders"}
 
 
 def test_a_gradient_counted_once_where_a_row_is_replaced(monkeypatch) -> None:
-    proven = PSGD.proven(BUDGET, PROBLEM)
-    monkeypatch.setattr(PrivateSGD, "proven", lambda *arguments: proven)
+    mus = PSGD.mus(BUDGET, PROBLEM)
+    monkeypatch.setattr(PrivateSGD, "mus", lambda *arguments: mus)
     monkeypatch.setattr(noisy_gradient_sums, "SENSITIVITY", 1.0)
     assert bugs(PSGD, 10_000) == {"transcript", "colluders"}
 
@@ -242,7 +226,7 @@ def test_who_listens_changes_no_bit_of_a_network(algorithm) -> None:
     heard, same_path = prepared.train([BUDGET], np.random.default_rng(1), 20, watch)
     assert np.array_equal(alone.flat(), heard.flat())
     assert np.array_equal(path, same_path)
-    assert watch.messages == ROUNDS * (25 if algorithm.batch else 1)
+    assert watch.messages == EPOCHS * (100 if algorithm.batch else 1)
 
 
 @pytest.mark.parametrize("kind", [PreparedSums, PartySums, noisy_gradient_sums.SecureSums])
@@ -252,7 +236,7 @@ def test_who_listens_changes_no_bit_of_a_descent(algorithm, kind) -> None:
     alone = prepared.descend([BUDGET], np.random.default_rng(1), 3)
     heard = prepared.descend([BUDGET], np.random.default_rng(1), 3, watch)
     assert all(np.array_equal(a, b) for a, b in zip(alone, heard, strict=True))
-    assert watch.messages == ROUNDS
+    assert watch.messages == ROUNDS["rounds"]
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
