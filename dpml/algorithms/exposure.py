@@ -106,19 +106,6 @@ def gaussian_exposure(view: View, sample: Sample, means: tuple[Array, Array], co
     return Exposure(view, sample, score, normal=True, mu=gdp.correlated(covariance, shift))
 
 
-@dataclass(frozen=True)
-class Messages:
-    """Gaussian noise in what is seen of several parties: k independent coordinates of m numbers each.
-
-    ``draw(rng, draws, k)`` is (draws, m, k); `covariance` (m, m) is what it is meant to be in every coordinate, and
-    `target` the number in which the replaced row's party speaks.
-    """
-
-    draw: Callable[[Generator, int, int], Array]
-    covariance: Array
-    target: int
-
-
 def one_replaced(
     task: Task,
     problem: Problem,
@@ -184,23 +171,3 @@ def minimiser_score(
         return np.concatenate([log_density(pair[1], w) - log_density(pair[0], w) for w in blocks])
 
     return score
-
-
-def message_exposure(view: View, seen: Messages, shift: Array) -> Exposure:
-    """The view of messages of which one moves by `shift` (k,); what both data sets have in common is subtracted."""
-    m, k = len(seen.covariance), len(shift)
-    target = np.eye(m)[seen.target]
-    along = np.linalg.solve(seen.covariance, target)
-
-    def sample(which: int, rng: Generator, draws: int) -> Array:
-        drawn = seen.draw(rng, draws, k)
-        drawn[:, seen.target] += which * shift
-        return drawn.reshape(draws, m * k)
-
-    def score(view: Array) -> Array:
-        projected = along @ view.reshape(len(view), m, k) - along[seen.target] * shift / 2
-        likelihood: Array = projected @ shift
-        return likelihood
-
-    mu = float(np.linalg.norm(shift)) * gdp.correlated(seen.covariance, target)
-    return Exposure(view, sample, score, normal=True, mu=mu)

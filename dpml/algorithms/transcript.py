@@ -18,6 +18,7 @@ whatever the rounds depend on.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,13 +61,13 @@ class Channel:
         """With sources of this covariance; None: independent ones of variance 1."""
         return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
 
-    @property
+    @cached_property
     def filter(self) -> Array:
         """The weights (m,) of the numbers with which their noise is least and the data's weight is 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """The standard deviation of the noise that is left by `filter`."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
@@ -120,12 +121,12 @@ class Recorder:
         self.columns.append((along, length, seen, across, self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        """How much a message differs from that before, in the direction in which the shift does: (1, B).
+        """How much a message differs from the last of its size, in the direction in which the shifts do: (1, B).
 
-        Noise that is the same in both is not in it, even where the shift has the same length.
+        Noise that is the same in both is not in it, even where both shifts have the same length.
         """
         before, self.before = self.before, (number, shift)
-        if before is None:
+        if before is None or before[1].shape != shift.shape:
             return np.zeros((1, len(number)))
         direction, _ = _units(shift - before[1])
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
