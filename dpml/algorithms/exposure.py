@@ -20,7 +20,7 @@ from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.optim.convex import mean_hessian
 from dpml.optim.losses import Loss, mean_gradient
-from dpml.privacy import Adversary, Budget, Problem, View, gdp
+from dpml.privacy import Adversary, Budget, Problem, View
 
 _ROWS = 1 << 12  # models whose density is computed at once
 
@@ -88,22 +88,6 @@ def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array]
         return (np.linalg.norm(seen - first, axis=1) - np.linalg.norm(seen - second, axis=1)) / scale
 
     return score
-
-
-def gaussian_exposure(view: View, sample: Sample, means: tuple[Array, Array], covariance: Array) -> Exposure:
-    """A Gaussian view with the means (k,) and the covariance (k, k) that the mechanism is meant to have.
-
-    The score is the matched filter along ``S^-1 (m' - m)``. Directions without noise are left out of it, unless the
-    means differ there: then the neighbours are told apart for certain, and the distance is infinite.
-    """
-    shift = means[1] - means[0]
-    direction = np.linalg.pinv(covariance, rcond=1e-12, hermitian=True) @ shift
-    middle = (means[0] + means[1]) / 2
-
-    def score(seen: Array) -> Array:
-        return (seen - middle) @ direction
-
-    return Exposure(view, sample, score, normal=True, mu=gdp.correlated(covariance, shift))
 
 
 def one_replaced(

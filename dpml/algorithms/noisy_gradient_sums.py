@@ -162,7 +162,7 @@ class PrivateSGD(RegularisedLogistic):
             _last_model(prepared, budget)
             if view == "release"
             else _rounds(view, sums if view == "transcript" else parties, budget)
-            for view in self.proven(budget, pair[0].problem)
+            for view in self.sharing(pair[0].problem)
         ]
 
     def covariance(self, budget: Budget, problem: Problem) -> Array:
