@@ -58,12 +58,11 @@ class Finding:
 
     @property
     def judgement(self) -> str:
-        """The verdict, with the reason why it is not worth more."""
-        if self.verdict != "no violation seen":
+        """The verdict and its power, or why it has none."""
+        if self.verdict not in ("consistent", "no violation seen"):
             return self.verdict
-        if self.power < POWER:
-            return f"{self.verdict} (power {self.power:.2f})"
-        return f"{self.verdict} (too few draws to see half the noise)"
+        blind = self.verdict == "no violation seen" and self.power >= POWER
+        return f"{self.verdict} ({'too few draws' if blind else f'power {self.power:.2f}'})"
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:

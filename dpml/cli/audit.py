@@ -53,15 +53,14 @@ def _plain(finding: Finding) -> dict[str, object]:
 
 
 def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
-    heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "power", "verdict"]
+    heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict"]
     lines = []
     for f in findings:
         numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
-        power = "-" if math.isnan(f.power) else f"{f.power:.2f}"
-        lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, power, f.judgement])
+        lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.judgement])
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Console()
-    print_table(console, heads, lines, wrapped=("by",))
+    print_table(console, heads, lines, wrapped=("by", "verdict"))
     if any(finding.view == "colluders" for finding in findings):
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"
     context = "".join(f"; {head} {value}" for head, value in common.items())

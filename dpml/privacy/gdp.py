@@ -48,7 +48,11 @@ def log_delta_of(mu: float, eps: float) -> float:
         slope = 1 - near * np.sqrt(np.pi / 2) * erfcx(near / np.sqrt(2))
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             slope = np.where(far, 1 / z**2 - 3 / z**4, slope)
-        return -(z1**2) / 2 - math.log(2 * math.pi) / 2 + math.log(mu / 2 * float(_WEIGHTS @ slope))
+        between = float(_WEIGHTS @ slope)
+        if between == 0:  # so far out that no number is as small
+            return -math.inf
+        # log(mu / 2) apart: the smallest mu have no half
+        return -z1 * z1 / 2 - math.log(2 * math.pi) / 2 + math.log(mu) - math.log(2) + math.log(between)
     first = float(log_ndtr(-z1))
     if eps > 1e12:  # the second term is lost in rounding: an upper bound
         return first

@@ -154,7 +154,7 @@ def test_audits_of_a_private_choice(kind, options):
     algorithm = kind(LOGISTIC, calibration="tight", tuned="private", rounds=4, lam=0.1, **options)
     found = audit(algorithm, BUDGET, SMALL, 2000)
     assert {finding.view for finding in found} == {g.view for g in algorithm.guarantees(BUDGET, SMALL)}
-    assert {finding.verdict for finding in found} == {"consistent"}
+    assert {finding.verdict for finding in found} == {"no violation seen"}  # with 2,000 draws
 
 
 # ---- by an oracle

@@ -60,7 +60,7 @@ def test_what_could_not_have_been_seen_is_not_called_consistent() -> None:
     blind = find(algorithm, Budget(0.001, 1e-5), 1_000)
     assert blind.power > 0.99
     assert blind.verdict == "no violation seen"
-    assert blind.judgement == "no violation seen (too few draws to see half the noise)"
+    assert blind.judgement == "no violation seen (too few draws)"
     assert find(algorithm, Budget(1.0, 1e-5), 50_000).verdict == "consistent"
 
 

@@ -127,7 +127,7 @@ def test_guarantee_is_a_calculator(run_command) -> None:
     found = json.loads(run_command("dpml", *words, "--json").out)
     assert {entry["view"] for entry in found} == {"release", "aggregate", "client", "transcript", "colluders"}
     assert {entry["basis"] for entry in found} == {"published", "proven"}
-    assert all(set(entry) == {"view", "unit", "eps", "delta", "basis", "source"} for entry in found)
+    assert all(set(entry) == {"view", "unit", "eps", "delta", "basis", "source", "mu"} for entry in found)
     assert all(entry["unit"] == "sample" and entry["delta"] == 1e-5 for entry in found)
     tight = json.loads(run_command("dpml", *words, "calibration=tight", "--json").out)
     assert {entry["basis"] for entry in tight} == {"proven"}

@@ -196,13 +196,15 @@ def test_an_audit(piped) -> None:
     arguments = ["audit", "algo=capefm", "eps=1.2345", "draws=2000"]
     lines = piped("dpml", *arguments)
     findings = json.loads("\n".join(piped("dpml", *arguments, "--json")))
-    assert {"view", "unit", "delta", "claimed", "proven", "exact", "attacked", "attack", "verdict"} == set(findings[0])
+    eps = {"claimed", "proven", "exact", "attacked"}
+    assert {"view", "unit", "delta", "mu", "attack", "power", "verdict", "judgement", "rates"} | eps == set(findings[0])
     assert len(findings) == 5
     for finding in findings:
         line = next(line for line in lines if line.split()[:1] == [finding["view"]])
         numbers = [f"{finding[key]:.4g}" for key in ("claimed", "proven", "exact", "attacked")]
         assert line.split()[1:5] == numbers
-        assert line.rstrip().endswith(finding["verdict"])
+        below = lines[lines.index(line) : lines.index(line) + 4]  # a verdict may take several lines
+        assert all(word in " ".join(below) for word in finding["judgement"].split())
     assert "eps; per sample; delta 0.001; colluders 1 of 5 parties; attacked:" in words(" ".join(lines))
 
 
@@ -217,7 +219,7 @@ def test_guarantees(piped) -> None:
     text = piped("dpml", *arguments)
     lines = [line.split() for line in text]
     for entry in json.loads("\n".join(piped("dpml", *arguments, "--json"))):
-        assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source"}
+        assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source", "mu"}
         assert any(line[:3] == [entry["view"], f"{entry['eps']:.6g}", entry["basis"]] for line in lines)
         assert all(word in "\n".join(text) for word in entry["source"].split())
     assert text[-1].strip() == "per sample  delta 0.001  colluders 1 of 5 parties"

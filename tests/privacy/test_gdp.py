@@ -97,6 +97,14 @@ def test_edges() -> None:
             gdp.mu_of(1.0, bad)
 
 
+@pytest.mark.parametrize("mu", [5e-324, 1e-310, 1e-160])
+def test_the_smallest_mu_have_a_curve(mu: float) -> None:
+    curve = [gdp.log_delta_of(mu, eps) for eps in (0.0, 1e-320, 1e-10, 1.0, 1e300)]
+    assert curve == sorted(curve, reverse=True)
+    assert curve[0] == pytest.approx(math.log(mu) - math.log(2 * math.pi) / 2)  # 2 Phi(mu/2) - 1
+    assert curve[-1] == -math.inf
+
+
 @pytest.mark.parametrize("mu", [1e6, 2e6, 1e10, 1e30])
 def test_a_huge_mu_is_never_rounded_in_our_favour(mu: float) -> None:
     """eps is mu^2/2 + mu z with Phi(-z) = delta, but for less than mu 1e-6."""

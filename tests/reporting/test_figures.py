@@ -34,7 +34,7 @@ def rows():
 def drawn(monkeypatch, *charts, columns=1):
     """The figure that plot_experiment makes of charts, or of one panel of the rows."""
     kept = []
-    monkeypatch.setattr(figures, "_save", lambda figure, base: kept.append(figure) or [])
+    monkeypatch.setattr(figures, "save", lambda figure, base: kept.append(figure) or [])
     given = [c if isinstance(c, Chart) else Chart(c, with_axis(summarise(rows()), c.x)) for c in charts]
     plot_experiment(given, "Title", columns, "command", None)
     return kept[0]
