@@ -38,7 +38,7 @@ SAMPLERS = {
     "standard_normal",
 }  # fmt: skip
 # what is drawn from these distributions and is no privacy noise: the initial model, which knows no budget and no data
-INITIAL_MODELS = {"initial_model", "NonPrivateNetwork.prepare"}
+INITIAL_MODELS = {"initial_model", "initial_weights"}
 
 
 @cache

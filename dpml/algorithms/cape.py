@@ -6,8 +6,9 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.distributed_noise import CapeNoise, NoiseSharing, cape_spread
-from dpml.algorithms.functional_mechanism import FunctionalMechanism, PreparedQuadratic
+from dpml.algorithms.functional_mechanism import FunctionalMechanism, PreparedQuadratic, flat
 from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice
+from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 
@@ -69,8 +70,13 @@ class PreparedSites(PreparedQuadratic):
     algorithm: CapeFM
     shares: Array
 
-    def noisy(self, scales: Array, rng: Generator, draws: int) -> tuple[Array, Array, Array]:
-        """What the aggregator of the real protocol has. An L0 that is not released is not sent either."""
+    def noisy(
+        self, scales: Array, rng: Generator, draws: int, watch: Watch | None = None
+    ) -> tuple[Array, Array, Array]:
+        """What the aggregator of the real protocol has. An L0 that is not released is not sent either.
+
+        `watch` is told what the sites really send, less their shares, and what they put into the secure sum.
+        """
         from dpml.protocols import choose, in_process  # most runs need no cryptography
         from dpml.protocols.cape import Settings, cape_sum
 
@@ -81,8 +87,16 @@ class PreparedSites(PreparedQuadratic):
             shares[:, 0], exact = 0.0, self.constant
         widths = np.repeat(scales, (1, d, d * d), axis=1)
         topology = choose(len(shares), self.problem.colluders)
+        secrets: list[Array] = []
         settings = Settings(in_process, draws, self.algorithm.spread, topology=topology)
-        total = cape_sum(shares, widths, rng, settings).total
+        cape = cape_sum(shares, widths, rng, settings, secrets.append)
+        total = cape.total
         square = total[..., 1 + d :].reshape(*total.shape[:2], d, d)
         square = (square + square.transpose(0, 1, 3, 2)) / 2
-        return exact + total[..., 0], total[..., 1 : 1 + d], square + self.algorithm.lam / 2 * np.eye(d)
+        noisy = exact + total[..., 0], total[..., 1 : 1 + d], square + self.algorithm.lam / 2 * np.eye(d)
+        if watch is not None:
+            noises = cape.messages[:, 0] - shares[:, None]
+            np.divide(noises, widths[0], out=noises, where=widths[0] > 0)
+            watch.drawn(np.concatenate([noises, *secrets]))
+            watch.sent(flat(noisy), PreparedQuadratic.vector)
+        return noisy

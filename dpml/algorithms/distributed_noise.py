@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Messages
+from dpml.algorithms.transcript import PLAIN, Channel, Watch
 from dpml.arrays import Array
 from dpml.privacy import Calibration, Problem, View, noise
 
@@ -27,12 +27,12 @@ class NoiseSharing(Protocol):
         """mu of every view the adversary may have, as a multiple of the sum's own."""
         ...
 
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        """What a view sees of the sites' messages; None where it sees only their sum."""
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """What a view sees of the sites' messages, in terms of the sources of `total`."""
         ...
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """The sum of all sites' noise: (draws, size)."""
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        """The sum of all sites' noise: (draws, size). `watch` is told the noise of every source in it."""
         ...
 
 
@@ -45,11 +45,14 @@ class TrustedCurator:
     def views(self, problem: Problem) -> dict[View, float]:
         return dict.fromkeys(self.visible, 1.0)
 
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        return None
+    def channel(self, view: View, problem: Problem) -> Channel:
+        return PLAIN
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.gaussian(rng, (draws, size))
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        total = noise.gaussian(rng, (draws, size))
+        if watch is not None:
+            watch.drawn(total[None])
+        return total
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class CapeNoise:
     """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): zero-sum noise ``e_k`` and every site's own ``g_k``.
 
     Only the ``g_k``, of variance 1/M, survive the sum. `spread` is the standard deviation of the zero-sum noise before
-    it is centred.
+    it is centred. The sources of a watch are the noise ``e_k + g_k`` in the M messages, and the M secrets ``ehat_k`` of
+    which the ``e_k`` are made.
     """
 
     spread: float
@@ -73,32 +77,43 @@ class CapeNoise:
             "colluders": cape_whole_view(M, problem.honest, self.spread),
         }
 
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        M, spread = problem.M, self.spread
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """The sum; the last site's message; or all messages, the broadcast mean, and the colluders' secrets.
+
+        The colluders are the first sites. Of the honest ones' messages, all but the last are taken as they are with the
+        mean put back; the last stands in their sum less that of their secrets, which the others know: of the wide
+        zero-sum noise nothing is left there, so that nothing has to cancel.
+        """
+        M = problem.M
+        messages, secrets = np.split(np.eye(2 * M), 2)
+        total = messages.sum(axis=0)
         if view in ("release", "aggregate"):
-            return None
+            seen = total[None]
+        elif view == "client":
+            seen = messages[-1:]
+        else:
+            known = problem.colluders if view == "colluders" else 0
+            sent = messages + secrets.mean(axis=0)
+            left = (sent - secrets)[known:].sum(axis=0)
+            seen = np.vstack([left, sent[:-1], secrets[known:].sum(axis=0), secrets[:known]])
+        zero_sum, own = self.spread * np.eye(M), np.eye(M) / math.sqrt(M)
+        drawn = np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
+        deviations = seen @ drawn
+        return Channel(seen, total, deviations @ deviations.T)
 
-        def one(rng: Generator, draws: int, size: int) -> Array:
-            return noise.cape_messages(rng, draws, M, size, spread, 1 / math.sqrt(M))[0][:, -1:]
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        own = 1 / math.sqrt(M)
+        if watch is None:
+            return noise.cape_total(rng, draws, M, size, self.spread, own)
+        parts = np.empty((2, M, draws, size))
 
-        if view == "client":
-            return Messages(one, np.array([[spread**2 * (1 - 1 / M) + 1 / M]]), target=0)
-        honest = M if view == "transcript" else problem.honest
+        def heard(columns: slice, messages: Array, ehat: Array) -> None:
+            parts[0, ..., columns] = messages.transpose(1, 0, 2)
+            parts[1, ..., columns] = self.spread * ehat.transpose(1, 0, 2)
 
-        def all_honest(rng: Generator, draws: int, size: int) -> Array:
-            """The honest sites' messages, with the broadcast mean put back, and the sum of their secrets."""
-            sent, secret = noise.cape_messages(rng, draws, M, size, spread, 1 / math.sqrt(M))
-            secret *= spread
-            sent += secret.mean(axis=1, keepdims=True)
-            return np.concatenate([sent[:, -honest:], secret[:, -honest:].sum(axis=1, keepdims=True)], axis=1)
-
-        covariance = np.eye(honest + 1) * (spread**2 + 1 / M)
-        covariance[-1] = covariance[:, -1] = spread**2
-        covariance[-1, -1] = spread**2 * honest
-        return Messages(all_honest, covariance, target=honest - 1)
-
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.cape_total(rng, draws, M, size, shared=self.spread, own=1 / math.sqrt(M))
+        total = noise.cape_total(rng, draws, M, size, self.spread, own, heard)
+        watch.drawn(parts.reshape(2 * M, draws, size))
+        return total
 
 
 @dataclass(frozen=True)
@@ -109,20 +124,24 @@ class IndependentNoise:
         alone = math.sqrt(problem.M)
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
 
-    def messages(self, view: View, problem: Problem) -> Messages | None:
-        """The messages of the sites that do not collude."""
-        if view in ("release", "aggregate"):
-            return None
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """The sum; the last site's message; or all messages: colluders know the noise in theirs."""
         M = problem.M
-        honest = {"client": 1, "transcript": M, "colluders": problem.honest}[view]
+        each, total = np.eye(M), np.ones(M)
+        seen = {"release": total[None], "aggregate": total[None], "client": each[-1:]}.get(view, each[::-1])
+        return Channel.of(seen, total, each / M)
 
-        def sent(rng: Generator, draws: int, size: int) -> Array:
-            return noise.gaussian_messages(rng, draws, M, size)[:, -honest:] / math.sqrt(M)
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        if watch is None:
+            return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
+        parts = np.empty((M, draws, size))
 
-        return Messages(sent, np.eye(honest) / M, target=honest - 1)
+        def heard(columns: slice, messages: Array) -> None:
+            parts[..., columns] = messages.transpose(1, 0, 2) / math.sqrt(M)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
+        total = noise.gaussian_total(rng, draws, M, size, heard) / math.sqrt(M)
+        watch.drawn(parts)
+        return total
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:

@@ -5,9 +5,8 @@ of any pair (`exposures`). What is seen is drawn by the code that releases, neve
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +20,7 @@ from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.optim.convex import mean_hessian
 from dpml.optim.losses import Loss, mean_gradient
-from dpml.privacy import Adversary, Budget, Problem, View, gdp
+from dpml.privacy import Adversary, Budget, Problem, View
 
 _ROWS = 1 << 12  # models whose density is computed at once
 
@@ -91,35 +90,6 @@ def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array]
     return score
 
 
-def gaussian_exposure(view: View, sample: Sample, means: tuple[Array, Array], covariance: Array) -> Exposure:
-    """A Gaussian view with the means (k,) and the covariance (k, k) that the mechanism is meant to have.
-
-    The score is the matched filter along ``S^-1 (m' - m)``. Directions without noise are left out of it, unless the
-    means differ there: then the neighbours are told apart for certain, and the distance is infinite.
-    """
-    shift = means[1] - means[0]
-    direction = np.linalg.pinv(covariance, rcond=1e-12, hermitian=True) @ shift
-    middle = (means[0] + means[1]) / 2
-
-    def score(seen: Array) -> Array:
-        return (seen - middle) @ direction
-
-    return Exposure(view, sample, score, normal=True, mu=gdp.correlated(covariance, shift))
-
-
-@dataclass(frozen=True)
-class Messages:
-    """Gaussian noise in what is seen of several parties: k independent coordinates of m numbers each.
-
-    ``draw(rng, draws, k)`` is (draws, m, k); `covariance` (m, m) is what it is meant to be in every coordinate, and
-    `target` the number in which the replaced row's party speaks.
-    """
-
-    draw: Callable[[Generator, int, int], Array]
-    covariance: Array
-    target: int
-
-
 def one_replaced(
     task: Task,
     problem: Problem,
@@ -166,23 +136,6 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     return Exposure("release", sample)
 
 
-DrawRounds = Callable[[Generator, int], Iterator[Array]]
-"""``draw(rng, draws)``: a round's noise in one direction, (draws,), again and again."""
-
-
-def round_exposure(view: View, draw: DrawRounds, shift: float, covariance: Array) -> Exposure:
-    """A view of T rounds that all move by `shift` in one direction, the only one in which anything is to be seen.
-
-    `covariance` (T, T) is what the noise that is drawn along it is meant to have.
-    """
-    T = len(covariance)
-
-    def sample(which: int, rng: Generator, draws: int) -> Array:
-        return np.stack(list(islice(draw(rng, draws), T)), axis=1) + which * shift
-
-    return gaussian_exposure(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
-
-
 def minimiser_score(
     loss: Loss, pair: Pair, ridge: float, log_noise: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
@@ -202,23 +155,3 @@ def minimiser_score(
         return np.concatenate([log_density(pair[1], w) - log_density(pair[0], w) for w in blocks])
 
     return score
-
-
-def message_exposure(view: View, seen: Messages, shift: Array) -> Exposure:
-    """The view of messages of which one moves by `shift` (k,); what both data sets have in common is subtracted."""
-    m, k = len(seen.covariance), len(shift)
-    target = np.eye(m)[seen.target]
-    along = np.linalg.solve(seen.covariance, target)
-
-    def sample(which: int, rng: Generator, draws: int) -> Array:
-        drawn = seen.draw(rng, draws, k)
-        drawn[:, seen.target] += which * shift
-        return drawn.reshape(draws, m * k)
-
-    def score(view: Array) -> Array:
-        projected = along @ view.reshape(len(view), m, k) - along[seen.target] * shift / 2
-        likelihood: Array = projected @ shift
-        return likelihood
-
-    mu = float(np.linalg.norm(shift)) * gdp.correlated(seen.covariance, target)
-    return Exposure(view, sample, score, normal=True, mu=mu)

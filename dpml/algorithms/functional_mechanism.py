@@ -11,30 +11,24 @@ size behave alike: their messages move by the same amount when a sample is repla
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity, tight_scales, worst_neighbours
 from dpml.algorithms.distributed_noise import IndependentNoise, NoiseSharing, TrustedCurator
-from dpml.algorithms.exposure import (
-    Exposure,
-    Pair,
-    Sample,
-    gaussian_exposure,
-    message_exposure,
-    model_exposure,
-    one_replaced_for_loss,
-)
+from dpml.algorithms.exposure import Exposure, Pair, model_exposure, one_replaced_for_loss
 from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_not_negative, check_positive
+from dpml.algorithms.transcript import Recorder, Watch, transcript
 from dpml.arrays import Array
 from dpml.data.partition import Parties
+from dpml.optim.descent import Single
 from dpml.optim.losses import Loss, Quadratic
 from dpml.optim.quadratic import minimise_quadratic, minimise_quadratic_in_box
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
@@ -49,6 +43,9 @@ TYPICAL_NORM = {"squared": 2.0, "logistic": 4.0}
 
 # Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the budgets asked for.
 _BLOCK = 1 << 18
+
+# A coefficient that differs and is released without noise: told apart for certain, and nothing is divided by zero.
+EXACT = 1e-9
 
 GDP_SOURCE = "Gaussian DP of the joint view (coefficients.joint_sensitivity, views)"
 
@@ -134,14 +131,16 @@ class FunctionalMechanism:
         mus = {view: mu * factor for view, factor in self.views(problem).items()}
         return gaussian_views(mus, budget, delta, GDP_SOURCE, self.claim if self.calibration == "published" else None)
 
-    def unit_noise(self, rng: Generator, draws: int, problem: Problem) -> tuple[Array, Array, Array]:
+    def unit_noise(
+        self, rng: Generator, draws: int, problem: Problem, watch: Watch | None = None
+    ) -> tuple[Array, Array, Array]:
         """Unit noise on (L0, L1, L2): (draws,), (draws, d), (draws, d, d), the last symmetric.
 
         All d^2 entries of L2 get noise of their own; as ``w'Ew`` only sees the symmetric part of E, that is kept. Their
         antisymmetric part holds no data, so this is the same release.
         """
         d = problem.d
-        flat = self.sharing.total(rng, draws, problem.M, 1 + d + d * d)
+        flat = self.sharing.total(rng, draws, problem.M, 1 + d + d * d, watch)
         square = flat[:, 1 + d :].reshape(draws, d, d)
         return flat[:, 0], flat[:, 1 : 1 + d], (square + square.transpose(0, 2, 1)) / 2
 
@@ -171,37 +170,29 @@ class FunctionalMechanism:
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model, the noisy objective that it minimises, and what can be seen of the sites' messages."""
-        problem = pair[0].problem
+        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        return [
+            model_exposure(both, budget),
+            *(self.exposure(view, both, budget) for view in self.views(both[0].problem)),
+        ]
+
+    def exposure(self, view: View, both: "Sequence[PreparedQuadratic]", budget: Budget) -> Exposure:
+        """The coefficients that are released as a view sees them, one after the other."""
+        problem, rows = both[0].problem, both[0].rows
         scales = self.scales(budget, problem)
-        first, second = (self.prepare(parties, np.random.default_rng(0)) for parties in pair)
-        both = first, second
-        scale = scales.vector(problem.d)
-        shift = first.rows * (second.vector() - first.vector())
-        upper = _upper(problem.d)  # L2 is symmetric: off the diagonal two noises are averaged
-        width = scale / first.rows
+        constant = math.isfinite(scales.constant) and (scales.constant > 0 or both[0].constant != both[1].constant)
+        widths = np.array([scales.constant, scales.linear, scales.square][not constant :]) / rows
+        widths = np.where(widths > 0, widths, EXACT)
 
-        def objective(which: int, rng: Generator, draws: int) -> Array:
-            noisy = both[which].noisy(both[which].scales([budget]), rng, draws)
-            constant, linear, square = (coefficient[0] for coefficient in noisy)
-            return np.concatenate([constant[:, None], linear, square.reshape(draws, -1)], axis=1)[:, kept]
+        def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
+            used = both[which].scales([budget])
+            both[which].noisy(used, rng, draws, ByCoefficient(watch, problem.d, used[0, not constant :] / widths))
 
-        noised = np.isfinite(scale) & ((scale > 0) | (shift != 0))  # what never moves may go without
-        kept = (upper > 0) & noised
-        means = first.vector()[kept], second.vector()[kept]
-        exposures = [model_exposure(both, budget)]
-        for view in self.views(problem):
-            messages = self.sharing.messages(view, problem)
-            if messages is None:
-                exposures.append(self.objective_exposure(view, objective, means, width[kept], upper[kept] == 2))
-            else:
-                exposures.append(message_exposure(view, messages, shift[noised] / scale[noised]))
-        return exposures
-
-    def objective_exposure(
-        self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
-    ) -> Exposure:
-        """The different coefficients (k,) and the scale of the noise on each; some are the mean of two noises."""
-        return gaussian_exposure(view, sample, means, np.diag((scale / np.where(averaged, math.sqrt(2), 1.0)) ** 2))
+        channel = self.sharing.channel(view, problem)
+        apart = both[1].vector() - both[0].vector()
+        moves = [np.linalg.norm(distinct(apart)) for distinct in coefficients(problem.d, constant)]
+        mu = float(np.linalg.norm(moves / widths)) / channel.spread
+        return transcript(view, release, lambda: Recorder(both, channel, widths), len(widths), mu=mu)
 
 
 @dataclass(frozen=True)
@@ -249,16 +240,24 @@ class PreparedQuadratic:
         scales = np.array([(s.constant, s.linear, s.square) for s in per_budget]) / self.rows
         return np.where(np.isfinite(scales), scales, 0.0)
 
-    def noisy(self, scales: Array, rng: Generator, draws: int) -> tuple[Array, Array, Array]:
-        """Released L0, L1 and L2 + lam/2 I: (budgets, draws), (budgets, draws, d), (budgets, draws, d, d)."""
+    def noisy(
+        self, scales: Array, rng: Generator, draws: int, watch: Watch | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Released L0, L1 and L2 + lam/2 I: (budgets, draws), (budgets, draws, d), (budgets, draws, d, d).
+
+        `watch` is told of those under one budget as of one message, laid out as `vector`.
+        """
         constant, linear, square = scales.T[..., None]
-        z0, z1, z2 = self.algorithm.unit_noise(rng, draws, self.problem)
+        z0, z1, z2 = self.algorithm.unit_noise(rng, draws, self.problem, watch)
         exact = self.square + self.algorithm.lam / 2 * np.eye(self.problem.d)
-        return (
+        noisy = (
             self.constant + constant * z0,
             self.linear + linear[..., None] * z1,
             exact + square[..., None, None] * z2,
         )
+        if watch is not None:
+            watch.sent(flat(noisy), PreparedQuadratic.vector)
+        return noisy
 
 
 class Conventional(FunctionalMechanism):
@@ -292,7 +291,57 @@ class Local(FunctionalMechanism):
         return parties.of(len(parties.sizes) - 1)
 
 
-def _upper(d: int) -> Array:
-    """Which of the 1 + d + d^2 coefficients are different, for symmetric L2: 1, off the diagonal 2, below it 0."""
-    square = 1 + np.triu(np.ones((d, d)), 1) - 2 * np.tril(np.ones((d, d)), -1)
-    return np.concatenate([np.ones(1 + d), np.maximum(square, 0).ravel()])
+def flat(noisy: tuple[Array, Array, Array]) -> Array:
+    """The coefficients that `noisy` makes under one budget, as one message: (draws, 1 + d + d^2)."""
+    return np.concatenate([coefficient[0].reshape(coefficient.shape[1], -1) for coefficient in noisy], axis=1)
+
+
+@dataclass
+class ByCoefficient:
+    """Tells another watch of L0, if it is seen, L1 and L2 as of one message after the other.
+
+    L2 is symmetric: d (d + 1)/2 of its numbers are told, those off the diagonal times sqrt 2. Then all noise in it has
+    one scale, for there two noises are averaged. `units` are the scales of the noise that is drawn in units of those
+    that are meant, (2,) or (3,).
+    """
+
+    watch: Watch
+    d: int
+    units: Array
+    parts: Array | None = None
+
+    def drawn(self, parts: Array | Single) -> None:
+        """Kept for the coefficients."""
+        self.parts = np.asarray(parts, dtype=float)
+
+    def sent(self, message: Array | Single, exact: Callable[[PreparedQuadratic], Array]) -> None:
+        """One coefficient after the other, each with its part of the noise."""
+        for distinct, unit in zip(coefficients(self.d, len(self.units) == 3), self.units, strict=True):
+            if self.parts is not None:
+                self.watch.drawn(unit * distinct(self.parts))
+            told = distinct(np.asarray(message, dtype=float))
+            self.watch.sent(told, partial(_exact, told.shape, distinct, exact))
+
+
+def coefficients(d: int, constant: bool) -> Iterator[Callable[[Array], Array]]:
+    """Of vectors (..., 1 + d + d^2) what is told of each coefficient, (..., k)."""
+    i, j = np.triu_indices(d)
+
+    def square(vectors: Array) -> Array:
+        entries = vectors[..., 1 + d :].reshape(*vectors.shape[:-1], d, d)
+        both: Array = (entries[..., i, j] + entries[..., j, i]) / np.where(i == j, 2, math.sqrt(2))
+        return both
+
+    if constant:
+        yield lambda vectors: vectors[..., :1]
+    yield lambda vectors: vectors[..., 1 : 1 + d]
+    yield square
+
+
+def _exact(
+    shape: tuple[int, ...],
+    distinct: Callable[[Array], Array],
+    exact: Callable[[PreparedQuadratic], Array],
+    prepared: PreparedQuadratic,
+) -> Array:
+    return np.broadcast_to(distinct(exact(prepared)), shape)

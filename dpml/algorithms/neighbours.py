@@ -1,6 +1,7 @@
 """Neighbours that are bad for noisy rounds: a crowd holds the model where one row counts the most."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -52,6 +53,21 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
     beside /= np.linalg.norm(beside)
     rows = a * beside - b * ahead, -a * beside - b * ahead
     return one_replaced("binary", problem, *rows, labels=(1.0, 1.0), rest=r * ahead)
+
+
+def undecided(problem: Problem) -> Pair:
+    """All rows are the first axis, and every other label is -1; the last one turns.
+
+    A model that learns from them stays where the two labels are about as likely, and the slopes of both about 1/2.
+    """
+    pair = one_replaced("binary", problem, [1.0], [1.0], rest=[1.0])
+    labels = np.where(np.arange(problem.N) % 2, -1.0, 1.0)
+    first, second = (np.append(labels[:-1], parties.y[-1]) for parties in pair)
+    return _labelled(pair[0], first), _labelled(pair[1], second)
+
+
+def _labelled(parties: Parties, y: Array) -> Parties:
+    return replace(parties, data=replace(parties.data, y=y), y=y)
 
 
 def _crowd(problem: Problem, row: Array) -> Parties:

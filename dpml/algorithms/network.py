@@ -12,23 +12,28 @@ the same for neighbours. What is *published* is one round's eps; what is proven 
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.distributed_noise import CapeNoise, IndependentNoise, NoiseSharing, TrustedCurator, cape_spread
-from dpml.algorithms.exposure import Exposure, Messages, Pair, message_exposure, turned_label
+from dpml.algorithms.exposure import Exposure, Pair, Sample
 from dpml.algorithms.guarantees import gaussian_views, no_privacy
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_positive, check_published_only
+from dpml.algorithms.neighbours import undecided
+from dpml.algorithms.transcript import Recorder, Transcript, Watch, transcript
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
+from dpml.data.preprocess import distinct
+from dpml.optim.descent import Single
 from dpml.optim.losses import Loss
 from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
 
 _TOGETHER = 1 << 9  # networks that an attacked release trains side by side: their gradients stay in cache
 _CHECKS = 10  # how often the training loss is looked at on the way
@@ -101,11 +106,16 @@ class NonPrivateNetwork:
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedNetwork":
         """Draw the initial weights (He et al. 2015: variance 2 over the width below) and the order of the rows."""
         require_domain(parties, self.loss)
-        H, d = self.hidden, parties.problem.d
-        start = Models.zeros(H, 1, d)
-        start.inner[..., :-1] = rng.standard_normal((H, 1, d)) * math.sqrt(2 / d)
-        start.outer[:-1] = rng.standard_normal((H, 1)) * math.sqrt(2 / H)
+        start = initial_weights(rng, self.hidden, parties.problem.d)
         return PreparedNetwork(self, parties, start, int(rng.integers(2**63)))
+
+
+def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
+    """One network as it is before the first round."""
+    start = Models.zeros(hidden, 1, d)
+    start.inner[..., :-1] = rng.standard_normal((hidden, 1, d)) * math.sqrt(2 / d)
+    start.outer[:-1] = rng.standard_normal((hidden, 1)) * math.sqrt(2 / hidden)
+    return start
 
 
 class PrivateNetwork(NonPrivateNetwork):
@@ -144,34 +154,93 @@ class PrivateNetwork(NonPrivateNetwork):
         return gaussian_views(mus, budget, delta, _PROOF, _CLAIM if self.calibration == "published" else None)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Any neighbours: what the exposures count with are gradients, not rows."""
-        return turned_label(problem)
+        """A row turns its label, where the network is steep: both gradients are longer than the clip, and opposite."""
+        return undecided(problem)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The trained network; and all rounds, for rows whose clipped gradients are opposite in every round.
-
-        Such rows can be crafted for any round, not as easily for all of them: that is as bad as it can be. Whatever
-        direction they have, the noise is the same in it, so that a round counts as one coordinate.
-        """
+        """The trained network, and all rounds that the replaced row takes part in, as a view sees them."""
         problem = pair[0].problem
-        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
-        rows = self.rows_per_round(problem.N)
-        shift = np.full(self.epochs, self.sensitivity(rows) / self.scale(budget, problem, rows))
+        both = [self.prepare(parties, steep_start(self.loss, self.hidden, problem.d)) for parties in pair]
+        views = [view for view in self.sharing.views(problem) if view != "release"]
+        return [_trained(both, budget), *(_rounds(view, both, budget) for view in views)]
 
-        def network(which: int, rng: Generator, draws: int) -> Array:
-            blocks = [min(_TOGETHER, draws - start) for start in range(0, draws, _TOGETHER)]
-            return np.concatenate([both[which].train([budget], rng, block)[0].flat() for block in blocks])
 
-        def summed(rng: Generator, draws: int, size: int) -> Array:
-            return self.sharing.total(rng, draws, problem.M, size)[:, None]
+_SEEDS = 1000
 
-        total = Messages(summed, np.eye(1), target=0)
-        views = self.sharing.views(problem)
-        seen = {view: self.sharing.messages(view, problem) or total for view in views if view != "release"}
-        return [
-            Exposure("release", network),
-            *(message_exposure(view, messages, shift) for view, messages in seen.items()),
-        ]
+
+def steep_start(loss: Loss, hidden: int, d: int) -> Generator:
+    """Of a thousand seeds the one whose network has the longest gradients at the first axis, whatever its label.
+
+    Initial weights are public, and what is proven holds for any.
+    """
+    return np.random.default_rng(_steep_seed(loss, hidden, d))
+
+
+@lru_cache
+def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
+    row = np.eye(d + 1)[[0]]
+    row[0, -1] = 1.0
+    starts = [initial_weights(np.random.default_rng(seed), hidden, d) for seed in range(_SEEDS)]
+    models = Models.of(np.concatenate([start.flat() for start in starts]), hidden)
+    lengths = [
+        np.linalg.norm(clipped_sum(models, row, np.array([label]), loss, math.inf).flat(), axis=1)
+        for label in (1.0, -1.0)
+    ]
+    return int(np.argmax(np.min(lengths, axis=0)))
+
+
+def _trained(both: "Sequence[PreparedNetwork]", budget: Budget) -> Exposure:
+    """What is released: all parameters."""
+
+    def network(which: int, rng: Generator, draws: int) -> Array:
+        return both[which].train([budget], rng, draws)[0].flat()
+
+    return Exposure("release", _in_blocks(network))
+
+
+def _rounds(view: View, both: "Sequence[PreparedNetwork]", budget: Budget) -> Transcript:
+    """The rounds that a replaced row takes part in: in all others both data sets send the same."""
+    algorithm, parties = both[0].algorithm, both[0].parties
+    problem = parties.problem
+    other = both[1].parties
+    replaced = np.any(parties.X != other.X, axis=1) | (parties.y != other.y)
+    rounds = list(both[0].minibatches())
+    telling = [rows is None or bool(replaced[rows].any()) for rows in rounds]
+    sizes = [problem.N if rows is None else len(rows) for rows, tells in zip(rounds, telling, strict=True) if tells]
+    scales = [algorithm.scale(budget, problem, n) for n in sizes]
+    channel = algorithm.sharing.channel(view, problem)
+
+    def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
+        both[which].train([budget], rng, draws, _Telling(watch, telling))
+
+    seen = transcript(view, release, lambda: Recorder(both, channel, scales), len(scales))
+    return replace(seen, sample=_in_blocks(seen.sample))
+
+
+def _in_blocks(sample: Sample) -> Sample:
+    """The same, for as many networks side by side as is fast."""
+
+    def blocks(which: int, rng: Generator, draws: int) -> Array:
+        sizes = [min(_TOGETHER, draws - start) for start in range(0, draws, _TOGETHER)]
+        return np.concatenate([sample(which, rng, size) for size in sizes])
+
+    return blocks
+
+
+class _Telling:
+    """Passes on to a watch what it is told of some of the rounds."""
+
+    def __init__(self, watch: Watch, rounds: Sequence[bool]) -> None:
+        self.watch, self.rounds, self.round = watch, rounds, 0
+
+    def drawn(self, parts: Array | Single) -> None:
+        if self.rounds[self.round]:
+            self.watch.drawn(parts)
+
+    def sent(self, message: Array | Single, exact: Callable[[Any], Array]) -> None:
+        if self.rounds[self.round]:
+            self.watch.sent(message, exact)
+        self.round += 1
 
 
 class CapeNetwork(PrivateNetwork):
@@ -227,25 +296,30 @@ class PreparedNetwork:
         else:
             budgets_here, draws_here = list(budgets), draws
         trained, path = self.train(budgets_here, rng, draws_here)
-        loss, train_accuracy = score(trained, self.inputs, self.parties.y, algorithm.loss)
+        X, y, counts = self.folded
+        loss, train_accuracy = score(trained, X, y, algorithm.loss, counts)
         metrics = {"loss": loss, "train_accuracy": train_accuracy, "path_loss": path}
         data = self.parties.data
         if len(data.y_test):
-            X_test = np.column_stack([data.X_test, np.ones(len(data.y_test))])
-            metrics["accuracy"] = score(trained, X_test, data.y_test, algorithm.loss)[1]
+            metrics["accuracy"] = score(trained, _with_ones(data.X_test), data.y_test, algorithm.loss)[1]
         shape = (len(budgets_here), draws_here)
         wanted = (len(budgets), draws)
         return Release(None, {key: np.broadcast_to(v.reshape(shape), wanted).copy() for key, v in metrics.items()})
 
-    @property
-    def inputs(self) -> Array:
-        """The training rows with a one at their ends: (N, d+1)."""
-        return np.column_stack([self.parties.X, np.ones(self.parties.problem.N)])
+    @cached_property
+    def folded(self) -> tuple[Array, Array, Array | None]:
+        """The training rows with a one at their ends, their labels, and how often each is there; None: once."""
+        X, y, counts = self.parties.folded
+        return _with_ones(X), y, counts
 
-    def train(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> tuple[Models, Array]:
-        """The trained models, B = budgets x draws, and the mean of their training losses on the way (B,)."""
+    def train(
+        self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None
+    ) -> tuple[Models, Array]:
+        """The trained models, B = budgets x draws, and the mean of their training losses on the way (B,).
+
+        `watch` is told of every round of a release under one budget: all of the noisy gradient's sum, before Adam.
+        """
         algorithm, problem = self.algorithm, self.parties.problem
-        X, y = self.inputs, self.parties.y
         repeats = len(budgets) * draws
         models = Models(np.repeat(self.start.inner, repeats, axis=1), np.repeat(self.start.outer, repeats, axis=1))
         adam = Adam(models, algorithm.rate, corrected=algorithm.variant == "paper")
@@ -254,25 +328,44 @@ class PreparedNetwork:
         rounds = -(-problem.N // algorithm.rows_per_round(problem.N)) * algorithm.epochs
         checks = set(np.linspace(0, rounds - 1, min(_CHECKS, rounds)).round().astype(int).tolist())
         path = []
-        for step, rows in enumerate(self._minibatches()):
+        X, y, counts = self.folded
+        for step, rows in enumerate(self.minibatches()):
             n = problem.N if rows is None else len(rows)
-            inputs, labels = (X, y) if rows is None else (X[rows], y[rows])
-            if algorithm.variant == "authors":
-                gradient, divisor = sum_of_clipped_terms(models, inputs, labels, algorithm.loss), 1.0
-            else:
-                clip = algorithm.clip if algorithm.private else math.inf
-                gradient, divisor = clipped_sum(models, inputs, labels, algorithm.loss, clip), float(n)
+            gradient = self.gradient(models, rows)
             if n not in scales:
                 scales[n] = np.array([algorithm.scale(budget, problem, n) for budget in budgets])
             if scales[n].any():
-                z = Models.of(algorithm.sharing.total(rng, draws, problem.M, size), algorithm.hidden)
+                z = Models.of(algorithm.sharing.total(rng, draws, problem.M, size, watch), algorithm.hidden)
                 _add_noise(gradient, z, scales[n])
-            adam.step(gradient, divisor)
+            if watch is not None:
+                watch.sent(gradient.flat(), partial(_exact_gradient, models, rows))
+            adam.step(gradient, 1.0 if algorithm.variant == "authors" else float(n))
             if step in checks:
-                path.append(score(models, X, y, algorithm.loss)[0])
+                path.append(score(models, X, y, algorithm.loss, counts)[0])
         return models, np.mean(path, axis=0)
 
-    def _minibatches(self) -> Iterator[Index | None]:
+    def gradient(self, models: Models, rows: Index | None) -> Models:
+        """What a round of these rows releases, without noise; None: all rows."""
+        algorithm = self.algorithm
+        X, y, counts = self.folded if rows is None else self.minibatch(rows)
+        if algorithm.variant == "authors":
+            return sum_of_clipped_terms(models, X, y, algorithm.loss, counts)
+        return clipped_sum(models, X, y, algorithm.loss, algorithm.clip if algorithm.private else math.inf, counts)
+
+    def minibatch(self, rows: Index) -> tuple[Array, Array, Array | None]:
+        """Some of the rows, as `folded` has all of them."""
+        X, y, counts = self.folded
+        if counts is None:
+            return X[rows], y[rows], None
+        kinds, times = np.unique(self.kinds[rows], return_counts=True)
+        return X[kinds], y[kinds], times.astype(float)
+
+    @cached_property
+    def kinds(self) -> Index:
+        """Of which of the rows in `folded` each row is a copy."""
+        return distinct(self.parties.X, self.parties.y)[1]
+
+    def minibatches(self) -> Iterator[Index | None]:
         """The rows of every round; None stands for all of them."""
         N = self.parties.problem.N
         size = self.algorithm.rows_per_round(N)
@@ -284,6 +377,15 @@ class PreparedNetwork:
             order = rng.permutation(N)
             for first in range(0, N, size):
                 yield order[first : first + size]
+
+
+def _with_ones(X: Array) -> Array:
+    return np.column_stack([X, np.ones(len(X))])
+
+
+def _exact_gradient(models: Models, rows: Index | None, mechanism: PreparedNetwork) -> Array:
+    """(B, size), for the models as they are before Adam's step."""
+    return mechanism.gradient(models, rows).flat()
 
 
 def _add_noise(gradient: Models, z: Models, scales: Array) -> None:

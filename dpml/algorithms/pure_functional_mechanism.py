@@ -1,16 +1,17 @@
 """The functional mechanism with Laplace noise (Zhang et al. 2012): pure eps-DP."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
-from dpml.algorithms.exposure import Exposure, Pair, Sample, one_replaced_for_loss
-from dpml.algorithms.functional_mechanism import GDP_SOURCE, FunctionalMechanism
+from dpml.algorithms.exposure import Exposure, Pair, one_replaced_for_loss
+from dpml.algorithms.functional_mechanism import EXACT, GDP_SOURCE, FunctionalMechanism, PreparedQuadratic, flat
 from dpml.algorithms.hyperparameters import check_published_only
+from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 
@@ -107,9 +108,11 @@ class PureFunctionalMechanism(FunctionalMechanism):
             return [proven]
         return [Guarantee("release", "sample", budget.eps, 0.0, "published", self.claim), proven]
 
-    def unit_noise(self, rng: Generator, draws: int, problem: Problem) -> tuple[Array, Array, Array]:
+    def unit_noise(
+        self, rng: Generator, draws: int, problem: Problem, watch: Watch | None = None
+    ) -> tuple[Array, Array, Array]:
         if self.variant == "authors":
-            return super().unit_noise(rng, draws, problem)
+            return super().unit_noise(rng, draws, problem, watch)
         d = problem.d
         flat = noise.laplace(rng, (draws, 1 + d + d * d))
         square = flat[:, 1 + d :].reshape(draws, d, d)
@@ -126,14 +129,22 @@ class PureFunctionalMechanism(FunctionalMechanism):
         even = np.full(problem.d, 1 / math.sqrt(problem.d))
         return one_replaced_for_loss(self.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
 
-    def objective_exposure(
-        self, view: View, sample: Sample, means: tuple[Array, Array], scale: Array, averaged: NDArray[np.bool_]
-    ) -> Exposure:
+    def exposure(self, view: View, both: Sequence[PreparedQuadratic], budget: Budget) -> Exposure:
+        """Every number that is released and could differ, with the exact score of its Laplace noise."""
         if self.variant == "authors":
-            return super().objective_exposure(view, sample, means, scale, averaged)
-        averaged = averaged & (self.calibration == "published")
-        unit = scale / np.where(averaged, 2, 1)
-        first, second = means
+            return super().exposure(view, both, budget)
+        d = both[0].problem.d
+        scale = self.scales(budget, both[0].problem).vector(d) / both[0].rows
+        first, second = (prepared.vector() for prepared in both)
+        distinct = np.concatenate([np.ones(1 + d), np.triu(np.ones((d, d))).ravel()]) > 0
+        kept = distinct & np.isfinite(scale) & ((scale > 0) | (first != second))  # what never moves may go without
+        averaged = np.concatenate([np.zeros(1 + d), 1 - np.eye(d).ravel()]) > 0
+        averaged = averaged[kept] & (self.calibration == "published")
+        unit = np.where(scale > 0, scale, EXACT)[kept] / np.where(averaged, 2, 1)
+        first, second = first[kept], second[kept]
+
+        def sample(which: int, rng: Generator, draws: int) -> Array:
+            return flat(both[which].noisy(both[which].scales([budget]), rng, draws))[:, kept]
 
         def log_density(x: Array) -> Array:
             """Of Laplace noise, or of the mean of two, (1 + |x|) e^-|x| / 4 in units of half their scale."""

@@ -15,8 +15,10 @@ which is known before the round. So the log of the likelihood ratio of a whole r
 whatever the rounds depend on.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,13 +61,13 @@ class Channel:
         """With sources of this covariance; None: independent ones of variance 1."""
         return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
 
-    @property
+    @cached_property
     def filter(self) -> Array:
         """The weights (m,) of the numbers with which their noise is least and the data's weight is 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """The standard deviation of the noise that is left by `filter`."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
@@ -95,6 +97,7 @@ class Recorder:
         self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
         self.parts: Array | None = None
         self.history: list[tuple[Array, Array]] = []
+        self.before: tuple[Array, Array] | None = None
         self.columns: list[tuple[Array, ...]] = []
 
     def drawn(self, parts: Array | Single) -> None:
@@ -115,7 +118,18 @@ class Recorder:
         seen = np.einsum("mbk,bk->mb", numbers, direction)
         # one number stands for the other coordinates: noise that they share with this one gives it away
         across = numbers.sum(axis=2) - direction.sum(axis=1) * seen
-        self.columns.append((along, length, seen, across))
+        self.columns.append((along, length, seen, across, self._change(numbers[0], shift)))
+
+    def _change(self, number: Array, shift: Array) -> Array:
+        """How much a message differs from the last of its size, in the direction in which the shifts do: (1, B).
+
+        Noise that is the same in both is not in it, even where both shifts have the same length.
+        """
+        before, self.before = self.before, (number, shift)
+        if before is None or before[1].shape != shift.shape:
+            return np.zeros((1, len(number)))
+        direction, _ = _units(shift - before[1])
+        return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array) -> Array:
         """What the view sees of a message, less what the first data set sends: (m, B, k)."""
@@ -138,12 +152,12 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """All messages of B runs, (B, 2 T + 2 T m): along the shifts, the shifts' lengths, and all numbers seen."""
+        """All messages of B runs, (B, T (2 m + 3)): along the shifts, the shifts' lengths, and all numbers seen."""
         if len(self.columns) != len(self.scales):
             raise AssertionError(f"{len(self.columns)} messages were sent, not {len(self.scales)}.")
-        along, length, seen, across = (np.stack(column) for column in zip(*self.columns, strict=True))
+        along, length, *seen = (np.stack(column) for column in zip(*self.columns, strict=True))
         B = along.shape[1]
-        return np.concatenate([along.T, length.T, *(np.moveaxis(x, 2, 0).reshape(B, -1) for x in (seen, across))], 1)
+        return np.concatenate([along.T, length.T, *(np.moveaxis(x, 2, 0).reshape(B, -1) for x in seen)], axis=1)
 
 
 def _units(vectors: Array) -> tuple[Array, Array]:
@@ -173,11 +187,13 @@ class Transcript(Exposure):
         return seen[:, :T], seen[:, T : 2 * T]
 
     def numbers(self, seen: Array) -> Array:
-        """All numbers seen, along and across the shifts, (draws, 2 T m)."""
+        """All numbers seen, along and across the shifts, and along their changes, (draws, T (2 m + 1))."""
         return seen[:, 2 * self.messages :]
 
     def distance(self) -> float:
-        """From a few draws, for Gaussian noise or noise of the same variance."""
+        """`mu` where it is known without a draw; else from a few, for Gaussian noise or noise of the same variance."""
+        if not math.isnan(self.mu):
+            return self.mu
         _, lengths = self.along(self.sample(0, np.random.default_rng(0), _FEW))
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
 
@@ -188,6 +204,7 @@ def transcript(
     recorder: Callable[[], Recorder],
     messages: int,
     gaussian: bool = True,
+    mu: float = math.nan,
 ) -> Transcript:
     """The view that a `Recorder` has of releases ``release(which, rng, draws, watch)`` of `messages` messages."""
 
@@ -196,4 +213,4 @@ def transcript(
         release(which, rng, draws, watch)
         return watch.seen()
 
-    return Transcript(view, sample, gaussian=gaussian, messages=messages)
+    return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages)

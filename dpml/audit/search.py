@@ -25,7 +25,8 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
     if math.isnan(farthest):
         return pair
     if tries is None:
-        rounds = any(isinstance(exposure, Transcript) for exposure in algorithm.exposures(pair, budget))
+        exposures = algorithm.exposures(pair, budget)
+        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in exposures)
         tries = FEWER if rounds else TRIES
     for _ in range(tries):
         candidate = moved(best, rng)

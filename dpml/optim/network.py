@@ -51,8 +51,10 @@ class Models:
         return units, np.einsum("nhb,hb->nb", units, self.outer[:-1]) + self.outer[-1]
 
 
-def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> Models:
+def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float, counts: Array | None = None) -> Models:
     """``sum_i g_i min(1, clip/||g_i||)`` with the gradient g_i of row i's loss, for every model; inf: no clipping.
+
+    With `counts` (n,), row i is there that many times.
 
     In closed form, without ever building a g_i: with the slope s of the loss, hidden units z and the signal back
     ``q = v * [z > 0]``, the gradient is ``s (z, 1)`` outside and ``s q (x, 1)'`` inside, so that its squared norm is
@@ -67,24 +69,30 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> 
             square = np.einsum("nhb,nhb->nb", units, units) + 1
             square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", rows, rows)[:, None]
             slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
+        if counts is not None:
+            slope *= counts[first : first + height, None]
         block = _sum(rows, units, back, _Slopes(slope, slope, slope, slope))
         total.inner += block.inner
         total.outer += block.outer
     return total
 
 
-def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
+def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> Models:
     """What the authors' scripts add up: every row's term over n^2, each of its four blocks clipped at norm 1.
 
     They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
+    With `counts` (n,), row i is there that many times.
     """
     units, slope, back = _pass(models, X, y, loss)
-    slope /= len(X) ** 2
+    times = np.ones((1, 1)) if counts is None else counts[:, None]
+    slope /= (len(X) if counts is None else counts.sum()) ** 2
     size = np.abs(slope)
     inside = size * np.sqrt(np.einsum("nhb,nhb->nb", back, back))
     outside = size * np.sqrt(np.einsum("nhb,nhb->nb", units, units))
     rows = np.sqrt(np.einsum("nd,nd->n", X[:, :-1], X[:, :-1]))[:, None]
-    if max(inside.max(), outside.max(), float((inside * rows).max())) <= 1:
+    short = max(inside.max(), outside.max(), float((inside * rows).max())) <= 1
+    slope *= times
+    if short:
         return _sum(X, units, back, _Slopes(slope, slope, slope, slope))
     clipped = _Slopes(
         outer=slope / np.maximum(1.0, outside),
@@ -152,13 +160,19 @@ class Adam:
             p -= g
 
 
-def score(models: Models, X: Array, y: Array, loss: Loss) -> tuple[Array, Array]:
-    """The mean loss and the share of rows labelled right, of every model: (B,) each."""
+def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
+    """The mean loss and the share of rows labelled right, of every model: (B,) each; row i is there counts[i] times."""
     height = max(1, _BLOCK // models.outer.size)
     total, right = np.zeros((2, models.outer.shape[1]))
     for first in range(0, len(y), height):
         labels = y[first : first + height]
         _, scores = models.scores(X[first : first + height])
-        total += loss.value(scores, labels).sum(axis=0)
-        right += ((scores >= 0) == (labels > 0)[:, None]).sum(axis=0)
-    return total / len(y), right / len(y)
+        values, hits = loss.value(scores, labels), (scores >= 0) == (labels > 0)[:, None]
+        if counts is None:
+            total += values.sum(axis=0)
+            right += hits.sum(axis=0)
+        else:
+            total += counts[first : first + height] @ values
+            right += counts[first : first + height] @ hits
+    n = len(y) if counts is None else counts.sum()
+    return total / n, right / n

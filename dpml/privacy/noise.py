@@ -4,7 +4,7 @@ The generators are NumPy's: right for research and reproducible, not hardened ag
 (Mironov 2012). Do not deploy them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.random import Generator
@@ -87,15 +87,26 @@ def cape_messages(
     return messages, ehat
 
 
-def cape_total(rng: Generator, draws: int, parties: int, size: int, shared: float, own: float) -> Array:
+def cape_total(  # many parameters: those of `cape_messages`, and who listens
+    rng: Generator,
+    draws: int,
+    parties: int,
+    size: int,
+    shared: float,
+    own: float,
+    heard: Callable[[slice, Array, Array], None] | None = None,
+) -> Array:
     """The sum over the parties of CAPE's noise, message by message: (draws, size).
 
-    Coordinates are independent, so they are blocked: the memory stays bounded for any number of parties.
+    Coordinates are independent, so they are blocked: the memory stays bounded for any number of parties. `heard` is
+    told of every block which columns it is, and what `cape_messages` drew there.
     """
     total = np.empty((draws, size))
     for columns in _blocks(draws * parties, size):
         part = total[:, columns]
-        messages, _ = cape_messages(rng, draws, parties, part.shape[1], shared, own)
+        messages, ehat = cape_messages(rng, draws, parties, part.shape[1], shared, own)
+        if heard is not None:
+            heard(columns, messages, ehat)
         messages.sum(axis=1, out=part)
     return total
 
@@ -105,12 +116,20 @@ def gaussian_messages(rng: Generator, draws: int, parties: int, size: int) -> Ar
     return gaussian(rng, (draws, parties, size))
 
 
-def gaussian_total(rng: Generator, draws: int, parties: int, size: int) -> Array:
-    """The sum over the parties of independent N(0, I) noise, party by party: (draws, size)."""
+def gaussian_total(
+    rng: Generator, draws: int, parties: int, size: int, heard: Callable[[slice, Array], None] | None = None
+) -> Array:
+    """The sum over the parties of independent N(0, I) noise, party by party: (draws, size).
+
+    `heard` is told of every block which columns it is, and the parties' noise there.
+    """
     total = np.empty((draws, size))
     for columns in _blocks(draws * parties, size):
         part = total[:, columns]
-        gaussian_messages(rng, draws, parties, part.shape[1]).sum(axis=1, out=part)
+        messages = gaussian_messages(rng, draws, parties, part.shape[1])
+        if heard is not None:
+            heard(columns, messages)
+        messages.sum(axis=1, out=part)
     return total
 
 

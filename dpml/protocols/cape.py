@@ -25,6 +25,7 @@ Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,7 +89,13 @@ class Settings:
 _SIMULATE = Settings()
 
 
-def cape_sum(shares: Array, scales: Array, rng: Generator, settings: Settings = _SIMULATE) -> Cape:
+def cape_sum(
+    shares: Array,
+    scales: Array,
+    rng: Generator,
+    settings: Settings = _SIMULATE,
+    heard: Callable[[Array], None] | None = None,
+) -> Cape:
     """The sum of the sites' shares with CAPE's noise, through secure aggregation or, without a transport, simulated.
 
     With the same `rng` both add the same noise; the ehat_k are on the codec's grid in one, and cancel in both. All
@@ -100,6 +107,7 @@ def cape_sum(shares: Array, scales: Array, rng: Generator, settings: Settings = 
             their coordinates share the noise directions.
         rng: for the noise, and a child of it for rounding.
         settings: how.
+        heard: is told what every site puts into the secure sum, (M, draws, d): the ehat_k that its message has.
 
     Raises:
         ProtocolError: too few sites are left: fewer than `least`, or too few for a secure sum.
@@ -121,8 +129,11 @@ def cape_sum(shares: Array, scales: Array, rng: Generator, settings: Settings = 
     else:
         codec = FixedPoint.fit(parties, _WIDTHS * settings.spread)
         encoded = codec.encode(masks, rounding)
-        sent = _messages(shares, scales, codec.decode(encoded) + own)
+        masks = codec.decode(encoded)
+        sent = _messages(shares, scales, masks + own)
         cape = _carried(encoded, sent, scales, codec, settings)
+    if heard is not None:
+        heard(masks)
     left = len(cape.survivors)
     if least is not None and left < least:
         raise ProtocolError(f"{left} sites are left, fewer than the {least} whose noise was to be enough.")

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dpml.algorithms.distributed_noise import MASK, CapeNoise, IndependentNoise, NoiseSharing, TrustedCurator
-from dpml.privacy import Problem, gdp
+from dpml.privacy import Problem, gdp, noise
 
 SHARINGS = [CapeNoise(1.0), CapeNoise(3.0), CapeNoise(MASK), IndependentNoise(), TrustedCurator(("release", "client"))]
 SITES = [1, 2, 3, 4, 7, 10]
@@ -18,37 +18,70 @@ def problem_of(M: int) -> Problem:
     return Problem(M, 10 * M, 2)
 
 
+class Listener:
+    """A watch that keeps the noise it is told of."""
+
+    parts: np.ndarray
+
+    def drawn(self, parts: np.ndarray) -> None:
+        self.parts = parts
+
+
+def listened(sharing: NoiseSharing, seed: int, draws: int, M: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """What every source drew, (sources, draws, size), and the sum that is released."""
+    listener = Listener()
+    total = sharing.total(np.random.default_rng(seed), draws, M, size, listener)
+    return listener.parts, total
+
+
 @each_sharing
 @pytest.mark.parametrize("M", SITES)
 def test_the_mu_of_a_view_is_that_of_what_it_sees(sharing: NoiseSharing, M: int) -> None:
-    """One unit of shift of one message in Gaussian noise of the stated covariance; the sum has variance 1."""
+    """One unit of shift of the first number in Gaussian noise of the stated covariance; the sum has variance 1."""
     for view, mu in sharing.views(problem_of(M)).items():
-        seen = sharing.messages(view, problem_of(M))
-        if seen is None:
-            assert mu == 1
-            continue
-        shift = np.eye(len(seen.covariance))[seen.target]
-        assert mu == pytest.approx(gdp.correlated(seen.covariance, shift), rel=1e-6)
+        channel = sharing.channel(view, problem_of(M))
+        assert mu == pytest.approx(gdp.correlated(channel.covariance, np.eye(len(channel.covariance))[0]), rel=1e-6)
+        assert mu == pytest.approx(1 / channel.spread, rel=1e-9)
+
+
+@pytest.mark.parametrize("M", [2, 5, 40])
+@pytest.mark.parametrize("spread", [1.0, MASK])
+def test_what_is_seen_of_cape_is_what_the_docs_say(M: int, spread: float) -> None:
+    """The closed form against every number that colluders see, as it is sent: messages, the mean, their own numbers.
+
+    Honest sites' messages ``e_k + g_k``, the sum of the ehat of all, and the colluders' ehat and g, of independent
+    ehat_k ~ N(0, s^2) and g_k ~ N(0, 1/M); the last message holds the data. Orthonormalised by QR, with no covariance.
+    """
+    for colluders in {0, 1, M - 1}:
+        problem = Problem(M, 10 * M, 2, colluders=colluders)
+        ehat, g = np.split(np.eye(2 * M), 2)
+        sent = ehat - ehat.mean(axis=0) + g
+        known = np.vstack([sent[:-1], ehat.sum(axis=0), ehat[:colluders], g[:colluders]])
+        deviations = np.repeat([spread, 1 / math.sqrt(M)], M)
+        left, *_ = np.linalg.lstsq((known * deviations).T, sent[-1] * deviations, rcond=1e-13)
+        noise_left = sent[-1] * deviations - (known * deviations).T @ left
+        mu = CapeNoise(spread).views(problem)["colluders"]
+        assert mu == pytest.approx(1 / np.linalg.norm(noise_left), rel=1e-8)
+        assert mu == pytest.approx(1 / CapeNoise(spread).channel("colluders", problem).spread, rel=1e-12)
 
 
 @each_sharing
 @pytest.mark.parametrize("M", SITES)
-def test_messages_are_drawn_with_the_covariance_they_are_said_to_have(sharing: NoiseSharing, M: int) -> None:
+def test_sources_have_the_covariance_that_views_are_counted_with(sharing: NoiseSharing, M: int) -> None:
     """Entries of a sample covariance of n Gaussians vary by at most 2 s_i^2 s_j^2 / n; five of them: 6e-7 each."""
     n, size = 3000, 3
+    parts, _ = listened(sharing, M, n, M, size)
     for view in sharing.views(problem_of(M)):
-        seen = sharing.messages(view, problem_of(M))
-        if seen is None:
-            continue
-        drawn = seen.draw(np.random.default_rng(M), n, size)
-        assert drawn.shape == (n, len(seen.covariance), size)
-        flat = drawn.transpose(0, 2, 1).reshape(n * size, -1)
-        found = flat.T @ flat / (n * size)
-        deviation = np.sqrt(np.diagonal(seen.covariance))
-        error = np.abs(found - seen.covariance) / np.outer(deviation, deviation)
+        channel = sharing.channel(view, problem_of(M))
+        drawn = np.tensordot(channel.noise, parts, axes=1)
+        assert drawn.shape == (len(channel.covariance), n, size)
+        flat = drawn.reshape(len(drawn), n * size)
+        found = flat @ flat.T / (n * size)
+        deviation = np.sqrt(np.diagonal(channel.covariance))
+        error = np.abs(found - channel.covariance) / np.outer(deviation, deviation)
         assert error.max() < 5 * math.sqrt(2 / (n * size))
         # coordinates are independent
-        across = drawn[:, :, 0].T @ drawn[:, :, 1] / n / np.outer(deviation, deviation)
+        across = drawn[:, :, 0] @ drawn[:, :, 1].T / n / np.outer(deviation, deviation)
         assert np.abs(across).max() < 5 / math.sqrt(n)
 
 
@@ -62,16 +95,29 @@ def test_the_noise_of_the_sum_has_variance_one(sharing: NoiseSharing, M: int) ->
     assert np.abs(np.corrcoef(total.T) - np.eye(3)).max() < 5 / math.sqrt(3000)
 
 
+@each_sharing
+@pytest.mark.parametrize("block", [1 << 22, 64])
+@pytest.mark.parametrize("M", SITES)
+def test_who_listens_changes_nothing_and_hears_what_is_released(monkeypatch, sharing, block: int, M: int) -> None:
+    """Bit for bit the same sum, in one block of columns or in many, and the sources that a channel calls it are it."""
+    monkeypatch.setattr(noise, "_BLOCK", block)
+    parts, total = listened(sharing, 5, 20, M, 4)
+    assert np.array_equal(total, sharing.total(np.random.default_rng(5), 20, M, 4))
+    for view in sharing.views(problem_of(M)):
+        channel = sharing.channel(view, problem_of(M))
+        assert parts.shape == (len(channel.total), 20, 4)
+        assert np.allclose(np.tensordot(channel.total, parts, axes=1), total, atol=1e-11)
+
+
 @pytest.mark.parametrize("spread", [1.0, 3.0, MASK])
 @pytest.mark.parametrize("M", SITES)
-def test_all_messages_of_cape_add_up_to_the_sum_and_the_secrets(M: int, spread: float) -> None:
-    """What a transcript shows is drawn by the code that releases: from one stream, its sum is the release's noise."""
-    sharing = CapeNoise(spread)
-    seen = sharing.messages("transcript", problem_of(M))
-    assert seen is not None
-    drawn = seen.draw(np.random.default_rng(5), 200, 4)
-    total = sharing.total(np.random.default_rng(5), 200, M, 4)
-    assert np.allclose(drawn[:, :-1].sum(axis=1) - drawn[:, -1], total, atol=1e-11 * spread)
+def test_the_sources_of_cape_are_messages_and_the_secrets_in_them(M: int, spread: float) -> None:
+    """From one stream: the secrets are the ehat as drawn, and a message less its centred secret is the site's own g."""
+    (messages, secrets) = np.split(listened(CapeNoise(spread), 5, 200, M, 4)[0], 2)
+    ehat, g = noise.cape_parties(np.random.default_rng(5), 200, M, 4)
+    assert np.allclose(secrets, spread * ehat.transpose(1, 0, 2), rtol=1e-14)
+    own = messages - secrets + secrets.mean(axis=0)
+    assert np.allclose(own * math.sqrt(M), g.transpose(1, 0, 2), atol=1e-11 * spread)
 
 
 @pytest.mark.parametrize("M", SITES)

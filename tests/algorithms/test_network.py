@@ -1,6 +1,7 @@
 """The neural network: gradients, clipping, the noise of a round, and what all rounds together are proven to cost."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -320,7 +321,7 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
         data = Dataset("toy", "binary", X[:, :-1], y, X[:0, :-1], y[:0])
         given = partition(data, Equal(), 2, np.random.default_rng(0))
         prepared = CapeNetwork(LOSS, epochs=3, batch=20).prepare(given, np.random.default_rng(4))
-        orders.append([rows.tolist() for rows in prepared._minibatches()])
+        orders.append([rows.tolist() for rows in prepared.minibatches()])
     assert orders[0] == orders[1]
     assert [len(batch) for batch in orders[0]] == [20, 20, 10] * 3
     for epoch in range(3):
@@ -373,6 +374,27 @@ def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
             np.testing.assert_allclose(other[name], values, rtol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize(("variant", "batch"), [("paper", None), ("paper", 25), ("authors", None)])
+def test_copies_that_are_counted_are_as_good_as_copies(monkeypatch, variant, batch) -> None:
+    """Sixty rows, of which twelve differ: whether they are folded changes rounding only."""
+    few = parties(12)
+    of = np.random.default_rng(3).integers(12, size=60)
+    given = [partition(replace(few.data, X=few.X[of], y=few.y[of]), Equal(), 4, np.random.default_rng(0)) for _ in "ab"]
+    given[1].__dict__["folded"] = given[1].X, given[1].y, None
+    found = []
+    for each in given:
+        algorithm = CapeNetwork(LOSS, variant=variant, batch=batch, epochs=5, rate=0.1)
+        prepared = algorithm.prepare(each, np.random.default_rng(0))
+        # without noise, and with the initial weights so large that the authors' terms are clipped
+        prepared = replace(prepared, start=Models(100 * prepared.start.inner, 100 * prepared.start.outer))
+        trained, path = prepared.train([Budget(math.inf, 1e-3), Budget(5.0, 1e-3)], np.random.default_rng(1), 2)
+        metrics = prepared.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 2).metrics
+        found.append([trained.flat(), path, *metrics.values()])
+    assert len(given[0].folded[1]) == len(np.unique(of))
+    for folded, plain in zip(*found, strict=True):
+        np.testing.assert_allclose(folded, plain, rtol=1e-9)
+
+
 def test_it_learns_two_gaussians() -> None:
     data = Synthetic(recipe="two_gaussians", d=50, scale=2.0, rows=700, test_rows=2000)
     given = partition(data.load(Files(), None, np.random.default_rng(0)), Equal(), 4, np.random.default_rng(0))
@@ -396,7 +418,7 @@ def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rou
     trained, path = prepared.train([Budget(math.inf)], np.random.default_rng(0), 1)
     X, y = np.column_stack([given.X, np.ones(60)]), given.y
     w, m, v, losses, h = prepared.start.flat()[0], 0.0, 0.0, [], 1e-6
-    for t, chosen in enumerate(prepared._minibatches(), start=1):
+    for t, chosen in enumerate(prepared.minibatches(), start=1):
         rows = np.arange(60) if chosen is None else chosen
         gradient = [value(w + h * e, X[rows], y[rows]) - value(w - h * e, X[rows], y[rows]) for e in np.eye(SIZE)]
         g = np.array(gradient) / (2 * h) / len(rows) ** (2 if variant == "authors" else 1)

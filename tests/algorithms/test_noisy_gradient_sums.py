@@ -53,9 +53,47 @@ def test_answers_are_the_sum_of_the_parties_gradients(monkeypatch) -> None:
     prepared = PrivateSGD(LOGISTIC).prepare(parties, np.random.default_rng(0))
     own = [slice(*parties.offsets[k : k + 2]) for k in range(5)]
     brute = sum(mean_gradient(LOGISTIC, parties.X[rows], parties.y[rows], w) * len(parties.y[rows]) for rows in own)
-    assert np.allclose(prepared.answers(w, slice(None)), brute, atol=1e-9)
+    assert np.allclose(prepared.gradient(w), brute, atol=1e-9)
     monkeypatch.setattr(noisy_gradient_sums, "_BLOCK", 1)
-    assert np.allclose(prepared.answers(w, slice(None)), brute, atol=1e-9)
+    assert np.allclose(prepared.gradient(w), brute, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [noisy_gradient_sums.PreparedSums, noisy_gradient_sums.PartySums])
+def test_copies_that_are_counted_are_as_good_as_copies(kind) -> None:
+    """Rows (x, 1) and (-x, -1) are copies too; whether they are folded changes rounding only."""
+    few = binary_parties(N=6)
+    of = np.random.default_rng(3).integers(6, size=300)
+    turn = np.random.default_rng(4).choice([-1.0, 1.0], size=300)
+    given = replace(binary_parties(), X=turn[:, None] * few.X[of], y=turn * few.y[of])
+    folded, plain = (kind(PrivateSGD(LOGISTIC, rounds=20), given) for _ in "ab")
+    plain.__dict__["signed"] = [((given.y[:, None] * given.X)[rows], None) for rows in plain.answering]
+    assert all(len(rows) == 6 for rows, _ in folded.signed)
+    found = [sums.descend([BUDGET], np.random.default_rng(1), 5).weights for sums in (folded, plain)]
+    assert np.allclose(*found, rtol=1e-9)
+
+
+def test_single_parties_have_the_noise_that_is_counted_together() -> None:
+    """What each adds, measured: M equal sources, fresh and constant, which add up to the covariance of the sum."""
+    parties, rounds, heard = binary_parties(), 3, []
+
+    class Watch:
+        def drawn(self, parts) -> None:
+            heard.append(parts)
+
+        def sent(self, message, exact) -> None:
+            assert np.allclose(message, exact(prepared) + heard[-1].sum(axis=0))
+
+    for calibration in ("published", "tight"):
+        algorithm = PrivateSGD(LOGISTIC, calibration=calibration, rounds=rounds)
+        prepared = noisy_gradient_sums.PartySums(algorithm, parties)
+        heard.clear()
+        prepared.descend([BUDGET], np.random.default_rng(5), 4000, Watch())
+        noise = np.array(heard)  # (rounds, M, draws, d)
+        counted = algorithm.covariance(BUDGET, parties.problem) / 5
+        for k in range(5):
+            flat = noise[:, k].reshape(rounds, -1)
+            # 16,000 numbers of kurtosis below 6: five standard errors
+            assert np.allclose(flat @ flat.T / flat.shape[1], counted, atol=0.1 * counted.max())
 
 
 def test_one_round_of_psgd_is_procedure_3() -> None:
@@ -66,7 +104,7 @@ def test_one_round_of_psgd_is_procedure_3() -> None:
         made = algorithm.perturbation(BUDGET, parties.problem)
         prepared = algorithm.prepare(parties, np.random.default_rng(0))
         weights = prepared.release([BUDGET], np.random.default_rng(4), draws).weights[0]
-        noise = -weights * (algorithm.lam + made.extra + 0.25) * 300 - prepared.answers(np.zeros((1, 4)), slice(None))
+        noise = -weights * (algorithm.lam + made.extra + 0.25) * 300 - prepared.gradient(np.zeros((1, 4)))
         fresh = algorithm.fresh(BUDGET, parties.problem)
         if calibration == "published":
             assert fresh == 2 / 0.5
@@ -164,7 +202,7 @@ def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
     weights = prepared.release([BUDGET], np.random.default_rng(5), draws).weights[0]
     made, fresh = algorithm.perturbation(BUDGET, parties.problem), algorithm.fresh(BUDGET, parties.problem)
     heard = -weights * (algorithm.lam + made.extra + 0.25) * 300
-    noise = heard - prepared.answers(np.zeros((1, 4)), slice(None))
+    noise = heard - prepared.gradient(np.zeros((1, 4)))
     variance = made.sigma**2 + fresh**2 * (3 * 5 if calibration == "published" else 1)  # M (d + 1), or of the sum
     assert stats.ttest_1samp(noise.ravel(), 0.0).pvalue > 1e-6
     assert noise.var() == pytest.approx(variance, rel=5 * math.sqrt(4 / noise.size))
