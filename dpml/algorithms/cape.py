@@ -75,7 +75,8 @@ class PreparedSites(PreparedQuadratic):
     ) -> tuple[Array, Array, Array]:
         """What the aggregator of the real protocol has. An L0 that is not released is not sent either.
 
-        `watch` is told what the sites really send, less their shares, and what they put into the secure sum.
+        `watch` is told the noise in what the sites really send, less the mean of the ehat as in the paper's order, and
+        what they put into the secure sum. What is attacked is carried by the real protocol too.
         """
         from dpml.protocols import choose, in_process  # most runs need no cryptography
         from dpml.protocols.cape import Settings, cape_sum
@@ -89,7 +90,7 @@ class PreparedSites(PreparedQuadratic):
         topology = choose(len(shares), self.problem.colluders)
         secrets: list[Array] = []
         settings = Settings(in_process, draws, self.algorithm.spread, topology=topology)
-        cape = cape_sum(shares, widths, rng, settings, secrets.append)
+        cape = cape_sum(shares, widths, rng, settings, None if watch is None else secrets.append)
         total = cape.total
         square = total[..., 1 + d :].reshape(*total.shape[:2], d, d)
         square = (square + square.transpose(0, 1, 3, 2)) / 2

@@ -328,8 +328,8 @@ def coefficients(d: int, constant: bool) -> Iterator[Callable[[Array], Array]]:
     i, j = np.triu_indices(d)
 
     def square(vectors: Array) -> Array:
-        entries = vectors[..., 1 + d :].reshape(*vectors.shape[:-1], d, d)
-        both: Array = (entries[..., i, j] + entries[..., j, i]) / np.where(i == j, 2, math.sqrt(2))
+        both: Array = vectors.take(1 + d + d * i + j, axis=-1) + vectors.take(1 + d + d * j + i, axis=-1)
+        both /= np.where(i == j, 2, math.sqrt(2))
         return both
 
     if constant:

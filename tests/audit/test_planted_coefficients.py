@@ -206,6 +206,18 @@ def test_a_coefficient_that_moves_and_has_no_noise(monkeypatch) -> None:
     assert seen_beside_the_release(CapeFM(LOGISTIC), 2_000) == {"aggregate", "client", "transcript", "colluders"}
 
 
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_the_real_protocol_shows_what_the_simulated_one_shows(calibration: str) -> None:
+    """With one seed, in every view, up to the codec's grid: and so with one guarantee."""
+    simulated, real = (replace(algorithm, calibration=calibration) for algorithm in (CAPE, SECAGG))
+    pair = simulated.worst_case(BUDGET, PROBLEM)
+    for one, other in zip(simulated.exposures(pair, BUDGET), real.exposures(pair, BUDGET), strict=True):
+        assert one.view == other.view
+        for which in (0, 1):
+            seen = [exposure.sample(which, np.random.default_rng(6), 30) for exposure in (one, other)]
+            assert np.allclose(*seen, rtol=1e-6, atol=1e-6 if one.view != "release" else 1e-8)
+
+
 # ---- and nobody else is accused
 
 

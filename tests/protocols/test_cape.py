@@ -166,6 +166,22 @@ def test_with_shared_seeds_both_agree_up_to_the_codecs_bound(spread: float) -> N
     assert np.abs(real.total - simulated.total).max() <= rounding  # what rounding changes cancels
 
 
+@pytest.mark.parametrize("transport", [None, in_process])
+def test_what_is_put_into_the_secure_sum_is_what_the_messages_have(transport) -> None:
+    """To the last bit: a message is its share, tau times what was heard, and tau times the site's own g."""
+    shares, scales, heard = rng(1).normal(size=(4, 3)), np.array([[2.0, 0.0, 1.0]]), []
+    cape = cape_sum(shares, scales, rng(2), Settings(transport, 5, 30.0), heard.append)
+    (secrets,) = heard
+    assert secrets.shape == (4, 5, 3)
+    assert np.allclose(secrets.sum(axis=0), cape.zero_sum, rtol=0, atol=1e-12)
+    _, g = noise.cape_parties(rng(2), 5, 4, 3)
+    own = g.transpose(1, 0, 2) / 2
+    assert np.array_equal(cape.sent, shares[:, None, None] + scales[:, None] * (secrets + own)[:, None])
+    alone = cape_sum(shares, scales, rng(2), Settings(transport, 5, 30.0))
+    assert np.array_equal(cape.sent, alone.sent)
+    assert np.array_equal(cape.zero_sum, alone.zero_sum)
+
+
 def test_with_other_seeds_both_have_one_distribution() -> None:
     """Two-sample Kolmogorov-Smirnov on totals, messages and the zero-sum noise; false-alarm rate 1e-6 each."""
     simulated, real = both(np.zeros((4, 2000)), np.full((1, 2000), 3.0), 1.0, seeds=(8, 9), draws=2)
