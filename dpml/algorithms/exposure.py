@@ -18,11 +18,8 @@ from dpml.arrays import Array, Index
 from dpml.data import Dataset
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
-from dpml.optim.convex import mean_hessian
-from dpml.optim.losses import Loss, mean_gradient
+from dpml.optim.losses import Loss
 from dpml.privacy import Adversary, Budget, Problem, View, gdp
-
-_ROWS = 1 << 12  # models whose density is computed at once
 
 Pair = tuple[Parties, Parties]
 """Neighbours: one sample, or all rows of one party, are replaced; everything else is the same."""
@@ -122,11 +119,14 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """The last party's last row is replaced; all others equal `rest`. Rows are given by their first entries."""
+    """The last party's last row is replaced; all others equal `rest`, or are its rows (N - 1, k).
+
+    Rows are given by their first entries.
+    """
     X = np.zeros((2, problem.N, problem.d))
     for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
-        values = np.asarray(entries, dtype=float)[: problem.d]
-        X[where][..., : len(values)] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
+        values = np.asarray(entries, dtype=float)[..., : problem.d]
+        X[where][..., : values.shape[-1]] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
     y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
     y[:, -1] = labels
     sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
@@ -135,6 +135,14 @@ def one_replaced(
         replace(synthetic_parties(task, X[which], y[which], sizes), adversary=adversary) for which in (0, 1)
     )
     return first, second
+
+
+def mirrored_crowd(n: int, across: float, along: float) -> Array:
+    """n rows (across, along) and (-across, along) in turn, the last one (0, along) if n is odd: (n, 2)."""
+    rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
+    if n % 2:
+        rows[-1, 0] = 0.0
+    return rows
 
 
 def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
@@ -175,27 +183,6 @@ def round_exposure(view: View, draw: DrawRounds, shift: float, covariance: Array
         return np.stack(list(islice(draw(rng, draws), T)), axis=1) + which * shift
 
     return gaussian_exposure(view, sample, (np.zeros(T), np.full(T, shift)), covariance)
-
-
-def minimiser_score(
-    loss: Loss, pair: Pair, ridge: float, log_noise: Callable[[Array], Array]
-) -> Callable[[Array], Array]:
-    """The score of minimisers of perturbed objectives, by change of variables from the noise b that makes them so.
-
-    Released is the minimiser of ``sum loss + N ridge/2 ||w||^2 + b'w``; ``log_noise`` is the log density of b (n, d).
-    """
-
-    def log_density(parties: Parties, w: Array) -> Array:
-        b = -len(parties.y) * (mean_gradient(loss, parties.X, parties.y, w) + ridge * w)
-        jacobian = mean_hessian(loss, parties.X, parties.y, w) + ridge * np.eye(w.shape[1])
-        density: Array = np.linalg.slogdet(jacobian)[1] + log_noise(b)
-        return density
-
-    def score(seen: Array) -> Array:
-        blocks = [seen[start : start + _ROWS] for start in range(0, len(seen), _ROWS)]
-        return np.concatenate([log_density(pair[1], w) - log_density(pair[0], w) for w in blocks])
-
-    return score
 
 
 def message_exposure(view: View, seen: Messages, shift: Array) -> Exposure:
