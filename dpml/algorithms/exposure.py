@@ -145,6 +145,22 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
     return rows
 
 
+def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 8) -> Array:
+    """Where ``value``, (B, k) -> (B,), is largest in the box from `low` to `high` (k,), on ever finer grids: (k,)."""
+    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    bottom, top = low, high
+    best, most = (low + high) / 2, -np.inf
+    for _ in range(rounds):
+        axes = [np.linspace(*ends, points) for ends in zip(bottom, top, strict=True)]
+        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(low))
+        found = value(grid)
+        if found.max() > most:
+            best, most = grid[np.argmax(found)], found.max()
+        reach = (top - bottom) / 4
+        bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
+    return best
+
+
 def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
     """`one_replaced` where the row's label is 1 and its successor's, for the squared loss, `other_label`; else -1."""
     if loss.name == "squared":
