@@ -145,7 +145,9 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
     return rows
 
 
-def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 8) -> Array:
+def highest(
+    value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 8
+) -> Array:
     """Where ``value``, (B, k) -> (B,), is largest in the box from `low` to `high` (k,), on ever finer grids: (k,)."""
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     bottom, top = low, high

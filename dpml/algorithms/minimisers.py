@@ -24,7 +24,7 @@ _MOST = 64  # different rows for which what a pair shows is computed: a search a
 _REACH = 8.5  # standard deviations of noise: e^-36 is beyond
 _COARSE, _FINE = 69, 2401  # noises for which the loss is computed, and interpolated, along the shift
 _ACROSS = np.concatenate([[-_REACH, -4.5], np.linspace(-3.6, 3.6, 19), [4.5, _REACH]])
-_AGAINST = (0.0, 0.02, 0.04, *np.linspace(0.06, 0.3, 9), *np.linspace(0.34, 0.9, 15))
+_AGAINST = (0.0, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.6, 0.7)
 
 Folded = Sequence[Rows]
 """The rows of either neighbour."""
@@ -34,25 +34,29 @@ def held_pair(problem: Problem, ridge: float, shows: Callable[[Folded], float]) 
     """Neighbours whose gradients are long, opposite and hardly vary, for the logistic loss, d >= 2 and R = `ridge`.
 
     A row's gradient is long where w contradicts it, and rows that are opposite cannot both be contradicted. So a crowd
-    holds w = (0, t), and the rows (a, -b) and (-a, -b) are both against it: for large t a small b is enough. A crowd
-    (+-p, c) of length 1 with c t = 1.28 has the longest minimiser, keeps it from moving across, and is two rows to
-    whoever counts equal ones. Of the b that are tried the one is taken for which ``shows`` is largest.
+    holds w = (0, t), and the rows (a, -b) and (-a, -b) are both against it: for large t a small b is enough. The
+    longest minimiser is that of rows (p, c) and (-p, c) with c t = 1.28. With p = 0 only the ridge resists a move
+    across, and the Jacobian counts; with the largest p, w keeps its place under any noise. Of these and of several b,
+    the pair is taken for which ``shows`` is largest. To whoever counts equal rows, the crowd is two.
     """
-    t = longest_minimiser(LOSSES["logistic"], ridge / problem.N)
-    c = min(1.0, (1 + ridge / problem.N * t * t) / t)
-    crowd = mirrored_crowd(problem.N - 1, math.sqrt(1 - c * c), c)
-    few, counts = np.unique(crowd, axis=0, return_counts=True)
-
-    def replaced(b: float) -> tuple[list[float], list[float]]:
-        a = math.sqrt(1 - b * b)
-        return [a, -b], [-a, -b]
-
-    def folded(b: float) -> Folded:
-        many = np.append(counts, 1.0)
-        return tuple((np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b))
-
-    best = max(_AGAINST, key=lambda b: shows(folded(b)))
-    return one_replaced("binary", problem, *replaced(best), (1.0, 1.0), rest=crowd)
+    lam = ridge / problem.N
+    t = longest_minimiser(LOSSES["logistic"], lam)
+    c = min(1.0, (1 + lam * t * t) / t)
+    found = []
+    for p in (0.0, math.sqrt(1 - c * c)):
+        crowd = mirrored_crowd(problem.N - 1, p, c)
+        few, counts = np.unique(crowd, axis=0, return_counts=True)
+        few, counts = np.vstack([few, np.zeros((1, 2))]), np.append(counts, 1.0)
+        for b in _AGAINST:
+            pair = []
+            for a in (math.sqrt(1 - b * b), -math.sqrt(1 - b * b)):
+                few[-1] = a, -b
+                pair.append((few.copy(), np.ones(len(few)), counts))
+            found.append((shows(pair), p, b))
+    _, p, b = max(found)
+    a = math.sqrt(1 - b * b)
+    crowd = mirrored_crowd(problem.N - 1, p, c)
+    return one_replaced("binary", problem, [a, -b], [-a, -b], (1.0, 1.0), rest=crowd)
 
 
 def minimiser_score(
@@ -75,19 +79,29 @@ def minimiser_score(
     return score
 
 
-def largest_loss(loss: Loss, pair: Folded, ridge: float, score: Callable[[Array], Array]) -> float:
-    """The largest |score| that is found: no proof of pure eps-DP can give less. NaN: there are too many rows.
+def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
+    """The largest |score| found under noise of density exp(-||b|| / scale). NaN: there are too many rows.
 
-    Any output bounds it from below. Where b is along the difference of the two gradients, replacing the row lengthens
-    or shortens it by all of that; tried are noises along the difference of the rows, short and long ones.
+    Any output bounds the eps of the pair, at delta = 0, from below. Where b is along the difference of the gradients,
+    it changes by all of that; tried are noises along the difference of the rows, as long as noise is.
     """
     if _different(pair) > _MOST:
         return math.nan
-    apart = _turn(pair)
-    size = np.concatenate([np.zeros(1), np.geomspace(0.01, 1e4, 61)])[:, None]
-    noises = np.concatenate([size * apart, -size * apart])
+    size = scale * np.concatenate([np.zeros(1), np.geomspace(0.01, 8, 40)])[:, None]
+    noises = np.concatenate([size * _turn(pair), -size * _turn(pair)])
     outputs = np.concatenate([_minimisers(loss, rows, ridge, noises) for rows in pair])
+    score = minimiser_score(loss, pair, ridge, laplace_log_density(scale))
     return float(np.abs(score(outputs)).max())
+
+
+def laplace_log_density(scale: float) -> Callable[[Array], Array]:
+    """Up to a constant, that of `dpml.privacy.noise.l2_laplace` noise b (n, d)."""
+    return lambda b: -np.linalg.norm(b, axis=1) / scale
+
+
+def gaussian_log_density(sigma: float) -> Callable[[Array], Array]:
+    """Up to a constant, that of N(0, sigma^2 I) at b (n, d)."""
+    return lambda b: -np.einsum("ij,ij->i", b, b) / (2 * sigma**2)
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
@@ -103,11 +117,7 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
     plane = _in_plane(pair)
     if plane is None:
         return math.nan, math.nan
-
-    def log_noise(b: Array) -> Array:
-        return -np.einsum("ij,ij->i", b, b) / (2 * sigma**2)
-
-    score = minimiser_score(loss, plane, ridge, log_noise)
+    score = minimiser_score(loss, plane, ridge, gaussian_log_density(sigma))
     coarse, fine = np.linspace(-_REACH, _REACH, _COARSE), np.linspace(-_REACH, _REACH, _FINE)
     noises = sigma * np.stack(np.meshgrid(_ACROSS, coarse, indexing="ij")[::-1], axis=-1).reshape(-1, 2)
     probability = np.diff(ndtr(_ACROSS))[:, None] * np.diff(ndtr(fine))

@@ -45,7 +45,14 @@ from dpml.algorithms.hyperparameters import (
     check_positive,
     check_published_only,
 )
-from dpml.algorithms.minimisers import Folded, gaussian_mu, held_pair, largest_loss, minimiser_score
+from dpml.algorithms.minimisers import (
+    gaussian_log_density,
+    gaussian_mu,
+    held_pair,
+    laplace_log_density,
+    largest_loss,
+    minimiser_score,
+)
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.convex import minimise_convex
@@ -194,10 +201,7 @@ class ObjectivePerturbation:
             return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
         scale, extra = self.calibrate(budget, problem)
         ridge = problem.N * (self.lam + extra)
-        return held_pair(problem, ridge, lambda pair: largest_loss(self.loss, pair, ridge, self._score(pair, scale, ridge)))
-
-    def _score(self, pair: Folded, scale: float, ridge: float) -> Callable[[Array], Array]:
-        return minimiser_score(self.loss, pair, ridge, lambda b: -np.linalg.norm(b, axis=1) / scale)
+        return held_pair(problem, ridge, lambda pair: largest_loss(self.loss, pair, ridge, scale))
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
@@ -211,8 +215,8 @@ class ObjectivePerturbation:
         if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
             return [exposure]
         rows, ridge = [parties.folded for parties in pair], pair[0].problem.N * (self.lam + extra)
-        score = self._score(rows, scale, ridge)
-        return [replace(exposure, score=score, distance=largest_loss(self.loss, rows, ridge, score))]
+        score = minimiser_score(self.loss, rows, ridge, laplace_log_density(scale))
+        return [replace(exposure, score=score, distance=largest_loss(self.loss, rows, ridge, scale))]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedLaplaceObjective":
         """Nothing to do before the noise is known, except what `authors` does: the minimiser over the box."""
@@ -351,12 +355,8 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
         delta = budget.require_delta(f"algo={self.name}")
         sigma, ridge = self._noise(budget, pair[0].problem)
         rows = [parties.folded for parties in pair]
-
-        def log_noise(b: Array) -> Array:
-            return -np.einsum("ij,ij->i", b, b) / (2 * sigma**2)
-
         exposure = model_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)
-        score = minimiser_score(self.loss, rows, ridge, log_noise)
+        score = minimiser_score(self.loss, rows, ridge, gaussian_log_density(sigma))
         mu, apart = gaussian_mu(self.loss, rows, ridge, sigma, delta)
         if apart <= mu * (1 + NEARLY):  # the scores' Gaussian curve says no more than there is to be seen
             return [replace(exposure, score=score, normal=True, distance=mu)]

@@ -254,7 +254,7 @@ class LocalAggregation(RegularisedLogistic):
         return PreparedOutput(self, mean_model(parties, self.lam), parties.problem)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A crowd (0, c) is fitted as well by a party's model as by its mirror image; a row (+-a, b) decides between them.
+        """A crowd (0, c) is fitted as well by a party's model as by its mirror image; a row (+-a, b) decides.
 
         For d = 1, a row changes its label.
         """
