@@ -146,7 +146,7 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
 
 
 def highest(
-    value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 8
+    value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 6
 ) -> Array:
     """Where ``value``, (B, k) -> (B,), is largest in the box from `low` to `high` (k,), on ever finer grids: (k,)."""
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)

@@ -42,21 +42,22 @@ def held_pair(problem: Problem, ridge: float, shows: Callable[[Folded], float]) 
     lam = ridge / problem.N
     t = longest_minimiser(LOSSES["logistic"], lam)
     c = min(1.0, (1 + lam * t * t) / t)
+
+    def crowd(p: float) -> Array:
+        return mirrored_crowd(problem.N - 1, p, c)
+
+    def replaced(b: float) -> list[list[float]]:
+        return [[sign * math.sqrt(1 - b * b), -b] for sign in (1.0, -1.0)]
+
     found = []
     for p in (0.0, math.sqrt(1 - c * c)):
-        crowd = mirrored_crowd(problem.N - 1, p, c)
-        few, counts = np.unique(crowd, axis=0, return_counts=True)
-        few, counts = np.vstack([few, np.zeros((1, 2))]), np.append(counts, 1.0)
+        few, counts = np.unique(crowd(p), axis=0, return_counts=True)
+        many = np.append(counts, 1.0).astype(float)
         for b in _AGAINST:
-            pair = []
-            for a in (math.sqrt(1 - b * b), -math.sqrt(1 - b * b)):
-                few[-1] = a, -b
-                pair.append((few.copy(), np.ones(len(few)), counts))
+            pair = [(np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b)]
             found.append((shows(pair), p, b))
     _, p, b = max(found)
-    a = math.sqrt(1 - b * b)
-    crowd = mirrored_crowd(problem.N - 1, p, c)
-    return one_replaced("binary", problem, [a, -b], [-a, -b], (1.0, 1.0), rest=crowd)
+    return one_replaced("binary", problem, *replaced(b), (1.0, 1.0), rest=crowd(p))
 
 
 def minimiser_score(
