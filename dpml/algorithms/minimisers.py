@@ -57,7 +57,8 @@ def held_pair(problem: Problem, ridge: float, shows: Callable[[Folded], float]) 
             pair = [(np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b)]
             found.append((shows(pair), p, b))
     _, p, b = max(found)
-    return one_replaced("binary", problem, *replaced(b), (1.0, 1.0), rest=crowd(p))
+    row, other = replaced(b)
+    return one_replaced("binary", problem, row, other, (1.0, 1.0), rest=crowd(p))
 
 
 def minimiser_score(
