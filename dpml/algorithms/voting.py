@@ -172,7 +172,7 @@ class Soft(Vote):
 
         least = -math.log(2 + 2 * longest_minimiser(self.loss, lam, problem.classes))
         found = []
-        for few in sorted({max(1, round(n / 2 * share)) for share in _LONG}):
+        for few in sorted({max(1, int(n / 2 * share)) for share in _LONG}):
             best = highest(partial(swing, few=few), [least, 1e-6], [0.0, math.pi / 2], points=33)[None]
             found.append((float(swing(best, few)[0]), few, rows(best, few)[0]))
         _, few, worst = max(found, key=lambda each: each[0])
