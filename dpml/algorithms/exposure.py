@@ -37,9 +37,10 @@ class Exposure:
         sample: Draws what is seen.
         score: The log of how much likelier what is seen is under the second than under the first, (draws,): the best
             that an attacker who knows everything but the noise can compute. None: not known in closed form.
-        normal: Whether the score is normal with one variance under both, as for any Gaussian view.
-        distance: How far apart the pair is before any draw: mu of a Gaussian view, else the largest |score|. NaN: not
-            known.
+        normal: Whether the score is normal with one variance under both, as for any Gaussian view, or so nearly that
+            its Gaussian curve says no more than the pair shows.
+        distance: How far apart the pair is before any draw: where the score is normal the mu of Gaussians that are as
+            far apart, else the largest |score| or another lower bound on eps. NaN: not known.
     """
 
     view: View
@@ -143,6 +144,11 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
     if n % 2:
         rows[-1, 0] = 0.0
     return rows
+
+
+def polar(log_norm: Array, angle: Array) -> Array:
+    """Rows of these norms at these angles: (..., 2)."""
+    return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 def highest(

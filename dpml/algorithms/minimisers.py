@@ -20,7 +20,7 @@ from dpml.optim.losses import LOSSES, Loss, mean_gradient
 from dpml.privacy import Problem, gdp
 
 _MODELS = 1 << 12  # whose density is computed at once
-_MOST = 64  # different rows for which what a pair shows is computed: a search asks for it hundreds of times
+_MOST = 12  # different rows for which what a pair shows is computed: a search asks for it hundreds of times
 _REACH = 8.5  # standard deviations of noise: e^-36 is beyond
 _COARSE, _FINE = 69, 2401  # noises for which the loss is computed, and interpolated, along the shift
 _ACROSS = np.concatenate([[-_REACH, -4.5], np.linspace(-3.6, 3.6, 19), [4.5, _REACH]])

@@ -68,7 +68,8 @@ TYPICAL_NORM = 10.0
 # A minimiser with a gradient of norm g is the exact one for noise N g away. Replacing a row moves it by up to 2.
 RESIDUAL = 1e-4
 
-NEARLY = 0.01  # by how much scores may be farther apart than the pair, and still count as normal
+# By how much scores may be farther apart than the pair, and still count as normal.
+NEARLY = 0.01
 
 
 def solver_tolerance(N: int) -> float:
@@ -201,6 +202,8 @@ class ObjectivePerturbation:
             return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
         scale, extra = self.calibrate(budget, problem)
         ridge = problem.N * (self.lam + extra)
+        if ridge == 0:  # so small that it is lost in rounding, and nothing holds w
+            return turned_label(problem)
         return held_pair(problem, ridge, lambda pair: largest_loss(self.loss, pair, ridge, scale))
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
@@ -358,9 +361,9 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
         exposure = model_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)
         score = minimiser_score(self.loss, rows, ridge, gaussian_log_density(sigma))
         mu, apart = gaussian_mu(self.loss, rows, ridge, sigma, delta)
-        if apart <= mu * (1 + NEARLY):  # the scores' Gaussian curve says no more than there is to be seen
-            return [replace(exposure, score=score, normal=True, distance=mu)]
-        return [replace(exposure, score=score, distance=gdp.eps_of(mu, delta) if mu == mu else mu)]
+        normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
+        distance = mu if normal or math.isnan(mu) else gdp.eps_of(mu, delta)
+        return [replace(exposure, score=score, normal=normal, distance=distance)]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedGaussianObjective":
         """Nothing to do before the noise is known."""

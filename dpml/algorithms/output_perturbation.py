@@ -29,6 +29,7 @@ from dpml.algorithms.exposure import (
     laplace_score,
     model_exposure,
     one_replaced,
+    polar,
     synthetic_parties,
     turned_label,
 )
@@ -198,11 +199,6 @@ class Average(PartyLevelModel):
 
     def model(self, parties: Parties, rng: Generator) -> Array:
         return mean_model(parties, self.lam, self.sums)
-
-
-def polar(log_norm: Array, angle: Array) -> Array:
-    """Rows of these norms at these angles: (..., 2)."""
-    return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 @dataclass(frozen=True)

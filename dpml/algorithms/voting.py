@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Pair, highest, synthetic_parties
+from dpml.algorithms.exposure import Pair, highest, polar, synthetic_parties
 from dpml.algorithms.local_models import check_local, vote_shares
-from dpml.algorithms.output_perturbation import PartyLevelModel, polar
+from dpml.algorithms.output_perturbation import PartyLevelModel
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
@@ -20,7 +20,7 @@ from dpml.optim.logistic import LOCAL_TOLERANCE, TOLERANCE, fit, hard_targets, l
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
-_LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long rows that are tried
+_LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that an attack tries
 TAIL = 0.05  # probability that the noise is longer, and that the sample is worse, than a bound assumes
 
 
