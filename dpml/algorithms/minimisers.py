@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from dpml.algorithms.exposure import Pair, mirrored_crowd, one_replaced
 from dpml.arrays import Array
 from dpml.data.partition import Rows
+from dpml.optim import NotConvergedError
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss, mean_gradient
@@ -82,7 +83,9 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """The largest |score| found under noise of density exp(-||b|| / scale). NaN: there are too many rows.
+    """The largest |score| found under noise of density exp(-||b|| / scale).
+
+    NaN: there are too many rows, or the ridge is lost in rounding.
 
     Any output bounds the eps of the pair, at delta = 0, from below. Where b is along the difference of the gradients,
     it changes by all of that; tried are noises along the difference of the rows, as long as noise is.
@@ -91,7 +94,10 @@ def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
         return math.nan
     size = scale * np.concatenate([np.zeros(1), np.geomspace(0.01, 8, 40)])[:, None]
     noises = np.concatenate([size * _turn(pair), -size * _turn(pair)])
-    outputs = np.concatenate([_minimisers(loss, rows, ridge, noises) for rows in pair])
+    try:
+        outputs = np.concatenate([_minimisers(loss, rows, ridge, noises) for rows in pair])
+    except NotConvergedError:
+        return math.nan
     score = minimiser_score(loss, pair, ridge, laplace_log_density(scale))
     return float(np.abs(score(outputs)).max())
 

@@ -110,6 +110,17 @@ def test_there_are_neighbours_of_every_size(kind, N, d) -> None:
             break
 
 
+@pytest.mark.parametrize("eps", [1e-3, 30.0, 100.0])
+@pytest.mark.parametrize("kind", [GaussianObjectivePerturbation, ObjectivePerturbation, LocalAggregation, Soft])
+def test_there_are_neighbours_at_every_budget(kind, eps) -> None:
+    for calibration in ("published", "tight"):
+        algorithm, budget = kind(LOGISTIC, calibration=calibration), Budget(eps, 1e-5)
+        (exposure,) = algorithm.exposures(algorithm.worst_case(budget, PROBLEM), budget)
+        known = gdp.eps_of(exposure.distance, 1e-5) if exposure.normal else exposure.distance
+        most = next(g.eps for g in algorithm.guarantees(budget, PROBLEM) if g.basis == "proven")
+        assert 0.2 * most <= known <= most * (1 + 1e-6)
+
+
 # ---- what they show, against code that shares nothing with it
 
 
