@@ -11,10 +11,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dpml.algorithms.exposure import Pair, mirrored_crowd, one_replaced
+from dpml.algorithms.exposure import Pair, mirrored_crowd, one_replaced, turned_label
 from dpml.arrays import Array
 from dpml.data.partition import Rows
-from dpml.optim import NotConvergedError
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss, mean_gradient
@@ -22,6 +21,7 @@ from dpml.privacy import Problem, gdp
 
 _MODELS = 1 << 12  # whose density is computed at once
 _MOST = 12  # different rows for which what a pair shows is computed: a search asks for it hundreds of times
+_LOST = 1e-7  # a smaller ridge is lost in rounding
 _REACH = 8.5  # standard deviations of noise: e^-36 is beyond
 _COARSE, _FINE = 69, 2401  # noises for which the loss is computed, and interpolated, along the shift
 _ACROSS = np.concatenate([[-_REACH, -4.5], np.linspace(-3.6, 3.6, 19), [4.5, _REACH]])
@@ -38,8 +38,11 @@ def held_pair(problem: Problem, ridge: float, shows: Callable[[Folded], float]) 
     holds w = (0, t), and the rows (a, -b) and (-a, -b) are both against it: for large t a small b is enough. The
     longest minimiser is that of rows (p, c) and (-p, c) with c t = 1.28. With p = 0 only the ridge resists a move
     across, and the Jacobian counts; with the largest p, w keeps its place under any noise. Of these and of several b,
-    the pair is taken for which ``shows`` is largest. To whoever counts equal rows, the crowd is two.
+    the pair is taken for which ``shows`` is largest. To whoever counts equal rows, the crowd is two. Where R is lost in
+    rounding, nothing holds w, and a row changes its label.
     """
+    if ridge < _LOST:
+        return turned_label(problem)
     lam = ridge / problem.N
     t = longest_minimiser(LOSSES["logistic"], lam)
     c = min(1.0, (1 + lam * t * t) / t)
@@ -90,14 +93,11 @@ def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
     Any output bounds the eps of the pair, at delta = 0, from below. Where b is along the difference of the gradients,
     it changes by all of that; tried are noises along the difference of the rows, as long as noise is.
     """
-    if _different(pair) > _MOST:
+    if _different(pair) > _MOST or ridge < _LOST:
         return math.nan
     size = scale * np.concatenate([np.zeros(1), np.geomspace(0.01, 8, 40)])[:, None]
     noises = np.concatenate([size * _turn(pair), -size * _turn(pair)])
-    try:
-        outputs = np.concatenate([_minimisers(loss, rows, ridge, noises) for rows in pair])
-    except NotConvergedError:
-        return math.nan
+    outputs = np.concatenate([_minimisers(loss, rows, ridge, noises) for rows in pair])
     score = minimiser_score(loss, pair, ridge, laplace_log_density(scale))
     return float(np.abs(score(outputs)).max())
 

@@ -202,8 +202,6 @@ class ObjectivePerturbation:
             return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
         scale, extra = self.calibrate(budget, problem)
         ridge = problem.N * (self.lam + extra)
-        if ridge < 1e-7:  # then a crowd's minimiser is lost in rounding
-            return turned_label(problem)
         return held_pair(problem, ridge, lambda pair: largest_loss(self.loss, pair, ridge, scale))
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
