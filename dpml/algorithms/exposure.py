@@ -39,8 +39,8 @@ class Exposure:
             that an attacker who knows everything but the noise can compute. None: not known in closed form.
         normal: Whether the score is normal with one variance under both, as for any Gaussian view, or so nearly that
             its Gaussian curve says no more than the pair shows.
-        distance: How far apart the pair is before any draw: where the score is normal the mu of Gaussians that are as
-            far apart, else the largest |score| or another lower bound on eps. NaN: not known.
+        distance: How far apart the pair is before any draw: for a guarantee with delta > 0 the mu of Gaussians that are
+            told apart as well, for one with delta = 0 the largest |score|. NaN: not known.
     """
 
     view: View

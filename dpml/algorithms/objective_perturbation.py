@@ -59,7 +59,7 @@ from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss, mean_loss
 from dpml.optim.quadratic import box_minimiser, minimise_quadratic_in_ball
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp, noise
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, noise
 from dpml.privacy.proofs import objective_perturbation as objective
 
 # Where lam is small, the best ridges for wdbc, adult and synthetic rows are those for norms of 8 to 27.
@@ -360,8 +360,7 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
         score = minimiser_score(self.loss, rows, ridge, gaussian_log_density(sigma))
         mu, apart = gaussian_mu(self.loss, rows, ridge, sigma, delta)
         normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
-        distance = mu if normal or math.isnan(mu) else gdp.eps_of(mu, delta)
-        return [replace(exposure, score=score, normal=normal, distance=distance)]
+        return [replace(exposure, score=score, normal=normal, distance=mu)]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedGaussianObjective":
         """Nothing to do before the noise is known."""

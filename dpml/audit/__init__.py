@@ -127,7 +127,7 @@ def _attack(
 def _eps_of(exposure: Exposure, delta: float) -> float:
     """What a pair's distance means as eps; NaN where it is not known."""
     far = exposure.distance
-    if not exposure.normal or not math.isfinite(far):
+    if delta == 0 or not math.isfinite(far):
         return far
     return gdp.eps_of(far, delta)
 
