@@ -18,11 +18,8 @@ from dpml.arrays import Array, Index
 from dpml.data import Dataset
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
-from dpml.optim.convex import mean_hessian
-from dpml.optim.losses import Loss, mean_gradient
+from dpml.optim.losses import Loss
 from dpml.privacy import Adversary, Budget, Problem, View
-
-_ROWS = 1 << 12  # models whose density is computed at once
 
 Pair = tuple[Parties, Parties]
 """Neighbours: one sample, or all rows of one party, are replaced; everything else is the same."""
@@ -40,7 +37,8 @@ class Exposure:
         sample: Draws what is seen.
         score: The log of how much likelier what is seen is under the second than under the first, (draws,): the best
             that an attacker who knows everything but the noise can compute. None: not known in closed form.
-        normal: Whether the score is normal with one variance under both, as for any Gaussian view.
+        normal: Whether the score is normal with one variance under both, as for any Gaussian view, or so nearly that
+            its Gaussian curve says no more than the pair shows.
         mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
         loss: The largest |score| that is known, a lower bound on a pure eps. NaN: none is.
     """
@@ -98,11 +96,14 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """The last party's last row is replaced; all others equal `rest`. Rows are given by their first entries."""
+    """The last party's last row is replaced; all others equal `rest`, or are its rows (N - 1, k).
+
+    Rows are given by their first entries.
+    """
     X = np.zeros((2, problem.N, problem.d))
     for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
-        values = np.asarray(entries, dtype=float)[: problem.d]
-        X[where][..., : len(values)] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
+        values = np.asarray(entries, dtype=float)[..., : problem.d]
+        X[where][..., : values.shape[-1]] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
     y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
     y[:, -1] = labels
     sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
@@ -111,6 +112,37 @@ def one_replaced(
         replace(synthetic_parties(task, X[which], y[which], sizes), adversary=adversary) for which in (0, 1)
     )
     return first, second
+
+
+def mirrored_crowd(n: int, across: float, along: float) -> Array:
+    """n rows (across, along) and (-across, along) in turn, the last one (0, along) if n is odd: (n, 2)."""
+    rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
+    if n % 2:
+        rows[-1, 0] = 0.0
+    return rows
+
+
+def polar(log_norm: Array, angle: Array) -> Array:
+    """Rows of these norms at these angles: (..., 2)."""
+    return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def highest(
+    value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 6
+) -> Array:
+    """Where ``value``, (B, k) -> (B,), is largest in the box from `low` to `high` (k,), on ever finer grids: (k,)."""
+    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    bottom, top = low, high
+    best, most = (low + high) / 2, -np.inf
+    for _ in range(rounds):
+        axes = [np.linspace(*ends, points) for ends in zip(bottom, top, strict=True)]
+        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(low))
+        found = value(grid)
+        if found.max() > most:
+            best, most = grid[np.argmax(found)], found.max()
+        reach = (top - bottom) / 4
+        bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
+    return best
 
 
 def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
@@ -134,24 +166,3 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
         return weights[0]
 
     return Exposure("release", sample)
-
-
-def minimiser_score(
-    loss: Loss, pair: Pair, ridge: float, log_noise: Callable[[Array], Array]
-) -> Callable[[Array], Array]:
-    """The score of minimisers of perturbed objectives, by change of variables from the noise b that makes them so.
-
-    Released is the minimiser of ``sum loss + N ridge/2 ||w||^2 + b'w``; ``log_noise`` is the log density of b (n, d).
-    """
-
-    def log_density(parties: Parties, w: Array) -> Array:
-        b = -len(parties.y) * (mean_gradient(loss, parties.X, parties.y, w) + ridge * w)
-        jacobian = mean_hessian(loss, parties.X, parties.y, w) + ridge * np.eye(w.shape[1])
-        density: Array = np.linalg.slogdet(jacobian)[1] + log_noise(b)
-        return density
-
-    def score(seen: Array) -> Array:
-        blocks = [seen[start : start + _ROWS] for start in range(0, len(seen), _ROWS)]
-        return np.concatenate([log_density(pair[1], w) - log_density(pair[0], w) for w in blocks])
-
-    return score

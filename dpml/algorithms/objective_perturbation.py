@@ -33,9 +33,7 @@ from dpml.algorithms.exposure import (
     Exposure,
     Pair,
     laplace_score,
-    minimiser_score,
     model_exposure,
-    one_replaced,
     one_replaced_for_loss,
     turned_label,
 )
@@ -46,6 +44,14 @@ from dpml.algorithms.hyperparameters import (
     check_common,
     check_positive,
     check_published_only,
+)
+from dpml.algorithms.minimisers import (
+    gaussian_log_density,
+    gaussian_mu,
+    held_pair,
+    laplace_log_density,
+    largest_loss,
+    minimiser_score,
 )
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -61,6 +67,9 @@ TYPICAL_NORM = 10.0
 
 # A minimiser with a gradient of norm g is the exact one for noise N g away. Replacing a row moves it by up to 2.
 RESIDUAL = 1e-4
+
+# By how much scores may be farther apart than the pair, and still count as normal.
+NEARLY = 0.01
 
 
 def solver_tolerance(N: int) -> float:
@@ -188,8 +197,12 @@ class ObjectivePerturbation:
         return [Guarantee("release", "sample", budget.eps, 0.0, "published", claim), proven]
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row changes its label, and so turns its gradient."""
-        return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+        """Many rows hold w where a row and its successor have long gradients; else a row changes its label."""
+        if self.variant == "authors" or self.loss.lipschitz is None or problem.d == 1:
+            return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+        scale, extra = self.calibrate(budget, problem)
+        ridge = problem.N * (self.lam + extra)
+        return held_pair(problem, ridge, lambda pair: largest_loss(self.loss, pair, ridge, scale))
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
@@ -202,11 +215,9 @@ class ObjectivePerturbation:
             return [replace(exposure, score=laplace_score(scale, first, second), loss=distance)]
         if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
             return [exposure]
-
-        def log_noise(b: Array) -> Array:
-            return -np.linalg.norm(b, axis=1) / scale
-
-        return [replace(exposure, score=minimiser_score(self.loss, pair, self.lam + extra, log_noise))]
+        rows, ridge = [parties.folded for parties in pair], pair[0].problem.N * (self.lam + extra)
+        score = minimiser_score(self.loss, rows, ridge, laplace_log_density(scale))
+        return [replace(exposure, score=score, loss=largest_loss(self.loss, rows, ridge, scale))]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedLaplaceObjective":
         """Nothing to do before the noise is known, except what `authors` does: the minimiser over the box."""
@@ -239,8 +250,9 @@ class PreparedLaplaceObjective:
             tilt = tilt - 2 * y @ X / problem.N
             flat = minimise_quadratic_in_ball(A, tilt, algorithm.radius, shift=(algorithm.lam + extra) / 2)
         else:
+            few, labels, counts = self.parties.folded
             flat = minimise_convex(
-                algorithm.loss, X, y, algorithm.lam + extra, tilt, tolerance=solver_tolerance(problem.N)
+                algorithm.loss, few, labels, algorithm.lam + extra, tilt, counts, solver_tolerance(problem.N)
             )
         return Release(flat.reshape(b.shape))
 
@@ -327,29 +339,28 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
         return [Guarantee("release", "sample", budget.eps, delta, "published", claim), proven]
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Many equal rows hold w where the gradients of the replaced row and of its successor are both long."""
-        perturbation = self.perturbation(budget, problem)
-        d = problem.d
-        if d == 1:
+        """Many rows hold w where a row and its successor have long gradients; on a line, a row changes its label."""
+        if problem.d == 1:
             return turned_label(problem)
-        X = np.eye(1, d, 1).repeat(problem.N, axis=0)
-        held = minimise_convex(self.loss, X, np.ones(len(X)), self.lam + perturbation.extra, np.zeros((1, d)))[0, 1]
-        against = np.linspace(0, 1, 101)  # how far the two rows point against w: their gradients grow, and turn alike
-        across = np.sqrt(1 - against**2)
-        best = int(np.argmax(across / (1 + np.exp(-against * held))))
-        row, other = ([sign * across[best], -against[best]] for sign in (1, -1))
-        return one_replaced("binary", problem, row, other, (1.0, 1.0), rest=[0.0, 1.0])
+        delta = budget.require_delta(f"algo={self.name}")
+        sigma, ridge = self._noise(budget, problem)
+        return held_pair(problem, ridge, lambda pair: gaussian_mu(self.loss, pair, ridge, sigma, delta)[0])
+
+    def _noise(self, budget: Budget, problem: Problem) -> tuple[float, float]:
+        """(sigma, R)."""
+        perturbation = self.perturbation(budget, problem)
+        return perturbation.sigma, problem.N * (self.lam + perturbation.extra)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
-        perturbation = self.perturbation(budget, pair[0].problem)
-
-        def log_noise(b: Array) -> Array:
-            return -np.einsum("ij,ij->i", b, b) / (2 * perturbation.sigma**2)
-
-        prepared = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
-        score = minimiser_score(self.loss, pair, self.lam + perturbation.extra, log_noise)
-        return [replace(model_exposure(prepared, budget), score=score)]
+        delta = budget.require_delta(f"algo={self.name}")
+        sigma, ridge = self._noise(budget, pair[0].problem)
+        rows = [parties.folded for parties in pair]
+        exposure = model_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)
+        score = minimiser_score(self.loss, rows, ridge, gaussian_log_density(sigma))
+        mu, apart = gaussian_mu(self.loss, rows, ridge, sigma, delta)
+        normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
+        return [replace(exposure, score=score, normal=normal, mu=mu)]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedGaussianObjective":
         """Nothing to do before the noise is known."""
@@ -384,7 +395,8 @@ def perturbed_minimisers(
     ridge = np.repeat([algorithm.lam + p.extra for p in perturbations], eta.shape[1])
     N = len(parties.y)
     tilt = eta.reshape(-1, eta.shape[2]) / N
-    flat = minimise_convex(algorithm.loss, parties.X, parties.y, ridge, tilt, tolerance=solver_tolerance(N))
+    X, y, counts = parties.folded
+    flat = minimise_convex(algorithm.loss, X, y, ridge, tilt, counts, solver_tolerance(N))
     return flat.reshape(eta.shape)
 
 

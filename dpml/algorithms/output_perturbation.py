@@ -22,13 +22,23 @@ from numpy.random import Generator
 from scipy.special import lambertw
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, laplace_score, model_exposure, synthetic_parties, turned_label
+from dpml.algorithms.exposure import (
+    Exposure,
+    Pair,
+    highest,
+    laplace_score,
+    model_exposure,
+    one_replaced,
+    polar,
+    synthetic_parties,
+    turned_label,
+)
 from dpml.algorithms.hyperparameters import RegularisedLogistic
 from dpml.algorithms.local_models import LocalClassifiers, mean_model
 from dpml.arrays import Array
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties, remembered
-from dpml.optim.logistic import LOCAL_TOLERANCE, longest_minimiser
+from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
 from dpml.privacy import Budget, Guarantee, Problem, noise
 
 
@@ -240,8 +250,25 @@ class LocalAggregation(RegularisedLogistic):
         return PreparedOutput(self, mean_model(parties, self.lam), parties.problem)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row of the smallest party changes its label."""
-        return turned_label(problem)
+        """A crowd (0, c) is fitted as well by a party's model as by its mirror image; a row (+-a, b) decides.
+
+        For d = 1, a row changes its label.
+        """
+        if problem.d == 1:
+            return turned_label(problem)
+        n = problem.N // problem.M  # of the last party, whose row it is
+        shares = np.array([[n - 1.0, 1.0]]) / n
+
+        def swing(at: Array) -> Array:
+            """How far from the axis the party's model lies, for log c and the row's log norm and angle (B, 3)."""
+            X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
+            models = fit(X, np.ones((*X.shape[:2], 1)), self.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
+            return np.abs(models[:, 0])
+
+        least = -math.log(2 + 2 * longest_minimiser(self.loss, self.lam))
+        best = highest(swing, [least, least, -math.pi / 2], [0.0, 0.0, math.pi / 2])
+        a, b = polar(*best[1:])
+        return one_replaced("binary", problem, [a, b], [-a, b], (1.0, 1.0), rest=[0.0, math.exp(best[0])])
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The released model."""

@@ -17,6 +17,9 @@ from dpml.privacy import Adversary, Problem
 
 T = TypeVar("T")
 
+Rows = tuple[Array, Array, Array | None]
+"""Rows X (n, d), their labels y (n,), and how often each is there, (n,); None: once."""
+
 
 @dataclass(frozen=True, eq=False)  # told apart by identity: two are never compared, and can be keys
 class Parties:
@@ -50,8 +53,8 @@ class Parties:
         return Problem(M, N, d, len(self.X_auxiliary), classes, colluders=colluders).of_sizes(self.sizes)
 
     @cached_property
-    def folded(self) -> tuple[Array, Array, Array | None]:
-        """The private rows for sums that do not ask whose they are: X, y, and how often each is there.
+    def folded(self) -> Rows:
+        """The private rows for sums that do not ask whose they are.
 
         Copies are kept once where they are at least a quarter of all; otherwise these are all rows, and None.
         """

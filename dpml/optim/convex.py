@@ -45,9 +45,15 @@ def minimise_convex(  # many parameters: an objective, and how well to minimise 
     return np.concatenate(blocks)
 
 
-def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array) -> Array:
-    """``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d)."""
-    return _weighted_grams(X, loss.curvature(X @ weights.T, y).T) / len(y)
+def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
+    """``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d).
+
+    Row i stands for ``counts[i]`` rows where there are `counts`.
+    """
+    curvature = loss.curvature(X @ weights.T, y).T
+    if counts is None:
+        return _weighted_grams(X, curvature) / len(y)
+    return _weighted_grams(X, curvature * counts) / counts.sum()
 
 
 def _weighted_grams(X: Array, weights: Array) -> Array:

@@ -231,13 +231,15 @@ def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | No
     return mean_over_rows(loss.value, X, y, weights, counts)
 
 
-def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array) -> Array:
+def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
     """``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of every model in `weights` (B, d), one score per model: (B, d).
 
-    Rows are blocked, so that the slopes of a block are still in cache when they are multiplied back.
+    Rows are blocked, so that the slopes of a block are still in cache when they are multiplied back. `counts` as in
+    `mean_over_rows`.
     """
     total = np.zeros_like(weights)
     for first in range(0, len(y), _HEIGHT):
-        rows = X[first : first + _HEIGHT]
-        total += loss.slope(rows @ weights.T, y[first : first + _HEIGHT]).T @ rows
-    return total / len(y)
+        block = slice(first, first + _HEIGHT)
+        slopes = loss.slope(X[block] @ weights.T, y[block]).T
+        total += (slopes if counts is None else slopes * counts[block]) @ X[block]
+    return total / (len(y) if counts is None else counts.sum())
