@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from hydra.utils import get_class
 
-from dpml.audit import DRAWS, ROUNDS, ROWS, audit
+from dpml.audit import DRAWS, ROUNDS, audit, default_rows
 from dpml.optim.losses import LOSSES
 from dpml.privacy import CALIBRATIONS, Budget, Problem
 
@@ -25,11 +25,10 @@ def rows(
         algorithms: for each `target` (a class), its `loss`, and options; `calibrations` where not both are to be tried.
         eps: the budget.
         delta: the budget.
-        M: parties, of `ROWS` rows each.
+        M: parties, of `default_rows` each.
         d: features.
         draws: releases of either of two neighbours.
     """
-    problem = Problem(M, ROWS * M, d, auxiliary=10, classes=2)
     lines = []
     for entry in algorithms:
         options = {key: value for key, value in entry.items() if key not in ("target", "loss", "calibrations")}
@@ -37,6 +36,7 @@ def rows(
         few = {key: count for key, count in ROUNDS.items() if hasattr(kind, key)}
         for calibration in entry.get("calibrations", CALIBRATIONS):
             algorithm = kind(LOSSES[entry["loss"]], calibration=calibration, **{**few, **options})
+            problem = Problem(M, default_rows(algorithm) * M, d, auxiliary=10, classes=2)
             own = {f"algo.{key}": value for key, value in options.items() if key != "variant"}
             for finding in audit(algorithm, Budget(eps, delta), problem, draws):
                 setting = {
@@ -55,8 +55,8 @@ def rows(
                     "power": finding.power,
                 }
                 lines += [
-                    setting | own | {"metric": name, "value": value}
+                    setting | own | {"N": problem.N, "metric": name, "value": value}
                     for name, value in values.items()
                     if value == value  # not NaN
                 ]
-    return pd.DataFrame(lines).assign(eps=eps, delta=delta, M=M, N=problem.N, d=d)
+    return pd.DataFrame(lines).assign(eps=eps, delta=delta, M=M, d=d)

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from rich.console import Console
 
-from dpml.audit import DRAWS, ROUNDS, ROWS, Finding, audit
+from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
 from dpml.audit.scores import CONFIDENCE
 from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table, set_aside_common
@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> None:
             config.algo[key] = few
     algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
     M = whole(config.M, "M")
-    N = whole(config.N, "N") if config.N is not None else ROWS * M
+    N = whole(config.N, "N") if config.N is not None else default_rows(algorithm) * M
     colluders = build_adversary(config.adversary).count(M)
     problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
