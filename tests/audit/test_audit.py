@@ -99,27 +99,10 @@ def test_algorithms_of_rounds_and_perturbed_objectives(algorithm, calibration) -
             assert finding.verdict in UNACCUSED
 
 
-@pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
-def test_rounds_that_the_accountant_forgets(monkeypatch, kind) -> None:
-    """A turned label shows half of what is proven for a round: four times the rounds are needed to make up for it."""
-    right = kind.single
-    forgetful = lambda self, problem: {v: mu / np.sqrt(self.rounds) for v, mu in right(self, problem).items()}  # noqa: E731
-    monkeypatch.setattr(kind, "single", forgetful)
-    assert "BUG" in verdicts(kind(LOGISTIC, calibration="tight", rounds=16, protects="aggregate")).values()
-
-
-def test_rounds_that_the_network_forgets(monkeypatch) -> None:
-    right = CapeNetwork.guarantees
-    forgetful = lambda self, budget, problem: right(replace(self, epochs=1), budget, problem)  # noqa: E731
-    monkeypatch.setattr(CapeNetwork, "guarantees", forgetful)
-    found = audit(CapeNetwork(LOGISTIC, epochs=6), BUDGET, PROBLEM, 5_000)
-    assert {finding.verdict for finding in found if finding.view != "release"} == {"BUG"}
-
-
 def test_the_published_claims_that_do_not_hold() -> None:
     violated = "claim violated"
-    assert set(verdicts(CapeFM(SQUARED), 100_000).values()) == {violated}  # composition, in every view
-    capefm = verdicts(CapeFM(LOGISTIC), 100_000)
+    assert set(verdicts(CapeFM(SQUARED)).values()) == {violated}  # composition, in every view
+    capefm = verdicts(CapeFM(LOGISTIC))
     assert capefm == {  # the whole view
         "release": "consistent", "aggregate": "consistent", "client": "consistent",
         "transcript": violated, "colluders": violated,
@@ -131,7 +114,7 @@ def test_the_published_claims_that_do_not_hold() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        GAUSSIAN[0],
+        pytest.param(FunctionalMechanism, marks=pytest.mark.slow),
         pytest.param(Conventional, marks=pytest.mark.slow),
         pytest.param(CapeFM, marks=pytest.mark.slow),
     ],
@@ -157,8 +140,6 @@ def halved(draw):
     ("algorithm", "name"),
     [
         (FunctionalMechanism(SQUARED, calibration="tight"), "gaussian"),
-        (Conventional(SQUARED, calibration="tight"), "gaussian_messages"),
-        (CapeFM(LOGISTIC, calibration="tight"), "cape_messages"),
         (PureFunctionalMechanism(SQUARED, calibration="tight"), "laplace"),
         (Average(LOGISTIC, calibration="tight", lam=0.01), "l2_laplace"),
         (Vote(SOFTMAX, calibration="tight", lam=0.01), "l2_laplace"),
@@ -192,19 +173,6 @@ def test_a_forgotten_composition(monkeypatch) -> None:
 
     monkeypatch.setattr(functional_mechanism, "joint_sensitivity", worst_alone)
     assert verdicts(FunctionalMechanism(SQUARED)) == {"release": "BUG"}
-
-
-@pytest.mark.parametrize(("kind", "name"), [(CapeFM, "cape_messages"), (Conventional, "gaussian_messages")])
-def test_a_seed_that_the_parties_share(monkeypatch, kind, name) -> None:
-    def shared(rng, draws, parties, size, *scales):
-        if name == "gaussian_messages":
-            return np.repeat(rng.standard_normal((draws, 1, size)), parties, axis=1)
-        spread, own = scales
-        secret, g = np.repeat(rng.standard_normal((2, draws, 1, size)), parties, axis=2)
-        return spread * (secret - secret.mean(axis=1, keepdims=True)) + own * g, secret
-
-    monkeypatch.setattr(noise, name, shared)
-    assert verdicts(kind(SQUARED, calibration="tight"))["colluders"] == "BUG"
 
 
 # ---- the attacks

@@ -278,7 +278,7 @@ def less(monkeypatch, name: str, factor: float) -> None:
     ("algorithm", "name", "factor"),
     [
         (GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), "gaussian", 0.5),
-        (GaussianObjectivePerturbation(LOGISTIC), "gaussian", 0.5),
+        pytest.param(GaussianObjectivePerturbation(LOGISTIC), "gaussian", 0.5, marks=pytest.mark.slow),
         (ObjectivePerturbation(LOGISTIC, calibration="tight"), "l2_laplace", 0.5),
         (ObjectivePerturbation(LOGISTIC), "l2_laplace", 0.25),
         (LocalAggregation(LOGISTIC, calibration="tight"), "l2_laplace", 0.5),
@@ -316,6 +316,7 @@ def test_scores_that_are_far_from_normal_are_not_taken_for_normal() -> None:
     assert 0 < gdp.eps_of(made.distance(), 1e-5) < proven(algorithm, problem)
 
 
+@pytest.mark.slow
 def test_a_search_does_not_leave_the_worst_pair() -> None:
     """Distances of pairs whose scores are normal, and are not, can be compared."""
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=1e-5)
