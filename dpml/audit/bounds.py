@@ -27,6 +27,7 @@ _ENDS = 10.0 ** np.linspace(-6, -2, 60)
 _EVERYWHERE = np.concatenate([np.linspace(0, 1, 400), _ENDS, 1 - _ENDS])
 # of Gaussians mu is known best in the middle; of many thresholds the best would be the luckiest
 _MIDDLE = np.linspace(0.05, 0.95, 19)
+_CAUTION = 1e-4  # error of the intervals by which one is chosen: few counts are lucky
 
 
 def rate_interval(hits: NDArray[np.int_], trials: int, error: float) -> tuple[Array, Array]:
@@ -53,7 +54,7 @@ def mu_from_rates(fpr: Array, tpr: Array) -> Array:
 
 def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
     """A lower bound on eps at `delta`, wrong with probability at most `error`, whatever the distributions."""
-    return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 2)
+    return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 4)
 
 
 def mu_by_rates(first: Array, second: Array, error: float) -> float:
@@ -67,10 +68,10 @@ def mu_by_rates(first: Array, second: Array, error: float) -> float:
 def _by_rates(  # many parameters: a bound, what it is about, and how it is made
     bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, part: float
 ) -> float:
-    """The bound that rates give above a threshold, which is chosen on a part of the scores (n,) of either."""
+    """The bound that rates give above a threshold, which is chosen on the first `part` of the scores (n,) of either."""
     cut = int(len(first) * part), int(len(second) * part)
     thresholds = np.unique(np.quantile(np.concatenate([first[: cut[0]], second[: cut[1]]]), levels))
-    found = bound(*_rates(thresholds, first[: cut[0]], second[: cut[1]], error))
+    found = bound(*_rates(thresholds, first[: cut[0]], second[: cut[1]], _CAUTION))
     best = thresholds[np.argmax(found)]
     return float(bound(*_rates(np.array([best]), first[cut[0] :], second[cut[1] :], error))[0])
 

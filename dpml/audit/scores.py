@@ -20,7 +20,7 @@ SLACK = 1e-6  # relative, of what the pair itself shows: solvers stop short of e
 
 _BLOCK = 1 << 21  # numbers seen at once: 16 MiB
 _TOGETHER = 1 << 13  # releases at once
-_LEARN = 50_000  # draws of each data set that a direction is learned from; at most half of all
+_LEARN = 25_000  # draws of each data set that a direction is learned from; at most a quarter of all
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[
     """
     sides = rng.spawn(2)
     own = np.random.default_rng(rng.bit_generator.random_raw())  # for the attacker, not the release
-    learn = min(draws // 2, _LEARN)
-    few = learn // 5  # enough for an attack that knows the noise's law
+    learn = min(draws // 4, _LEARN)
+    few = learn // 3  # enough for an attack that knows the noise's law
     seen = [_sampled(exposure, which, sides[which], learn) for which in (0, 1)]
     known, mu = informed(exposure, seen[0][:few], seen[1][:few], own)
     attacks = [uninformed(exposure, *seen), *known]

@@ -187,10 +187,14 @@ def test_parties_that_share_a_seed(monkeypatch, algorithm, colluders, sharing) -
     right, constant, kept = PrivateSGD.round_noise, PartySums.constant_noise, []
 
     def shared(self, rng, draws, parties, M, d):
-        kept.append(right(self, rng, draws, parties, M, d))
-        if parties == M or len(kept) % M == 1:
-            kept[:] = kept[-1:]
-        return kept[0] if len(kept) - 1 in sharing else kept[-1]
+        drawn = right(self, rng, draws, parties, M, d)
+        if parties == M:  # all at once
+            return drawn
+        party = len(kept) % M
+        if party == 0:
+            kept.clear()
+        kept.append(drawn)
+        return kept[0] if party in sharing else drawn
 
     def shared_constant(self, *arguments):
         drawn = constant(self, *arguments)
