@@ -110,19 +110,15 @@ def test_the_published_claims_that_do_not_hold() -> None:
     assert verdicts(ObjectivePerturbation(LOGISTIC, variant="authors"))["release"] == violated
 
 
-@pytest.mark.parametrize("eps", [0.1, 1.0])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(FunctionalMechanism, marks=pytest.mark.slow),
-        pytest.param(Conventional, marks=pytest.mark.slow),
-        pytest.param(CapeFM, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "eps"), [(FunctionalMechanism, 0.1), (Conventional, 0.1), (CapeFM, 1.0)])
 def test_a_million_draws_reach_four_fifths_of_what_is_proven(kind, eps) -> None:
     for finding in audit(kind(SQUARED, calibration="tight"), Budget(eps, 1e-5), PROBLEM, 1_000_000):
+        if finding.proven < 0.8 * eps:  # weaker views need more draws
+            assert finding.verdict != "BUG"
+            continue
         assert finding.verdict == "consistent"
-        assert finding.attacked >= 0.8 * finding.proven or finding.proven < 0.9 * eps  # weaker views need more draws
+        assert finding.attacked >= 0.8 * finding.proven
 
 
 # ---- mutations: each is a bug that somebody could write, and the audit must call it one
