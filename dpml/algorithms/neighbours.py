@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import expit
 
 from dpml.algorithms.exposure import Pair, one_replaced
 from dpml.arrays import Array
 from dpml.data.partition import Parties
+from dpml.optim.losses import Loss
 from dpml.privacy import Problem
 
 _SEEDS = 1000
@@ -32,17 +32,19 @@ def _far_seed(d: int) -> int:
     return max(range(_SEEDS), key=lambda seed: float(np.linalg.norm(initial_model(np.random.default_rng(seed), d))))
 
 
-def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array]) -> Pair:
+def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss) -> Pair:
     """All rows are ``r ahead`` (d,), but for one: ``a e - b ahead`` becomes ``-a e - b ahead``, e orthogonal to ahead.
 
-    The logistic slopes of both are ``expit(b t)`` where a model's score of `ahead` is t: close to 1 where the crowd has
-    driven the model far. Shorter rows go on pushing for longer. ``reached(crowd)`` are the scores t in every round,
-    (T,), of a run on the crowd alone; r and b are the best for them.
+    The slopes of both are those of the loss at ``-b t`` where a model's score of `ahead` is t. Of the logistic loss
+    they are close to 1 where the crowd has driven the model far, and shorter rows go on pushing for longer; of the
+    sigmoid loss they are largest at 0. ``reached(crowd)`` are the scores t in every round, (T,), of a run on the crowd
+    alone; r and b are the best for them.
     """
     against = np.linspace(0, 1, 101)
     best = 0.0, 1.0, 0.5
     for r in _LENGTHS:
-        slopes = expit(against * reached(_crowd(problem, r * ahead))[:, None])
+        scores = -against * reached(_crowd(problem, r * ahead))[:, None]
+        slopes = loss.slope(scores, np.ones(len(scores)))
         moved = (1 - against**2) * np.mean(slopes**2, axis=0)
         most = int(np.argmax(moved))
         best = max(best, (float(moved[most]), r, float(against[most])))

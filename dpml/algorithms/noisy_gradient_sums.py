@@ -150,7 +150,7 @@ class PrivateSGD(RegularisedLogistic):
         if problem.d == 1:
             return turned_label(problem)
         ahead = np.eye(problem.d)[0]
-        return in_a_crowd(problem, ahead, lambda crowd: PreparedSums(self, crowd).path(budget) @ ahead)
+        return in_a_crowd(problem, ahead, lambda crowd: PreparedSums(self, crowd).path(budget) @ ahead, self.loss)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model, and what each view sees of all rounds; that of single parties as in the real protocol."""

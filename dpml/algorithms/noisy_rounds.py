@@ -250,8 +250,6 @@ class NoisyDescent(ABC):
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """A row in a crowd that drives the model from a far start still farther."""
-        if self.loss.name != "logistic":
-            raise UserError(f"dpml audit knows neighbours of algo={self.name} for loss=logistic only.")
         if problem.d == 1:
             return turned_label(problem)
         start = initial_model(far_start(problem.d), problem.d)
@@ -261,7 +259,7 @@ class NoisyDescent(ABC):
             path: Array = self.prepare(crowd, far_start(problem.d)).path(budget)[:, -1] @ ahead
             return path
 
-        return in_a_crowd(problem, ahead, reached)
+        return in_a_crowd(problem, ahead, reached, self.loss)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """Last models, or all rounds as a view sees them; a private choice shows all candidates' rounds and scores."""

@@ -11,7 +11,7 @@ from dpml.algorithms.noisy_rounds import NoisyDescent, PreparedNoisyDescent
 from dpml.audit import ROUNDS, audit
 from dpml.optim import descent
 from dpml.optim.losses import LOSSES
-from dpml.privacy import noise
+from dpml.privacy import gdp, noise
 
 LOGISTIC = LOSSES["logistic"]
 DRAWS = 30_000
@@ -82,6 +82,26 @@ def test_half_of_the_rounds_and_the_sensitivity_of_the_other_adjacency(monkeypat
     less = lambda self, problem: {view: mu / forgotten for view, mu in right(self, problem).items()}  # noqa: E731
     monkeypatch.setattr(type(algorithm), "single", less)
     assert seen_beside_the_release(algorithm, DRAWS)
+
+
+SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], calibration="tight") for algorithm in (JAYARAMAN, SECURE)]
+
+
+@pytest.mark.parametrize("algorithm", SIGMOID, ids=name)
+def test_a_single_round_that_the_accountant_forgets(monkeypatch, algorithm) -> None:
+    """The sigmoid loss is steepest at 0: of a row across the path of the model, and of its mirror image, always."""
+    found = {finding.view: finding for finding in audit(algorithm, BUDGET, PROBLEM, 10_000)}
+    for view in ("aggregate", "colluders"):
+        assert 0.97 < found[view].power <= 1.1  # a bound from draws may be too large
+        assert 0.99 < gdp.mu_of(found[view].exact, 1e-5) / found[view].mu <= 1
+        assert found[view].verdict == "consistent"
+    right = type(algorithm).guarantees
+    forgetful = lambda self, budget, problem: [  # noqa: E731
+        replace(g, mu=share * g.mu, eps=gdp.eps_of(share * g.mu, g.delta)) for g in right(self, budget, problem)
+    ]
+    share = np.sqrt((algorithm.rounds - 1) / algorithm.rounds)
+    monkeypatch.setattr(type(algorithm), "guarantees", forgetful)
+    assert seen_beside_the_release(algorithm, 10_000) == {"aggregate", "colluders"}
 
 
 def test_a_seed_that_all_clients_share(monkeypatch) -> None:
