@@ -80,8 +80,8 @@ ROUNDS = [
     GaussianObjectivePerturbation(LOGISTIC),
     PrivateSGD(LOGISTIC, rounds=6),
     LocalAggregation(LOGISTIC),
-    CapeNetwork(LOGISTIC, epochs=6),
-    ConventionalNetwork(LOGISTIC, epochs=6),
+    CapeNetwork(LOGISTIC, epochs=2),
+    ConventionalNetwork(LOGISTIC, epochs=2),
 ]
 
 

@@ -19,7 +19,7 @@ EPOCHS = ROUNDS["epochs"]
 CAPE, CONV = (kind(LOGISTIC, calibration="tight", epochs=EPOCHS) for kind in (CapeNetwork, ConventionalNetwork))
 PSGD = PrivateSGD(LOGISTIC, calibration="tight", rounds=ROUNDS["rounds"])
 PUBLISHED = PrivateSGD(LOGISTIC, rounds=ROUNDS["rounds"])
-FEW = 5_000
+FEW = 3_000
 slow = pytest.mark.slow  # the same bug in code that is mostly the same
 EACH = [CAPE, pytest.param(CONV, marks=slow)]
 
@@ -53,7 +53,7 @@ def test_a_network_that_does_not_clip(monkeypatch) -> None:
 def test_too_little_noise_added_to_a_networks_gradient(monkeypatch, algorithm, share) -> None:
     right = network._add_noise
     monkeypatch.setattr(network, "_add_noise", lambda gradient, z, scales: right(gradient, z, share * scales))
-    assert "aggregate" in bugs(algorithm, 10_000)
+    assert "aggregate" in bugs(algorithm, 5_000)
 
 
 @pytest.mark.parametrize("algorithm", EACH, ids=lambda a: a.name)
@@ -259,13 +259,12 @@ def test_who_listens_changes_no_bit_of_a_descent(algorithm, kind) -> None:
 @pytest.mark.parametrize("algorithm", [*EACH, PSGD], ids=lambda a: a.name)
 def test_the_right_code_is_not_accused(algorithm, calibration) -> None:
     algorithm = replace(algorithm, calibration=calibration)
-    for seed in range(2):
-        for finding in audit(algorithm, BUDGET, PROBLEM, FEW, seed):
-            assert finding.verdict != "BUG"
-            if isinstance(algorithm, PrivateNetwork) and finding.view != "release":
-                assert finding.exact == pytest.approx(finding.proven, rel=1e-6)  # as bad as can be
-            if algorithm == PSGD and finding.view != "release":
-                assert finding.power >= 0.6
+    for finding in audit(algorithm, BUDGET, PROBLEM, FEW):
+        assert finding.verdict != "BUG"
+        if isinstance(algorithm, PrivateNetwork) and finding.view != "release":
+            assert finding.exact == pytest.approx(finding.proven, rel=1e-6)  # as bad as can be
+        if algorithm == PSGD and finding.view != "release":
+            assert finding.power >= 0.6
 
 
 def test_neighbours_of_psgd_in_a_crowd() -> None:

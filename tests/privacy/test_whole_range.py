@@ -63,7 +63,7 @@ def settings(algorithm, rng, many):
 def test_guarantees_are_numbers_and_grow_with_the_budget(algorithms, name, calibration) -> None:
     rng = np.random.default_rng([len(name), len(calibration)])
     base = dataclasses.replace(algorithms[name], calibration=calibration)
-    for algorithm, problem, delta in settings(base, rng, 3 if name == "psgd" else 12 if "rounds" in vars(base) else 24):
+    for algorithm, problem, delta in settings(base, rng, 2 if name == "psgd" else 12 if "rounds" in vars(base) else 24):
         before: dict[str, float] = {}
         for eps in EPS:
             try:
