@@ -6,20 +6,16 @@ of any pair (`exposures`). What is seen is drawn by the code that releases, neve
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
 
 from dpml.algorithms import Mechanism
-from dpml.arrays import Array, Index
-from dpml.data import Dataset
-from dpml.data.info import Task
-from dpml.data.partition import Equal, Parties
-from dpml.optim.losses import Loss
-from dpml.privacy import Adversary, Budget, Problem, View
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.privacy import Budget, Problem, View
 
 Pair = tuple[Parties, Parties]
 """Neighbours: one sample, or all rows of one party, are replaced; everything else is the same."""
@@ -67,18 +63,6 @@ class Auditable(Protocol):
         ...
 
 
-def synthetic_parties(
-    task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
-) -> Parties:
-    """Parties with given rows X (N, d), labels y (N,), rows per party (M,) and public rows (n, d).
-
-    One test row has the highest class as its label, so that the number of classes does not depend on private labels.
-    """
-    data = Dataset("neighbours", task, X, y, np.zeros((1, X.shape[1])), np.array([classes - 1.0]))
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Parties(data, np.arange(len(y)), offsets, X, y, X[:0] if auxiliary is None else auxiliary)
-
-
 def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array], Array]:
     """The score where noise of density exp(-||.|| / scale) is added to `first` or `second` (k,)."""
 
@@ -86,75 +70,6 @@ def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array]
         return (np.linalg.norm(seen - first, axis=1) - np.linalg.norm(seen - second, axis=1)) / scale
 
     return score
-
-
-def one_replaced(
-    task: Task,
-    problem: Problem,
-    row: ArrayLike,
-    other: ArrayLike,
-    labels: tuple[float, float] = (1.0, -1.0),
-    rest: ArrayLike = (),
-) -> Pair:
-    """The last party's last row is replaced; all others equal `rest`, or are its rows (N - 1, k).
-
-    Rows are given by their first entries.
-    """
-    X = np.zeros((2, problem.N, problem.d))
-    for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
-        values = np.asarray(entries, dtype=float)[..., : problem.d]
-        X[where][..., : values.shape[-1]] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
-    y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
-    y[:, -1] = labels
-    sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
-    adversary = Adversary(problem.colluders)
-    first, second = (
-        replace(synthetic_parties(task, X[which], y[which], sizes), adversary=adversary) for which in (0, 1)
-    )
-    return first, second
-
-
-def mirrored_crowd(n: int, across: float, along: float) -> Array:
-    """n rows (across, along) and (-across, along) in turn, the last one (0, along) if n is odd: (n, 2)."""
-    rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
-    if n % 2:
-        rows[-1, 0] = 0.0
-    return rows
-
-
-def polar(log_norm: Array, angle: Array) -> Array:
-    """Rows of these norms at these angles: (..., 2)."""
-    return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-
-
-def highest(
-    value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 6
-) -> Array:
-    """Where ``value``, (B, k) -> (B,), is largest in the box from `low` to `high` (k,), on ever finer grids: (k,)."""
-    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    bottom, top = low, high
-    best, most = (low + high) / 2, -np.inf
-    for _ in range(rounds):
-        axes = [np.linspace(*ends, points) for ends in zip(bottom, top, strict=True)]
-        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(low))
-        found = value(grid)
-        if found.max() > most:
-            best, most = grid[np.argmax(found)], found.max()
-        reach = (top - bottom) / 4
-        bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
-    return best
-
-
-def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
-    """`one_replaced` where the row's label is 1 and its successor's, for the squared loss, `other_label`; else -1."""
-    if loss.name == "squared":
-        return one_replaced("regression", problem, row, other, (1.0, other_label))
-    return one_replaced("binary", problem, row, other)
-
-
-def turned_label(problem: Problem) -> Pair:
-    """A row of length 1 changes its label: its logistic gradient moves by the row, whatever the model."""
-    return one_replaced("binary", problem, [1.0], [1.0])
 
 
 def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:

@@ -22,9 +22,10 @@ from numpy.random import Generator
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity, tight_scales, worst_neighbours
 from dpml.algorithms.distributed_noise import IndependentNoise, NoiseSharing, TrustedCurator
-from dpml.algorithms.exposure import Exposure, Pair, model_exposure, one_replaced_for_loss
+from dpml.algorithms.exposure import Exposure, Pair, model_exposure
 from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_not_negative, check_positive
+from dpml.algorithms.neighbours import one_replaced_for_loss
 from dpml.algorithms.transcript import Recorder, Watch, transcript
 from dpml.arrays import Array
 from dpml.data.partition import Parties

@@ -1,4 +1,7 @@
-"""Neighbours that are bad for noisy rounds: a crowd holds the model where one row counts the most."""
+"""Neighbours for the audit: data sets that differ in one row or one party, and those that are bad for a release.
+
+Often a crowd of equal rows holds the model where the one row that differs counts the most.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,15 +9,99 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from dpml.algorithms.exposure import Pair, one_replaced
-from dpml.arrays import Array
-from dpml.data.partition import Parties
+from dpml.algorithms.exposure import Pair
+from dpml.arrays import Array, Index
+from dpml.data import Dataset
+from dpml.data.info import Task
+from dpml.data.partition import Equal, Parties
 from dpml.optim.losses import Loss
-from dpml.privacy import Problem
+from dpml.privacy import Adversary, Problem
 
 _SEEDS = 1000
 _LENGTHS = np.linspace(0.1, 1, 19).tolist()
+
+
+def synthetic_parties(
+    task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
+) -> Parties:
+    """Parties with given rows X (N, d), labels y (N,), rows per party (M,) and public rows (n, d).
+
+    One test row has the highest class as its label, so that the number of classes does not depend on private labels.
+    """
+    data = Dataset("neighbours", task, X, y, np.zeros((1, X.shape[1])), np.array([classes - 1.0]))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Parties(data, np.arange(len(y)), offsets, X, y, X[:0] if auxiliary is None else auxiliary)
+
+
+def one_replaced(
+    task: Task,
+    problem: Problem,
+    row: ArrayLike,
+    other: ArrayLike,
+    labels: tuple[float, float] = (1.0, -1.0),
+    rest: ArrayLike = (),
+) -> Pair:
+    """The last party's last row is replaced; all others equal `rest`, or are its rows (N - 1, k).
+
+    Rows are given by their first entries.
+    """
+    X = np.zeros((2, problem.N, problem.d))
+    for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
+        values = np.asarray(entries, dtype=float)[..., : problem.d]
+        X[where][..., : values.shape[-1]] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
+    y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
+    y[:, -1] = labels
+    sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
+    adversary = Adversary(problem.colluders)
+    first, second = (
+        replace(synthetic_parties(task, X[which], y[which], sizes), adversary=adversary) for which in (0, 1)
+    )
+    return first, second
+
+
+def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
+    """`one_replaced` where the row's label is 1 and its successor's, for the squared loss, `other_label`; else -1."""
+    if loss.name == "squared":
+        return one_replaced("regression", problem, row, other, (1.0, other_label))
+    return one_replaced("binary", problem, row, other)
+
+
+def turned_label(problem: Problem) -> Pair:
+    """A row of length 1 changes its label: its logistic gradient moves by the row, whatever the model."""
+    return one_replaced("binary", problem, [1.0], [1.0])
+
+
+def mirrored_crowd(n: int, across: float, along: float) -> Array:
+    """n rows (across, along) and (-across, along) in turn, the last one (0, along) if n is odd: (n, 2)."""
+    rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
+    if n % 2:
+        rows[-1, 0] = 0.0
+    return rows
+
+
+def polar(log_norm: Array, angle: Array) -> Array:
+    """Rows of these norms at these angles: (..., 2)."""
+    return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def highest(
+    value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 6
+) -> Array:
+    """Where ``value``, (B, k) -> (B,), is largest in the box from `low` to `high` (k,), on ever finer grids: (k,)."""
+    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    bottom, top = low, high
+    best, most = (low + high) / 2, -np.inf
+    for _ in range(rounds):
+        axes = [np.linspace(*ends, points) for ends in zip(bottom, top, strict=True)]
+        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(low))
+        found = value(grid)
+        if found.max() > most:
+            best, most = grid[np.argmax(found)], found.max()
+        reach = (top - bottom) / 4
+        bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
+    return best
 
 
 def initial_model(rng: Generator, d: int) -> Array:

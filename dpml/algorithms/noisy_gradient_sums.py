@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, turned_label
+from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import (
     SUM_PROTOCOLS,
     RegularisedLogistic,
@@ -23,7 +23,7 @@ from dpml.algorithms.hyperparameters import (
     check_choice,
     check_not_negative,
 )
-from dpml.algorithms.neighbours import in_a_crowd
+from dpml.algorithms.neighbours import in_a_crowd, turned_label
 from dpml.algorithms.objective_perturbation import (
     SENSITIVITY,
     SMOOTHNESS,

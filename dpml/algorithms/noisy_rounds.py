@@ -23,9 +23,9 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, turned_label
+from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
-from dpml.algorithms.neighbours import far_start, in_a_crowd, initial_model
+from dpml.algorithms.neighbours import far_start, in_a_crowd, initial_model, turned_label
 from dpml.algorithms.step_sizes import SHARE, TUNED, Tuned, clipped_losses, rule
 from dpml.algorithms.transcript import Channel, Recorder, Transcript, Watch, transcript
 from dpml.arrays import Array

@@ -29,14 +29,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammainccinv
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import (
-    Exposure,
-    Pair,
-    laplace_score,
-    model_exposure,
-    one_replaced_for_loss,
-    turned_label,
-)
+from dpml.algorithms.exposure import Exposure, Pair, laplace_score, model_exposure
 from dpml.algorithms.hyperparameters import (
     VARIANTS,
     RegularisedLogistic,
@@ -53,6 +46,7 @@ from dpml.algorithms.minimisers import (
     largest_loss,
     minimiser_score,
 )
+from dpml.algorithms.neighbours import one_replaced_for_loss, turned_label
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.convex import minimise_convex

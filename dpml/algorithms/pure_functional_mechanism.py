@@ -8,9 +8,10 @@ from numpy.random import Generator
 from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
-from dpml.algorithms.exposure import Exposure, Pair, one_replaced_for_loss
+from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.functional_mechanism import EXACT, GDP_SOURCE, FunctionalMechanism, PreparedQuadratic, flat
 from dpml.algorithms.hyperparameters import check_published_only
+from dpml.algorithms.neighbours import one_replaced_for_loss
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise

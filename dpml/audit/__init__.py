@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from dpml.algorithms.exposure import Exposure
 from dpml.audit.bounds import Rates
-from dpml.audit.quieter import HalfNoise
+from dpml.audit.half_noise import HalfNoise
 from dpml.audit.scores import ACCUSATION, CONFIDENCE, Scores
 from dpml.audit.search import worse_pair
 from dpml.errors import UserError

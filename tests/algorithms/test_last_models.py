@@ -8,7 +8,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from test_noisy_descent import dealt
 
-from dpml.algorithms.exposure import turned_label
+from dpml.algorithms.neighbours import turned_label
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.data.partition import TwoGroup
 from dpml.optim.losses import LOSSES

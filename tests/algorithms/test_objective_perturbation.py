@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.exposure import synthetic_parties
+from dpml.algorithms.neighbours import synthetic_parties
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 from dpml.algorithms.objective_perturbation import (
     RESIDUAL,

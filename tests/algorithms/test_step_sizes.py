@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_noisy_descent import dealt
 
-from dpml.algorithms.exposure import turned_label
+from dpml.algorithms.neighbours import turned_label
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.audit import audit
 from dpml.audit.bounds import eps_by_rates

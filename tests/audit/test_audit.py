@@ -7,8 +7,9 @@ import pytest
 
 from dpml.algorithms import coefficients, functional_mechanism
 from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.exposure import Exposure, one_replaced
+from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
+from dpml.algorithms.neighbours import one_replaced
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD

@@ -9,8 +9,8 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
 from dpml.algorithms import minimisers
-from dpml.algorithms.exposure import one_replaced, synthetic_parties, turned_label
 from dpml.algorithms.minimisers import gaussian_mu, largest_loss
+from dpml.algorithms.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.algorithms.objective_perturbation import (
     GaussianObjectivePerturbation,
     ObjectivePerturbation,

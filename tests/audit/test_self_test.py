@@ -13,7 +13,7 @@ from dpml.algorithms.output_perturbation import Average
 from dpml.audit import POWER, Finding, audit
 from dpml.audit.attacks import RATIO, informed
 from dpml.audit.bounds import mu_by_rates, mu_from_rates, trade_off
-from dpml.audit.quieter import HalfNoise
+from dpml.audit.half_noise import HalfNoise
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, noise
 from dpml.reporting.trade_off import allowed

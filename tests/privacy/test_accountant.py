@@ -9,9 +9,16 @@ from dp_accounting.pld import privacy_loss_distribution as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.network import CapeNetwork
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 from dpml.errors import UserError
-from dpml.privacy import Guarantee, gdp
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Guarantee, Problem, gdp
 from dpml.privacy.accountant import Accountant
+
+LOGISTIC = LOSSES["logistic"]
 
 
 def theirs(sigmas: list[float], spent: list[tuple[float, float, int]], step: float = 1e-4):
@@ -149,3 +156,29 @@ def test_the_oracle_agrees_about_one_event() -> None:
 def test_mistakes(call, message: str) -> None:
     with pytest.raises(UserError, match=message):
         call(Accountant())
+
+
+ALL = [
+    *(kind(LOGISTIC, calibration=c) for kind in (Central, Jayaraman, WeightedDescent) for c in ("published", "tight")),
+    Jayaraman(LOGISTIC, calibration="tight", tuned="private"),
+    WeightedDescent(LOGISTIC, variant="synchronous"),
+    PrivateSGD(LOGISTIC, calibration="tight"),
+    *(kind(LOGISTIC, calibration=c) for kind in (CapeNetwork, CapeFM) for c in ("published", "tight")),
+]
+
+
+@pytest.mark.parametrize("algorithm", ALL, ids=lambda a: f"{a.name}-{a.calibration}-{a.variant}")
+def test_what_is_proven_as_mu_says_the_same_as_eps_and_adds_exactly(algorithm) -> None:
+    problem = Problem(5, 2000, 7)
+    proven = [g for g in algorithm.guarantees(Budget(1.0, 1e-5), problem) if g.basis == "proven"]
+    assert proven
+    for guarantee in proven:
+        assert guarantee.eps == gdp.eps_of(guarantee.mu, 1e-5)
+        if not 0.05 < guarantee.mu < 5:
+            continue
+        twice = Accountant().add(guarantee, times=2)
+        assert twice.eps(1e-5) == pytest.approx(
+            theirs([1 / guarantee.mu] * 2, []).get_epsilon_for_delta(1e-5), rel=2e-3
+        )
+        # what (eps, delta) alone allows to say is more
+        assert twice.eps(1e-5) < Accountant().spend(guarantee.eps, guarantee.delta, 2).eps(3e-5)
