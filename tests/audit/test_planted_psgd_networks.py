@@ -53,7 +53,7 @@ def test_a_network_that_does_not_clip(monkeypatch) -> None:
 def test_too_little_noise_added_to_a_networks_gradient(monkeypatch, algorithm, share) -> None:
     right = network._add_noise
     monkeypatch.setattr(network, "_add_noise", lambda gradient, z, scales: right(gradient, z, share * scales))
-    assert "aggregate" in bugs(algorithm, 5_000)
+    assert "aggregate" in bugs(algorithm, 10_000)  # one view of all: nothing but the sum
 
 
 @pytest.mark.parametrize("algorithm", EACH, ids=lambda a: a.name)
