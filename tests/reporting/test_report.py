@@ -118,7 +118,7 @@ def test_the_page_opens_with_what_is_there_by_paper_and_as_one_counts(tmp_path):
         "hamm2016", "hamm2016-fig3", "kang2019", "kang2019-fig2", "kang2019-fig10", "audit", "audit-all"
     ]  # fmt: skip
     hamm = re.search(r"<tr><td><a[^>]*>hamm2016.*?</tr>", overview)[0]
-    assert re.findall(r"<td>(\d*)</td>", hamm) == ["2", "1", "1", "", ""]
+    assert re.findall(r"<td>(\d*)</td>", hamm) == ["2", "1", "1", "", "", ""]
     assert 'data-verdict="reproduced">reproduced: 3</button>' in text
     assert 'data-verdict="not reproduced">not reproduced: 1</button>' in text
     sections = re.findall(r'<section id="([^"]+)"', text)
