@@ -95,7 +95,7 @@ def test_what_few_seeds_cannot_show_is_undecided_and_the_seeds_that_would_are_na
     # as many seeds without a difference rule out one that matters
     flat_ = evidence({"capefm": [2, 2, 2]}, noise=0.5, shape=(400, 1))
     assert judge(criteria.falls(["d20_eps"], ["capefm"]), flat_).decision == "not reproduced"
-    rivals = evidence({"capefm": [2, 2, 2], "conv": [2.2, 2.2, 2.2]}, noise=0.5, shape=(4, 1))
+    rivals = evidence({"capefm": [2, 2, 2], "conv": [2.4, 2.4, 2.4]}, noise=0.5, shape=(4, 1))
     verdict = judge(criteria.beats(["d20_eps"], "capefm", ["conv"]), rivals)
     assert verdict.decision == "undecided with these seeds"
     assert verdict.needed > 4
