@@ -22,7 +22,7 @@ from dpml.reporting.labels import Curve, algorithms, constant, label, moving, na
 from dpml.reporting.panels import Chart, Line, draw, is_zero, with_axis
 from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
-from dpml.reporting.style import AXES, FLOORS, REFERENCES, SIGNED, STYLE, Look, base_look, looks
+from dpml.reporting.style import AXES, FLOORS, METRICS, REFERENCES, SIGNED, STYLE, Look, base_look, looks
 from dpml.reporting.tables import short
 from dpml.running.spec import Panel
 
@@ -88,7 +88,7 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
     lines = -(-len(charts) // columns)
     with mpl.rc_context(STYLE):
         # one panel alone needs room for the title and the legend
-        size = ((3.5 if columns < 4 else 3.1) * columns + 0.3, 2.75 * lines + 1.1) if columns > 1 else (6.6, 4.1)
+        size = ((3.5 if columns < 4 else 3.1) * columns + 0.3, 2.75 * lines + 1.1) if columns > 1 else (7.4, 4.6)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         whole = _draw_all(panels, charts, columns)
@@ -265,9 +265,13 @@ def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> list[str]:
         facts[0] += ", and none where its sign is not known"
     if any(each.beyond for each in drawn):
         facts.append("arrows at an end of an axis: beyond it")
-    zeros = list(dict.fromkeys(algo for each in drawn for algo in each.zeros))
-    if zeros:
-        facts.append(f"0 to machine precision, and so on no log axis: {', '.join(zeros)}")
+    zeros: dict[str, dict[str, None]] = {}
+    for chart, each in pairs:
+        name = chart.panel.y
+        zeros.setdefault(METRICS.get(name, name), {}).update(dict.fromkeys(each.zeros))
+    said = [f"{name} of {', '.join(algos)}" for name, algos in zeros.items() if algos]
+    if said:
+        facts.append(f"0 to machine precision, and so on no log axis: {'; '.join(said)}")
     return facts
 
 

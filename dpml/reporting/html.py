@@ -27,10 +27,10 @@ from dpml.running.spec import Panel
 
 _COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "seeds", "interval"]
 _COLUMNS += ["published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view"]
-_COLUMNS += ["not_proven", "tuned"]
+_COLUMNS += ["not_proven", "tuned", "n_min", "n_max"]
 _HEADS = {"count": "n", "eps": "ε", "delta": "δ", "std": "s.d.", "interval": "± 95 %", "difference": "vs. reference"}
 _HEADS |= {"difference_interval": "± 95 %", "claimed_eps": "ε claimed", "proven_eps": "ε proven", "proven_view": "view"}
-_HEADS |= {"not_proven": "why not proven"}
+_HEADS |= {"not_proven": "why not proven", "n_min": "rows, smallest party", "n_max": "rows, largest party"}
 _RESULTS = ("mean", "interval", "difference", "proven_eps")  # shown even where all lines agree
 
 # what a manifest says about an experiment; one of another version may lack some of it

@@ -179,8 +179,7 @@ def draw(axes: Axes, chart: Chart, lines: Sequence[Line], looks: Mapping[str, Lo
 
 def is_zero(line: Line) -> bool:
     """Whether a curve is 0 but for rounding errors, and so has no place on a log axis."""
-    known = line.mean[np.isfinite(line.mean)]
-    return bool(len(known)) and bool((known <= ZERO).all())
+    return not (line.mean > ZERO).any()
 
 
 def _turns(turn: int, number: int) -> tuple[int, tuple[int, int]]:

@@ -110,11 +110,13 @@ def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) ->
         _log_with_zero(axes, values)
     elif panel.xscale == "log" or (auto and wide):
         axes.set_xscale("log")
-        _log_ticks(axes.xaxis, 30.0)
+        _log_ticks(axes.xaxis, 50.0)
     elif panel.x in ("M", "N"):
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         if values.nunique() <= 5:
             axes.set_xticks(sorted(values.unique()))
+        else:
+            axes.locator_params(axis="x", nbins=5)
 
 
 def _log_with_zero(axes: Axes, values: pd.Series) -> None:

@@ -81,7 +81,7 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
 REFERENCES = {
     "nonpriv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":", "constant": (0, (1, 2))
 }  # fmt: skip
-_SPARE = (("#8C510A", "X"), ("#7F7F7F", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
+_SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
 _FREE = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2.5, 1, 2.5, 3)))
 
@@ -152,7 +152,7 @@ def looks(labels: Mapping[str, Sequence[str]], ordered: Collection[str] = ()) ->
 def _shades(number: int) -> Sequence[float]:
     """How much lighter (> 0) or darker (< 0) than the algorithm's colour each of some curves is."""
     if number <= 2:
-        return (0.0, -0.6)[:number]
+        return (0.0, -0.5)[:number]
     return [round(float(shade), 3) for shade in np.linspace(0.55, -0.6, number)]
 
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, wide
+from dpml.reporting.statistics import summarise
+from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, short, wide
 from dpml.running.rows import COLUMNS
 
 
@@ -150,3 +151,25 @@ def test_merge_takes_settings_that_only_some_runs_have(tmp_path):
     merge([a, b], tmp_path / "all")
     merged = pd.read_csv(tmp_path / "all" / "rows.csv", dtype=str, keep_default_na=False)
     assert merged["algo.lam"].tolist() == ["", "0.5"]
+
+
+def test_a_table_over_u_has_the_sizes_as_they_were_dealt():
+    """Whole rows need not divide as asked, and where all rows are at one place there is no u."""
+    table = pd.concat(
+        [
+            summarise(rows([[[0.5], [0.25]]], ["wddp"])).assign(M=32, n_min=5, n_max=29, **{"partition.u": 5}),
+            summarise(rows([[[0.5], [0.25]]], ["wddp"])).assign(M=32, n_min=1200, n_max=1200, **{"partition.u": 1}),
+            summarise(rows([[[0.5], [0.25]]], ["wang"])).assign(M=1, n_min=559, n_max=559, **{"partition.u": 5}),
+        ]
+    )
+    shown = wide(table, "partition.u")
+    assert shown[["partition.u", "u as dealt", "rows of the smallest"]].to_numpy().tolist() == [
+        ["1", "1", "1200"], ["5", "5.8", "5"]
+    ]  # fmt: skip
+    assert "u as dealt" not in wide(table, "eps")
+
+
+def test_numbers_below_a_million_have_no_power_of_ten():
+    assert [short(value) for value in (1000.0, 12345.0, 1.5, 0.00012, 2e7, np.inf)] == [
+        "1000", "12300", "1.5", "0.00012", "2e+07", "∞"
+    ]  # fmt: skip
