@@ -11,7 +11,19 @@ from pandas.api.types import is_numeric_dtype
 from dpml.arrays import Array
 from dpml.reporting.labels import Curve, curves, text
 from dpml.reporting.scales import Scale, scale_for, x_axis, y_axis
-from dpml.reporting.style import DIGITS, FLOORS, LABELS, LINEAR, METRICS, MOST_DIGITS, SIGNED, ZERO, Look, base_look
+from dpml.reporting.style import (
+    DIGITS,
+    FLOORS,
+    LABELS,
+    LINEAR,
+    METRICS,
+    MOST_DIGITS,
+    REFERENCES,
+    SIGNED,
+    ZERO,
+    Look,
+    base_look,
+)
 from dpml.running.rows import EPS
 from dpml.running.spec import Panel
 
@@ -32,9 +44,8 @@ class Chart:
     @property
     def wants_log(self) -> bool:
         """Whether the file asks for a log scale, or leaves it open and the means span enough to deserve one."""
-        values = _as_drawn(self.summary["mean"], self.panel.y)
-        if self.published is not None:
-            values = pd.concat([values, _as_drawn(self.published["mean"], self.panel.y)], ignore_index=True)
+        tables = [self.summary] if self.published is None else [self.summary, self.published]
+        values = pd.concat([_as_drawn(table["mean"], self.panel.y)[_own(table)] for table in tables])
         positive = values[values > ZERO]
         if not len(positive) or self.panel.y == DIGITS:
             return False
@@ -97,6 +108,12 @@ def _on_axis(places: pd.Series) -> bool:
 
 def _as_drawn(mean: pd.Series, metric: str) -> pd.Series:
     return mean.abs() if metric in SIGNED else mean
+
+
+def _own(table: pd.DataFrame) -> pd.Series:
+    """The lines that are of no reference, which may lie far from all else; all where there are no others."""
+    own = ~table["algo"].isin(REFERENCES)
+    return own if own.any() else ~own
 
 
 def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:

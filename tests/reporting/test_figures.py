@@ -238,6 +238,13 @@ def test_what_is_zero_is_said_once_below_and_not_over_a_curve(monkeypatch):
     assert [entry.get_text() for entry in figure.legends[0].get_texts()] == ["conv"]
 
 
+def test_a_reference_far_below_makes_no_log_axis(monkeypatch):
+    values = {"nonpriv": (1e-8, 1e-8), "conv": (0.6, 0.3)}
+    table = summary(*({"algo": a, "eps": 10**i, "mean": m} for a, own in values.items() for i, m in enumerate(own)))
+    (axes,) = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table)).axes
+    assert axes.get_yscale() == "linear"
+
+
 def test_digits_of_delta_are_drawn_as_delta(monkeypatch):
     lines = ((1, -3.0), (10, 0.5), (100, 12.0), (1000, 5e4))
     table = summary(*({"algo": "cape", "tau": t, "mean": m, "interval": np.nan} for t, m in lines), metric="digits")

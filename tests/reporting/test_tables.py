@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting.statistics import summarise
 from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, short, wide
 from dpml.running.rows import COLUMNS
 
@@ -155,13 +154,9 @@ def test_merge_takes_settings_that_only_some_runs_have(tmp_path):
 
 def test_a_table_over_u_has_the_sizes_as_they_were_dealt():
     """Whole rows need not divide as asked, and where all rows are at one place there is no u."""
-    table = pd.concat(
-        [
-            summarise(rows([[[0.5], [0.25]]], ["wddp"])).assign(M=32, n_min=5, n_max=29, **{"partition.u": 5}),
-            summarise(rows([[[0.5], [0.25]]], ["wddp"])).assign(M=32, n_min=1200, n_max=1200, **{"partition.u": 1}),
-            summarise(rows([[[0.5], [0.25]]], ["wang"])).assign(M=1, n_min=559, n_max=559, **{"partition.u": 5}),
-        ]
-    )
+    lines = [("wddp", 32, 5, 5, 29), ("wddp", 32, 1, 1200, 1200), ("wang", 1, 5, 559, 559)]
+    table = pd.DataFrame(lines, columns=["algo", "M", "partition.u", "n_min", "n_max"])
+    table = table.assign(eps=1.0, mean=0.5, interval=0.1)
     shown = wide(table, "partition.u")
     assert shown[["partition.u", "u as dealt", "rows of the smallest"]].to_numpy().tolist() == [
         ["1", "1", "1200"], ["5", "5.8", "5"]
