@@ -32,7 +32,7 @@ METRICS = {
     "auc": "test AUC",
     "bound": "bound on the excess risk",
     "proven_eps": "proven ε",
-    "conditional_eps": "proven ε, without the tuning",
+    "conditional_eps": "proven ε, if fixed beforehand",
     "train_accuracy": "training accuracy",
     "path_loss": "training loss, mean over the rounds",
     "error": "test error",
