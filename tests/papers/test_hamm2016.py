@@ -33,7 +33,7 @@ def test_fig2_says_which_har_it_is(words, kind, title):
     for cell in cells:
         key = cell.algorithm.name, cell.algorithm.calibration
         trials[key] = trials.get(key, 0) + cell.draws
-    assert trials == {("batch", "published"): 10, ("indiv", "published"): 10} | {
+    assert trials == dict.fromkeys(((name, "published") for name in ("batch", "indiv", "constant")), 10) | {
         (name, calibration): 100 for name in ("soft", "avg", "vote") for calibration in ("published", "tight")
     }
 
@@ -71,10 +71,10 @@ def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
     folder = table_path.parent
     table = pd.read_csv(table_path)
     assert set(table["block"]) == {"url5000_eps", "url10000_eps", "url20000_eps"}
-    assert set(table["algo"]) == {"batch", "indiv", "soft", "avg", "vote"}
+    assert set(table["algo"]) == {"batch", "indiv", "constant", "soft", "avg", "vote"}
     counts = table.groupby("algo")["count"].unique().map(list)
     assert counts["batch"] == [30]  # draws=3 was asked for by hand, for all
-    assert counts["soft"] == [15]
+    assert counts["soft"] == [30]
     best = table[(table["algo"] == "batch") & (table["metric"] == "accuracy")]["mean"]
     assert best.min() > 0.65  # there is something to learn
     assert (folder / "fig4_tight.png").exists()

@@ -52,7 +52,7 @@ def _readings() -> dict[Reading, str]:
 HAR = _readings()
 KDD = tuple(reading for reading, block in HAR.items() if block == "har_eps" and reading.variant != "binary")
 MODELS = tuple(reading for reading in HAR if reading.variant in ("paper", "sum"))  # without noise there are no others
-SMALL = {f"small 1/eps: at most {x:g}": x for x in (0.0, 0.001, 0.01, 0.1, 1.0)}
+SMALL = {f"small 1/eps: at most {x:g}": x for x in (0.0, 0.001, 0.1, 1.0)}
 
 
 def _block(blocks: Blocks, reading: Reading) -> str:
@@ -259,7 +259,7 @@ _BETTER = "soft and avg are significantly above indiv at every 1/eps <= 1 of the
 _NEARLY = "at every 1/eps <= 10 of the grid soft is significantly above batch - 0.05"
 _BETWEEN = (
     "for every M, soft, avg and vote are significantly above indiv - 0.01 and below batch + 0.01 at every small 1/eps "
-    "of the grid, and significantly below indiv at the largest; small is read as at most 0, 0.001, 0.01, 0.1 and 1"
+    "of the grid, and significantly below indiv at the largest; small is read as at most 0, 0.001, 0.1 and 1"
 )
 _LONGER = "soft and avg are significantly higher for M = 20,000 at some 1/eps > 0, and significantly lower at none"
 _WITHOUT = "HAR: at 1/eps = 0 vote has 0.79, soft 0.76 and avg 0.67."
