@@ -51,7 +51,11 @@ def test_a_rise_is_seen_through_the_differences_of_data_sets():
     # la rises in two data sets and falls in three, by as much in every draw
     rows = shares(LEVEL, axis="M", noise=1e-3, shape=(5, 20)).rows
     rows["value"] += 0.001 * rows["M"] * rows["seed"].map({0: 3, 1: 3, 2: -1, 3: -1, 4: -1})
-    assert decide(CLAIMS["R1.1"], Evidence(rows, rising.published, rising.axes)) == "not reproduced"
+    verdict = CLAIMS["R1.1"].judge(Evidence(rows, rising.published, rising.axes))
+    assert verdict.decision == "undecided with these seeds"
+    assert verdict.needed > 5
+    # in a hundred data sets that do not differ, a rise of 0.01 is ruled out
+    assert decide(CLAIMS["R1.1"], shares(LEVEL, axis="M", shape=(100, 1))) == "not reproduced"
 
 
 def test_the_two_choices_of_lam_are_two_readings():

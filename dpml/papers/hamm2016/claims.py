@@ -11,6 +11,7 @@ once where both bring the accuracy nearer to the paper's.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -68,7 +69,7 @@ def near(blocks: Blocks, values: Mapping[str, float]) -> Test:
             ours = _at(runs, _block(blocks, reading), algorithm, math.inf)
             shown[algorithm] = alike(ours, ours * 0 + value, lambda a, b: NEAR)
             texts.append(f"{algorithm} {ours.mean():.3f} (published {value})")
-        return Check.of(every(one.holds for one in shown.values()), ", ".join(texts) + _open(shown), shown.values())
+        return _all(shown, ", ".join(texts))
 
     return on_runs(lambda reading: {_block(blocks, reading): tuple(values)}, decide)
 
@@ -95,8 +96,7 @@ def better(blocks: Blocks, algorithms: Sequence[str], eps: float) -> Test:
         pairs = {(a, x): (alone[x], runs[block, a][x]) for a in algorithms for x in grid}
         shown = shows(pairs, ACCURACY, algorithm_below)
         texts = [f"{a} {_until(_kept({x: shown[a, x] for x in grid}))}" for a in algorithms]
-        text = f"better than indiv ({alone[math.inf].mean():.3f}): {', '.join(texts)}{_open(shown)}"
-        return Check.of(every(one.holds for one in shown.values()), text, shown.values())
+        return _all(shown, f"better than indiv ({alone[math.inf].mean():.3f}): {', '.join(texts)}")
 
     return on_runs(lambda reading: {_block(blocks, reading): (*algorithms, "indiv")}, decide)
 
@@ -168,8 +168,8 @@ def nearly_batch(block: str, algorithm: str, eps: float) -> Test:
         last = min(grid)
         shown = shows({x: (target - NEAR, ours[x]) for x in grid}, ACCURACY, algorithm_below)
         text = f"{algorithm} {_until(_kept(shown))} "
-        text += f"({ours[last].mean():.3f} at 1/eps = {1 / last:g}, batch {target.mean():.3f}){_open(shown)}"
-        return Check.of(every(one.holds for one in shown.values()), text, shown.values())
+        text += f"({ours[last].mean():.3f} at 1/eps = {1 / last:g}, batch {target.mean():.3f})"
+        return _all(shown, text)
 
     return on_runs(lambda _: {block: (algorithm, "batch")}, decide)
 
@@ -243,11 +243,14 @@ def _until(eps: float | None) -> str:
     return "never" if eps is None else f"until 1/eps = {1 / eps:g}"
 
 
-def _open(shown: Mapping[float, Shown] | Mapping[tuple[str, float], Shown] | Mapping[str, Shown]) -> str:
-    """What these seeds do not decide, in words."""
-    keys = [key if isinstance(key, tuple) else (key,) for key, one in shown.items() if one.holds is None]
-    words = [" ".join(part if isinstance(part, str) else f"1/eps = {1 / part:g}" for part in key) for key in keys]
-    return f"; undecided: {', '.join(words)}" if words else ""
+def _all(shown: Mapping[Any, Shown], text: str) -> Check:
+    """All comparisons hold, whose keys are names and eps; where some are undecided, and none fails, they are named."""
+    holds = every(one.holds for one in shown.values())
+    if holds is None:
+        keys = [key if isinstance(key, tuple) else (key,) for key, one in shown.items() if one.holds is None]
+        words = [" ".join(part if isinstance(part, str) else f"1/eps = {1 / part:g}" for part in key) for key in keys]
+        text += f"; undecided: {', '.join(words)}"
+    return Check.of(holds, text, shown.values())
 
 
 _PRIVATE = ("soft", "avg", "vote")
