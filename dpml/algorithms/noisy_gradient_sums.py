@@ -89,8 +89,8 @@ class PrivateSGD(RegularisedLogistic):
             raise UserError(f"algo.rounds of psgd must be at least 1, got {self.rounds}.")
         if self.halving and self.rounds > _MOST_HALVINGS:
             raise UserError(
-                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles in "
-                f"every round, got {self.rounds}."
+                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "
+                f"in every round, got {self.rounds}."
             )
         check_not_negative("algo.tolerance of psgd", self.tolerance)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
