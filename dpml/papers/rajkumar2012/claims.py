@@ -18,7 +18,7 @@ import pandas as pd
 
 from dpml.reporting.criteria import both, failing, fewest_seeds, several
 from dpml.reporting.judging import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test, every
-from dpml.reporting.statistics import algorithm_below, alike, below, holm, matters, shows
+from dpml.reporting.statistics import Shown, algorithm_below, alike, below, holm, matters, shows
 
 EPS = (0.1, 0.2)
 ERRORS = matters("error")
@@ -102,7 +102,8 @@ def unaffected(axis: str, algorithms: Sequence[str]) -> Test:
     """From the first x to every other the mean error of each algorithm moves by at most NEAR, by its 95 % bound."""
 
     def decide(runs: Runs) -> Check:
-        spans, shown = {}, {}
+        spans: dict[str, float] = {}
+        shown: dict[str, Shown] = {}
         for (panel, algorithm), values in runs.items():
             first, *others = _in_order(several(values, panel))
             curve = f"{algorithm}, {panel}"
