@@ -36,6 +36,7 @@ METRICS = {
     "train_accuracy": "training accuracy",
     "path_loss": "training loss, mean over the rounds",
     "error": "test error",
+    "excess_loss": "test loss above that of w₀",
     "rmse": "test RMSE",
     "err_w": "‖w − w*‖ / d",
     "noisy_objective": "|noisy objective|",
