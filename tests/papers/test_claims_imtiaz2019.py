@@ -108,7 +108,8 @@ def test_stored_values(factor, decision):
     blocks = {f"d20_{x}": {algo: [3, 2, 1] for algo in PRIVATE} for x in GRIDS}
     found = made_up(blocks, GRIDS, "noisy_objective", "authors")
     points = [
-        {"series": f"synth20_{x}", "x": at, "algo": algo, "metric": "noisy_objective", "mean": factor * mean}
+        {"series": f"synth20_{x}", "x": at, "algo": algo, "metric": "noisy_objective", "mean": factor * mean,
+         "std": 0, "n": 10}
         for x, grid in GRIDS.items() for algo in PRIVATE for at, mean in zip(grid, [3, 2, 1], strict=True)
     ]  # fmt: skip
     assert decide(CLAIMS["I3.P"], Evidence(found.rows, pd.DataFrame(points), found.axes)) == decision
@@ -127,7 +128,7 @@ def test_half_of_a_claim_is_not_the_claim():
     """capefm beats the others, but what it should come down to was not run."""
     verdict = CLAIMS["I3.2"].judge(without(fig3(), algo="nonpriv"))
     assert verdict.decision == "cannot be tested here"
-    assert verdict.numbers == "not computed: [plotted, true] nonpriv in d20_eps and d50_eps"
+    assert verdict.numbers == "not computed: [plotted, mostly, plotted, somewhere, true, mostly, true, somewhere] nonpriv in d20_eps and d50_eps"
 
 
 def test_figure_3_is_judged_as_a_whole():
@@ -142,7 +143,7 @@ NETS = {"nn_cape": [0.6, 0.8, 0.97], "nn_conv": [0.5, 0.7, 0.9], "nn_nonpriv": [
 
 def fig2(eps=NETS, N=NETS, **options):
     """Figure 2: one metric of both variants, all blocks."""
-    sweeps = {"authors": ("authors_N", "authorshalf_N"), "paper": ("text_N", "texthalf_N")}
+    sweeps = {"authors": ("authors_N", "authorshalf_N"), "paper": ("text_N", "texthalf_N", "textlow_N")}
     return joined(
         *(made_up({"nn_eps": eps} | dict.fromkeys(blocks, N), GRIDS | {"eps": [0.1, 1.0, 2.0]}, "accuracy", variant,
                   noise=1e-3, **options) for variant, blocks in sweeps.items())
@@ -179,7 +180,8 @@ def test_stored_accuracies_are_within_five_points(off, decision):
     metrics = ("accuracy", "train_accuracy")
     found = joined(*(made_up({"nn_eps": NETS}, GRIDS, metric, "authors") for metric in metrics))
     points = pd.DataFrame(
-        {"series": "nn_eps", "x": x, "algo": algo, "metric": metric, "mean": mean - off}
+        {"series": "nn_eps", "x": x, "algo": algo, "metric": metric, "mean": mean - off,
+         "std": np.nan, "n": 1}
         for metric in metrics for algo, means in NETS.items() for x, mean in zip(GRIDS["eps"], means, strict=True)
     )  # fmt: skip
     assert decide(CLAIMS["I2.P"], Evidence(found.rows, points, found.axes)) == decision
