@@ -136,7 +136,7 @@ def weak(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
             means = values[several(values, block)].mean()
             ratios[f"{algorithm} {block}"] = means.max() / means.min()
         return Check(
-            max(ratios.values()) < FACTOR, ", ".join(f"{curve} x{ratio:.3g}" for curve, ratio in ratios.items())
+            bool(max(ratios.values()) < FACTOR), ", ".join(f"{curve} x{ratio:.3g}" for curve, ratio in ratios.items())
         )
 
     return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)

@@ -145,9 +145,9 @@ _DEPENDS = (
     "dpfm and objpert are alike, to a tenth, at the smallest and the largest delta"
 )
 _AGREES = (
-    "for each private algorithm at least nine in ten published points lie within a factor of two of our mean, or within "
-    "three standard errors of the difference, theirs over their ten runs and ours over seeds (draws, where the rows are "
-    "the authors' own)"
+    "for each private algorithm at least nine in ten published points lie within a factor of two of our mean, or "
+    "within three standard errors of the difference, theirs over their ten runs and ours over seeds (draws, where the "
+    "rows are the authors' own)"
 )
 
 _SYNTHETIC = {"d20_eps": "synth20_eps", "d20_N": "synth20_N", "d20_delta": "synth20_delta"}
