@@ -127,7 +127,7 @@ class _State:
         downhill = -(self.gradient - mu / below + mu / above)
         curved = self.hessian.copy()
         np.einsum("bii->bi", curved)[...] += self.low / below + self.high / above
-        move = np.linalg.solve(curved, downhill[..., None])[..., 0]
+        move = np.linalg.solve(curved, downhill[..., None])[..., 0].astype(np.float64, copy=False)
         low = mu / below - self.low - self.low / below * move
         high = mu / above - self.high + self.high / above * move
         length = np.minimum(_room(below, move), _room(above, -move))

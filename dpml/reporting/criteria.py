@@ -84,7 +84,7 @@ def beats(
     blocks: Sequence[str],
     algorithm: str,
     others: Sequence[str],
-    enough: Callable[[Reading], "Amount"] | None = None,
+    enough: Callable[[Reading], Amount] | None = None,
     on_logs: bool = False,
 ) -> Test:
     """`algorithm` is significantly below each other at enough of the x of every block, and significantly above at none.
@@ -98,7 +98,7 @@ def beats(
         amount = most if enough is None else enough(reading)
         matter = (lambda a, b: LOG_TENTH) if on_logs else matters(reading.metric)
         if on_logs:
-            runs = {key: np.log(values) for key, values in runs.items()}
+            runs = {key: values.apply(np.log) for key, values in runs.items()}
         lower: dict[tuple[str, str, Any], tuple[pd.Series, pd.Series]] = {}
         higher: dict[tuple[str, str, Any], float] = {}
         for block in blocks:

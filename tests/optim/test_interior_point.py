@@ -1,4 +1,4 @@
-"""Where the emulated solver stops: against SciPy, a plain copy of the method that counts its calls, and stored results."""
+"""Where the emulated solver stops: against SciPy, the method written down plainly, and stored results."""
 
 from collections.abc import Callable
 from pathlib import Path

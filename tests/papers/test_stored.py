@@ -30,7 +30,7 @@ def published(factors, std=0.0, n=10):
 
 
 def flat(points, spread=0.0, seeds=2, draws=1):
-    """A mean of -2 at every x of some points; values of seeds (of draws, if there is one) lie `spread` off, both ways."""
+    """A mean of -2 at every x of some points; seeds (draws, if there is one seed) lie `spread` off it, both ways."""
     lines = [
         {"block": "d20_eps", "algo": "capefm", "variant": "authors", "metric": "noisy_objective", "eps": x,
          "seed": seed, "draw": draw, "value": -2.0 + spread * (-1) ** (seed + draw)}

@@ -38,7 +38,7 @@ DISTANCE = (Reading("authors", "authors", "err_w"), Reading("text", "paper", "er
 def at_most_or_some(readings: Sequence[Reading]) -> tuple[Reading, ...]:
     """Each of the readings twice, for how often capefm must be better: `mostly` and `somewhere`."""
     return tuple(
-        Reading(f"{reading.name}, {often}", reading.variant, reading.metric)
+        Reading(f"{reading.name} {often}", reading.variant, reading.metric)
         for reading in readings
         for often in ("mostly", "somewhere")
     )

@@ -67,7 +67,9 @@ def uneven_sites(evidence: Evidence, _: Reading) -> Check:
         raise NotComputedError(["equal sites and others"])
     least = abs(formula[1] - 1) < 1e-3 and bool((formula.diff().dropna() > 0).all())  # sizes are whole numbers of rows
     values, texts = {}, [f"H(n) {formula.iloc[0]:.4g} to {formula.iloc[-1]:.4g}"]
-    for u, algo, reading, M, n, value in rows[["u", "algo", "reading", "M", "samples", "value"]].itertuples(index=False):
+    for u, algo, reading, M, n, value in rows[["u", "algo", "reading", "M", "samples", "value"]].itertuples(
+        index=False
+    ):
         if reading == "H(n)":
             continue
         stated = formula[u] if reading == "plain average" else M if algo == "conv" else 1.0
@@ -132,8 +134,8 @@ CLAIMS = (
     Claim(
         "IT.3",
         "imtiaz2019/remark3",
-        "The plain average of CAPE is H(n) = (N^2/M^3) sum 1/N_k^2 times as noisy as the pooled one, least, 1, for sites "
-        "of equal size; a weighted sum can have the pooled noise for any sizes.",
+        "The plain average of CAPE is H(n) = (N^2/M^3) sum 1/N_k^2 times as noisy as the pooled one, least, 1, for "
+        "sites of equal size; a weighted sum can have the pooled noise for any sizes.",
         "H(n) is 1 for equal sites and grows with their unevenness; variances of 20,000 samples do not differ "
         "significantly from it for the plain average, from 1 for what capeFM releases, and from M for conv "
         "(chi-squared, two-sided at 5 %, Holm-corrected)",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dpml.papers.imtiaz2019.near import within
 from dpml.papers.imtiaz2019.stored import agrees, difference
@@ -31,7 +32,8 @@ def near_reference(suffix: str, largest: float) -> Test:
     def decide(runs: Runs, reading: Reading) -> Check:
         block = _block(reading, suffix)
         ours, best = (runs[block, algorithm] for algorithm in ("nn_cape", "nn_nonpriv"))
-        grid = [x for x in ours if x <= largest]
+        places: Sequence[Any] = list(ours.columns)
+        grid = [x for x in places if x <= largest]
         if not grid:
             raise NotComputedError([f"{block} at {suffix} <= {largest:g}"])
         near = [within(ours[x], best[x], NEAR) for x in grid]
