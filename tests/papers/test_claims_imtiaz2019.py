@@ -308,7 +308,8 @@ def test_variances():
 
 
 def test_uneven_sites():
-    rows = complete(noise_of_uneven_sites(5, [1, 2, 8], N=2000), "five").assign(block="five")
+    tables = {"five": noise_of_uneven_sites(5, [1, 2, 8], N=2000), "six": noise_of_uneven_sites(6, [1, 2, 8], N=2100)}
+    rows = pd.concat([complete(table, block).assign(block=block) for block, table in tables.items()])
     assert decide(CLAIMS["IT.3"], Evidence(rows, NO_POINTS)) == "reproduced"
     for reading, factor in (("plain average", 1.06), ("weighted sum", 0.94), ("H(n)", 1.06)):
         other = rows.assign(value=rows["value"].where(rows["reading"] != reading, rows["value"] * factor))

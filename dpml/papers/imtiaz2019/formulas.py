@@ -62,20 +62,21 @@ def uneven_sites(evidence: Evidence, _: Reading) -> Check:
     rows = evidence.rows[evidence.rows["metric"] == "variance_ratio"]
     if not _has(rows, {"reading": ("H(n)", "plain average", "weighted sum"), "algo": ("capefm", "conv")}):
         raise NotComputedError(["noise_of_uneven_sites"])
-    formula = rows[rows["reading"] == "H(n)"].set_index("u")["value"].sort_index()
-    if 1 not in formula.index or len(formula) < 2:
-        raise NotComputedError(["equal sites and others"])
-    least = abs(formula[1] - 1) < 1e-3 and bool((formula.diff().dropna() > 0).all())  # sizes are whole numbers of rows
-    values, texts = {}, [f"H(n) {formula.iloc[0]:.4g} to {formula.iloc[-1]:.4g}"]
-    for u, algo, reading, M, n, value in rows[["u", "algo", "reading", "M", "samples", "value"]].itertuples(
-        index=False
-    ):
-        if reading == "H(n)":
-            continue
-        stated = formula[u] if reading == "plain average" else M if algo == "conv" else 1.0
+    formula = rows[rows["reading"] == "H(n)"].set_index(["M", "u"])["value"].sort_index()
+    values, texts, least = {}, [], True
+    for M, ours in formula.groupby(level="M"):
+        ours = ours.droplevel("M")
+        if 1 not in ours.index or len(ours) < 2:
+            raise NotComputedError([f"equal sites and others for M = {M}"])
+        # sizes are whole numbers of rows
+        least &= abs(ours[1] - 1) < 1e-3 and bool((ours.diff().dropna() > 0).all())
+        texts.append(f"H(n) {ours.iloc[0]:.4g} to {ours.iloc[-1]:.4g} for M = {M}")
+    sampled = rows.loc[rows["reading"] != "H(n)", ["u", "algo", "reading", "M", "samples", "value"]]
+    for u, algo, reading, M, n, value in sampled.itertuples(index=False):
+        stated = formula[M, u] if reading == "plain average" else M if algo == "conv" else 1.0
         lower = float(stats.chi2.cdf(n * value / stated, n))
-        values[algo, reading, u] = 2 * min(lower, 1 - lower)
-        texts.append(f"{algo} {reading} at u = {u:g}: {value:.4g} for {stated:.4g}")
+        values[algo, reading, M, u] = 2 * min(lower, 1 - lower)
+        texts.append(f"{algo} {reading} at M = {M:g}, u = {u:g}: {value:.4g} for {stated:.4g}")
     return Check(bool(least) and not any(holm(values).values()), ", ".join(texts))
 
 
