@@ -17,9 +17,9 @@ from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
+from dpml.optim.interior_point import stopped_model
 from dpml.optim.logistic import fit_all, hard_targets
 from dpml.optim.losses import LOSSES, Loss, mean_loss
-from dpml.optim.quadratic import box_minimiser
 from dpml.privacy import Budget, Calibration, Guarantee, Problem
 
 
@@ -27,7 +27,8 @@ from dpml.privacy import Budget, Calibration, Guarantee, Problem
 class NonPrivate:
     """`nonpriv`: the exact minimiser of the pooled risk + lam/2 ||w||^2, whatever the budget. No privacy.
 
-    `variant=authors` minimises over the box [-1, 1]^d, as the other algorithms of that variant do.
+    `variant=authors` minimises over the box [-1, 1]^d, and stops before it has converged if d is large, as the other
+    algorithms of that variant do (`dpml.optim.interior_point`).
     """
 
     name: ClassVar[str] = "nonpriv"
@@ -48,7 +49,7 @@ class NonPrivate:
     def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
         """Minimise once."""
         self.loss.check_labels(parties.y)
-        minimise = box_minimiser if self.variant == "authors" else optimum
+        minimise = stopped_model if self.variant == "authors" else optimum
         w = minimise(self.loss, parties.X, parties.y, self.lam)
         value = mean_loss(self.loss, parties.X, parties.y, w[None])[0] + self.lam / 2 * float(w @ w)
         return Fixed(w, {"noisy_objective": float(value)})
