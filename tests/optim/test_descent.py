@@ -38,7 +38,7 @@ def test_all_runs_at_once_are_each_run_alone(loss, weights, lam):
     v = [np.full(len(y), 1 / len(y)) if weights == "equal" else rng.random(len(y)) / len(y) for _, y in parts]
     start, noise = rng.standard_normal(d), rng.standard_normal((rounds, 2, draws, d))
     groups = [Rows.of(loss, X, y, weight, np.float64) for (X, y), weight in zip(parts, v, strict=True)]
-    assert len(groups[0].X) == 200  # folded
+    assert len(groups[0].half) == 200  # folded
     found = descend(groups, start, steps, scales, iter(noise).__next__, rounds, lam)
     assert found.shape == (2, 2, 3, draws, d)
     for g, e, s, i in np.ndindex(found.shape[:-1]):
