@@ -1,4 +1,4 @@
-"""What a claim is, and the tests that decide claims of more than one paper, from rows only.
+"""What a claim is, and what its verdict can be. The tests are in `criteria` and in `dpml.papers`; they see rows only.
 
 A verdict is computed, never typed in. Tolerances and tests follow from the claim's wording and were chosen before any
 result was looked at:
@@ -8,6 +8,9 @@ result was looked at:
   draws, of one algorithm in pairs, of two by Welch's test, and the verdict says that it is about these rows and this
   partition.
 - *agrees*, *weak*: within a factor of two.
+- What is not significant may be false, or not to be seen with so few seeds. It counts as false where the 95 % bound on
+  the difference is less than one that would matter (`statistics.matters`); otherwise the claim is undecided, and the
+  verdict says how many seeds would decide it.
 
 A claim that can be read in more than one way is judged under every reading; when they disagree, that is the verdict. A
 claim is judged when all that it is about has been computed: every reading, block and algorithm, at the same x. If not,
@@ -16,18 +19,22 @@ it cannot be tested here, and the verdict names what is missing.
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
-import numpy as np
 import pandas as pd
 
 from dpml.errors import UserError
-from dpml.reporting.statistics import algorithm_below, below, holm, settings
+from dpml.reporting.statistics import Shown, settings
 from dpml.running.rows import own_columns
 
-Decision = Literal["reproduced", "not reproduced", "cannot be tested here", "depends on an unstated choice"]
+Decision = Literal[
+    "reproduced",
+    "not reproduced",
+    "undecided with these seeds",
+    "cannot be tested here",
+    "depends on an unstated choice",
+]
 
 FACTOR = 2.0
 NEAR = 0.05  # of accuracy: half of the first digit that a text or an axis shows
@@ -55,19 +62,46 @@ class Reading:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision and the numbers that made it."""
+    """A decision, the numbers that made it, and how many seeds would decide what is undecided."""
 
     decision: Decision
     numbers: str
+    needed: int | None = None
 
 
 @dataclass(frozen=True)
 class Check:
-    """Whether a test holds under one reading, the numbers that say so, and over how many seeds (None: no runs)."""
+    """Whether a test holds under one reading, and the numbers that say so.
 
-    holds: bool
+    Args:
+        holds: None where the seeds that there are decide neither way.
+        numbers: in words.
+        seeds: over how many seeds; None: no runs.
+        needed: how many seeds would decide, where `holds` is None.
+    """
+
+    holds: bool | None
     numbers: str
     seeds: int | None = None
+    needed: int | None = None
+
+    @classmethod
+    def of(cls, holds: bool | None, numbers: str, shown: Iterable[Shown] = ()) -> "Check":
+        """A check that rests on comparisons: an undecided one needs as many seeds as the hardest of them."""
+        needed = max((one.needed for one in shown if one.needed is not None), default=None)
+        return cls(holds, numbers, needed=needed if holds is None else None)
+
+
+def every(values: Iterable[bool | None]) -> bool | None:
+    """Whether all hold: False as soon as one does not, otherwise None as soon as one is undecided."""
+    known = list(values)
+    return False if False in known else None if None in known else True
+
+
+def some(values: Iterable[bool | None]) -> bool | None:
+    """Whether any holds: True as soon as one does, otherwise None as soon as one is undecided."""
+    known = list(values)
+    return True if True in known else None if None in known else False
 
 
 Runs = Mapping[tuple[str, str], pd.DataFrame]
@@ -191,15 +225,24 @@ class Claim:
         numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
+        needed = max((check.needed for check in checks.values() if check.needed is not None), default=None)
         if missing:
             lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())
-            others = "".join(f"; [{name}] {'holds' if c.holds else 'does not hold'}" for name, c in checks.items())
+            others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
             return Verdict("cannot be tested here", f"not computed: {lists}{others}")
-        holds = [name for name, check in checks.items() if check.holds]
-        if 0 < len(holds) < len(checks):
-            choices = ", ".join(f"[{name}]" for name in holds)
-            return Verdict("depends on an unstated choice", f"holds only for {choices}: {numbers}")
-        return Verdict("reproduced" if holds else "not reproduced", numbers)
+        found = {check.holds for check in checks.values()}
+        if {True, False} <= found:
+            choices, open_ = (
+                ", ".join(f"[{name}]" for name, check in checks.items() if check.holds is kind) for kind in (True, None)
+            )
+            also = f"; undecided for {open_}" if open_ else ""
+            return Verdict("depends on an unstated choice", f"holds only for {choices}{also}: {numbers}")
+        if None in found:
+            return Verdict("undecided with these seeds", numbers, needed)
+        return Verdict("reproduced" if True in found else "not reproduced", numbers)
+
+
+_IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 
 def claims_of(module: str) -> dict[str, Claim]:
@@ -215,188 +258,3 @@ def claims_of(module: str) -> dict[str, Claim]:
     if not all(isinstance(claim, Claim) for claim in claims):
         raise UserError(f"CLAIMS of claims_from={module!r} must hold nothing but dpml.reporting.judging.Claim.")
     return {claim.id: claim for claim in claims}
-
-
-# ---- tests
-
-
-def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Callable[[Runs, Reading], Check]) -> Test:
-    """A test on runs: `needs` gives the algorithms of every block; `decide` sees their values in absolute size.
-
-    That is how losses are drawn that can have either sign.
-    """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        runs = evidence.all_runs(needs(reading), reading)
-        check = decide({key: values.abs() for key, values in runs.items()}, reading)
-        return replace(check, seeds=fewest_seeds(runs))
-
-    return test
-
-
-def fewest_seeds(runs: Runs) -> int:
-    """The number of seeds of what has the fewest."""
-    return min(values.index.get_level_values("seed").nunique() for values in runs.values())
-
-
-def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """The x of some runs, from the first to the last.
-
-    Raises:
-        NotComputedError: there are not two.
-    """
-    if runs.shape[1] < 2:
-        raise NotComputedError([f"a second x of {name}"])
-    return list(runs.columns)
-
-
-def falls(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
-    """From the first to the last x the mean falls significantly, and no step on the way rises significantly."""
-
-    def decide(runs: Runs, _: Reading) -> Check:
-        drops: dict[str, float] = {}
-        rises: dict[str, float] = {}
-        means = []
-        for (block, algorithm), values in runs.items():
-            columns = several(values, block)
-            curve = f"{algorithm} {block}"
-            drops[curve] = below(values[columns[-1]], values[columns[0]])
-            for a, b in pairwise(columns):
-                rises[f"{curve} {a:g}-{b:g}"] = below(values[a], values[b])
-            means.append(f"{curve} {values[columns[0]].mean():.3g} to {values[columns[-1]].mean():.3g}")
-        no_drop = [key for key, significant in holm(drops).items() if not significant]
-        risen = [key for key, significant in holm(rises).items() if significant]
-        text = ", ".join(means)
-        text += f"; no significant fall: {', '.join(no_drop)}" if no_drop else ""
-        text += f"; significant rises: {', '.join(risen)}" if risen else ""
-        return Check(not no_drop and not risen, text)
-
-    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
-
-
-def beats(blocks: Sequence[str], algorithm: str, others: Sequence[str]) -> Test:
-    """`algorithm` is significantly below each other at more than half of the x, and significantly above at none."""
-
-    def decide(runs: Runs, _: Reading) -> Check:
-        lower: dict[tuple[str, str, Any], float] = {}
-        higher: dict[tuple[str, str, Any], float] = {}
-        for block in blocks:
-            ours = runs[block, algorithm]
-            for other in others:
-                theirs = runs[block, other]
-                for x in ours:
-                    lower[block, other, x] = algorithm_below(ours[x], theirs[x])
-                    higher[block, other, x] = algorithm_below(theirs[x], ours[x])
-        wins, losses = holm(lower), holm(higher)
-        holds, counts = True, []
-        for block, other in dict.fromkeys(key[:2] for key in lower):
-            keys = [key for key in lower if key[:2] == (block, other)]
-            won, lost = sum(wins[key] for key in keys), sum(losses[key] for key in keys)
-            holds &= won > len(keys) / 2 and lost == 0
-            counts.append(f"{block}: {won} won, {lost} lost of {len(keys)} against {other}")
-        return Check(holds, ", ".join(counts))
-
-    return on_runs(lambda _: dict.fromkeys(blocks, (algorithm, *others)), decide)
-
-
-def weak(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
-    """Over the whole grid the mean changes by less than a factor of two."""
-
-    def decide(runs: Runs, _: Reading) -> Check:
-        ratios = {}
-        for (block, algorithm), values in runs.items():
-            means = values[several(values, block)].mean()
-            ratios[f"{algorithm} {block}"] = means.max() / means.min()
-        return Check(
-            max(ratios.values()) < FACTOR, ", ".join(f"{curve} x{ratio:.3g}" for curve, ratio in ratios.items())
-        )
-
-    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
-
-
-def ratio(a: float, b: float) -> float:
-    """The larger over the smaller of two sizes."""
-    return max(a, b) / min(a, b) if min(a, b) > 0 else float("inf")
-
-
-def agrees(
-    series: Mapping[str, str],
-    algorithms: Sequence[str],
-    distance: Callable[[float, float], float] = ratio,
-    limit: float = FACTOR,
-) -> Test:
-    """For every algorithm at least nine in ten published points are within `limit` of our mean, in absolute size.
-
-    `series` gives the name of every block's published points. Points that were not computed count neither way: where
-    they could turn the decision, the claim cannot be tested.
-    """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        # published points are means of values with their signs
-        runs = evidence.all_runs(dict.fromkeys(series, algorithms), reading)
-        distances: dict[str, list[float]] = {algorithm: [] for algorithm in algorithms}
-        absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
-        for (block, algorithm), values in runs.items():
-            means = values.mean().abs()
-            for x, theirs in _points(evidence.published, series[block], algorithm, reading):
-                at = np.isclose(means.index.to_numpy(dtype=float), x)
-                if at.any():
-                    distances[algorithm].append(distance(float(means[at].iloc[0]), theirs))
-                else:
-                    absent[algorithm].append(f"{block} at {evidence.axis(block)} = {x:g}")
-        unpublished = [algorithm for algorithm in algorithms if not distances[algorithm]]
-        if unpublished:
-            raise NotComputedError([f"published points of {', '.join(unpublished)}"])
-        near = {a: sum(value <= limit for value in distances[a]) for a in algorithms}
-        sizes = {a: len(distances[a]) + len(absent[a]) for a in algorithms}
-        left_out = dict.fromkeys(point for points in absent.values() for point in points)
-        holds = all(near[a] / sizes[a] >= MOST for a in algorithms)
-        if not holds and all((near[a] + len(absent[a])) / sizes[a] >= MOST for a in algorithms):
-            raise NotComputedError(left_out)
-        text = ", ".join(f"{a} {near[a]} of {len(distances[a])}, furthest {max(distances[a]):.2g}" for a in algorithms)
-        text += f"; not computed: {', '.join(left_out)}" if left_out else ""
-        return Check(holds, text, fewest_seeds(runs))
-
-    return test
-
-
-def _points(published: pd.DataFrame, series: str, algorithm: str, reading: Reading) -> Iterable[tuple[float, float]]:
-    """The published points of an algorithm: x, and the mean in absolute size."""
-    rows = published[
-        (published["series"] == series) & (published["algo"] == algorithm) & (published["metric"] == reading.metric)
-    ]
-    return zip(rows["x"].astype(float), rows["mean"].astype(float).abs(), strict=True)
-
-
-def both(first: Test, second: Test) -> Test:
-    """Both tests hold."""
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        checks = checks_of((first, second), evidence, reading)
-        return together(checks, all(check.holds for check in checks))
-
-    return test
-
-
-def checks_of(tests: Iterable[Test], evidence: Evidence, reading: Reading) -> list[Check]:
-    """What several tests come to.
-
-    Raises:
-        NotComputedError: with all that is missing for any of them.
-    """
-    checks: list[Check] = []
-    missing: list[str] = []
-    for test in tests:
-        try:
-            checks.append(test(evidence, reading))
-        except NotComputedError as error:
-            missing += error.missing
-    if missing:
-        raise NotComputedError(missing)
-    return checks
-
-
-def together(checks: Sequence[Check], holds: bool) -> Check:
-    """One check of several, with the numbers of all."""
-    seeds = [check.seeds for check in checks if check.seeds is not None]
-    return Check(holds, "; ".join(check.numbers for check in checks), min(seeds, default=None))

@@ -6,7 +6,8 @@ first, and every interval and every test is over the means of the seeds. With on
 judged: then intervals and tests are over its draws, hold for these rows and this partition only, and say so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -15,13 +16,15 @@ from scipy.special import stdtr, stdtrit
 
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.running.rows import PRIVACY, SETTING, own_columns
+from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
 K = TypeVar("K")
 
 LEVEL = 0.05  # of every test; intervals are at 1 - LEVEL
+POWER = 0.8  # with which a number of seeds is called enough
+MOST_SEEDS = 10_000  # more than that is not asked for
 
-SUMMARY = ("mean", "std", "count", "seeds", "interval", "replicates")
+SUMMARY = ("mean", "std", "count", "seeds", "interval", "replicates", *SIZES)
 STATISTICS = (*SUMMARY, "reference", "difference", "difference_interval", "paired")
 
 
@@ -40,8 +43,8 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         alike however many draws they have; `std` and `count` of all values; `seeds`, their number; `interval`, half the
         95 % t-interval of the mean; and `replicates`, what it is over: "seeds", or "draws" where there is one seed. An
         `interval` is NaN where nothing can be said: one value, or one seed whose draws are all equal.
-        `claimed_eps` and `proven_eps` hold for every seed: what is proven can depend on the sizes of the parties, and
-        with them on the seed.
+        `n_min` and `n_max` are those of all seeds. `claimed_eps` and `proven_eps` hold for every seed: what is proven
+        can depend on the sizes of the parties, and with them on the seed.
 
     Raises:
         UserError: values of one run disagree.
@@ -66,6 +69,8 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         seeds=seeds["count"],
         interval=_half_width(seeds["std"], seeds["count"]).where(several, over_draws),
         replicates=np.where(several, "seeds", "draws"),
+        n_min=rows["n_min"].groupby(number).min(),
+        n_max=rows["n_max"].groupby(number).max(),
     )
 
 
@@ -221,6 +226,95 @@ def holm(values: Mapping[K, float]) -> dict[K, bool]:
         significant[key] = True
         left -= 1
     return significant
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Whether runs show that a mean lies below another.
+
+    Args:
+        holds: True, they do; False, they rule out a difference that matters; None, they decide neither.
+        needed: for None, the number of seeds (of draws, where there is one seed) with which a difference that matters
+            would be significant with a probability of `POWER`, at the spread that was seen.
+    """
+
+    holds: bool | None
+    needed: int | None = None
+
+
+Matters = Callable[[float, float], float]
+"""The difference between two means that would matter, of either sign."""
+
+
+def matters(metric: str) -> Matters:
+    """What would matter of a metric: 0.01 of an accuracy, an error or another share; a tenth of the larger otherwise.
+
+    The metrics without a unit are losses, gaps and distances, which figures show on logarithmic axes.
+    """
+    share = metric.endswith(("accuracy", "error", "auc"))
+    return (lambda a, b: 0.01) if share else (lambda a, b: 0.1 * max(abs(a), abs(b)))
+
+
+def shows(
+    pairs: Mapping[K, tuple[pd.Series, pd.Series]],
+    matter: Matters,
+    p_below: Callable[[pd.Series, pd.Series], float] = below,
+) -> dict[K, Shown]:
+    """For every pair (a, b) of runs, whether the mean of a is below that of b.
+
+    It is where a one-sided test says so, Holm-corrected over all pairs. It is not where the 95 % bound on how far b
+    lies above a is less than what matters. Otherwise these seeds decide neither, and nothing may be said.
+
+    Args:
+        pairs: runs whose index is (seed, draw).
+        matter: the difference that would matter (`matters`).
+        p_below: the test: `below` for one algorithm under two settings, `algorithm_below` for two algorithms.
+    """
+    significant = holm({key: p_below(a, b) for key, (a, b) in pairs.items()})
+    return {key: Shown(True) if significant[key] else _not_below(a, b, matter) for key, (a, b) in pairs.items()}
+
+
+def alike(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
+    """Whether two means are the same, as far as it matters: two one-sided tests at 5 % each (`Shown.holds` True).
+
+    False where a two-sided test at 5 % tells them apart, by more than what matters as far as can be seen.
+    """
+    gaps = _gaps(a, b)
+    if len(gaps) < 2:
+        gaps = (a - b).dropna()
+    n = len(gaps)
+    if n < 2:
+        return Shown(None, 2)
+    margin, spread = matter(float(a.mean()), float(b.mean())), float(gaps.std())
+    error = spread / np.sqrt(n)
+    if abs(gaps.mean()) + stdtrit(n - 1, 1 - LEVEL) * error < margin or not gaps.any():
+        return Shown(True)
+    if abs(gaps.mean()) > stdtrit(n - 1, 1 - LEVEL / 2) * error and abs(gaps.mean()) >= margin:
+        return Shown(False)
+    return Shown(None, _enough(spread, margin))
+
+
+def _not_below(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
+    """What is left to say of a mean that is not significantly below another."""
+    gaps = -_gaps(a, b)
+    if len(gaps) < 2:
+        gaps = (b - a).dropna()
+    n = len(gaps)
+    if n < 2:
+        return Shown(None, 2)
+    least, spread = matter(float(a.mean()), float(b.mean())), float(gaps.std())
+    if gaps.mean() + stdtrit(n - 1, 1 - LEVEL) * spread / np.sqrt(n) < least or spread == 0:
+        return Shown(False)
+    return Shown(None, _enough(spread, least))
+
+
+def _enough(spread: float, difference: float) -> int:
+    """How many values of this spread show a difference with a probability of `POWER`, by a one-sided t-test."""
+    if not difference > 0:
+        return MOST_SEEDS
+    n = np.arange(2, MOST_SEEDS + 1)
+    reach = (stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER)) * spread / np.sqrt(n)
+    return int(n[np.argmax(reach <= difference)]) if reach[-1] <= difference else MOST_SEEDS
 
 
 def per_seed(runs: pd.Series) -> pd.Series:

@@ -355,7 +355,7 @@ def test_the_command_knows_the_sizes_of_a_run(run_command):
     rows = pd.read_csv("out/rows.csv")
     assert rows["proven_eps"].unique() == pytest.approx([said], rel=1e-12)
     assert set(rows["tuned"]) == {"rule"}
-    assert set(rows["metric"]) == {"loss", "optimality_gap", "accuracy", "step"}
+    assert set(rows["metric"]) == {"loss", "optimality_gap", "accuracy", "balanced_accuracy", "step"}
 
 
 def test_party_sizes_are_those_of_the_partition():

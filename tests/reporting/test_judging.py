@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting import judging
+from dpml.reporting import criteria, judging
 from dpml.reporting.judging import Check, Claim, Evidence, NotComputedError, Reading, claims_of
 
 READING = Reading("true", "paper", "loss")
@@ -60,7 +60,7 @@ def joined(*several):
 @pytest.mark.parametrize("shape", [(1, 8), (5, 4)])
 def test_falls(means, decision, shape):
     found = evidence(dict.fromkeys(("capefm", "conv"), means), shape=shape)
-    assert decide(judging.falls(["d20_eps"], ("capefm", "conv")), found) == decision
+    assert decide(criteria.falls(["d20_eps"], ("capefm", "conv")), found) == decision
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,65 @@ def test_falls(means, decision, shape):
 @pytest.mark.parametrize("shape", [(1, 8), (5, 4)])
 def test_beats(other, decision, shape):
     found = evidence({"capefm": [2, 2, 2], "conv": other}, shape=shape)
-    assert decide(judging.beats(["d20_eps"], "capefm", ["conv"]), found) == decision
+    assert decide(criteria.beats(["d20_eps"], "capefm", ["conv"]), found) == decision
 
 
 def test_a_difference_is_seen_through_what_all_runs_of_a_seed_have_in_common():
     found = evidence({"capefm": [2, 2, 2], "conv": [2.1, 2.1, 2.1]}, seeds_apart=0.5)
-    assert decide(judging.beats(["d20_eps"], "capefm", ["conv"]), found) == "reproduced"
+    assert decide(criteria.beats(["d20_eps"], "capefm", ["conv"]), found) == "reproduced"
     falling = evidence({"capefm": [2.1, 2.05, 2]}, seeds_apart=0.5)
-    assert decide(judging.falls(["d20_eps"], ["capefm"]), falling) == "reproduced"
+    assert decide(criteria.falls(["d20_eps"], ["capefm"]), falling) == "reproduced"
+
+
+def test_what_few_seeds_cannot_show_is_undecided_and_the_seeds_that_would_are_named():
+    few, many = (evidence({"capefm": [2, 2, 1.8]}, noise=0.5, shape=(seeds, 1)) for seeds in (4, 400))
+    verdict = judge(criteria.falls(["d20_eps"], ["capefm"]), few)
+    assert verdict.decision == "undecided with these seeds"
+    assert "no fall to be seen with these seeds: capefm d20_eps" in verdict.numbers
+    assert 20 < verdict.needed < 2000
+    assert judge(criteria.falls(["d20_eps"], ["capefm"]), many).decision == "reproduced"
+    # as many seeds without a difference rule out one that matters
+    flat_ = evidence({"capefm": [2, 2, 2]}, noise=0.5, shape=(400, 1))
+    assert judge(criteria.falls(["d20_eps"], ["capefm"]), flat_).decision == "not reproduced"
+    rivals = evidence({"capefm": [2, 2, 2], "conv": [2.4, 2.4, 2.4]}, noise=0.5, shape=(4, 1))
+    verdict = judge(criteria.beats(["d20_eps"], "capefm", ["conv"]), rivals)
+    assert verdict.decision == "undecided with these seeds"
+    assert verdict.needed > 4
+
+
+@pytest.mark.parametrize(
+    ("parts", "all_", "any_", "most"),
+    [
+        ([True, True], True, True, True),
+        ([True, None, None], None, True, None),
+        ([True, True, None], None, True, True),
+        ([False, None, None], False, None, None),
+        ([False, False, None], False, None, False),
+        ([False], False, False, False),
+    ],
+)
+def test_logic_with_what_is_undecided(parts, all_, any_, most):
+    assert (judging.every(parts), judging.some(parts), criteria.most(parts)) == (all_, any_, most)
+
+
+def test_a_reading_that_is_undecided_neither_hides_nor_makes_a_dependence():
+    checks = {"a": True, "b": False, "c": None}
+
+    def decision(*names):
+        readings = [Reading(name, "paper", "loss") for name in names]
+        test = lambda _, reading: Check(checks[reading.name], "", 5, 40 if reading.name == "c" else None)  # noqa: E731
+        return judge(test, evidence({"capefm": [1, 1, 1]}), readings)
+
+    assert decision("a", "c").decision == decision("b", "c").decision == "undecided with these seeds"
+    assert decision("b", "c").needed == 40
+    assert decision("a", "b", "c").decision == "depends on an unstated choice"
+    assert decision("a", "b", "c").numbers.startswith("holds only for [a]; undecided for [c]")
 
 
 @pytest.mark.parametrize(("largest", "decision"), [(1.9, "reproduced"), (2.2, "not reproduced")])
 def test_weak_is_within_a_factor_of_two(largest, decision):
     found = evidence({"capefm": [1, 1.5, largest]}, noise=1e-4)
-    assert decide(judging.weak(["d20_eps"], ["capefm"]), found) == decision
+    assert decide(criteria.weak(["d20_eps"], ["capefm"]), found) == decision
 
 
 def published(factors, algo="capefm", x=None):
@@ -119,7 +164,7 @@ def flat(points, **columns):
 )
 def test_agrees(factors, decision):
     points = published(factors)
-    assert decide(judging.agrees({"d20_eps": "s"}, ["capefm"]), flat(points), (OTHER,)) == decision
+    assert decide(criteria.agrees({"d20_eps": "s"}, ["capefm"]), flat(points), (OTHER,)) == decision
 
 
 def test_agreement_compares_means_with_their_signs():
@@ -127,12 +172,12 @@ def test_agreement_compares_means_with_their_signs():
     points = published([0.05] * 3, x=EPS)
     found = flat(points)
     cancelling = found.rows.assign(value=np.where(found.rows["seed"] == 0, 2.1, -1.9))
-    test = judging.agrees({"d20_eps": "s"}, ["capefm"])
+    test = criteria.agrees({"d20_eps": "s"}, ["capefm"])
     assert decide(test, Evidence(cancelling, points, found.axes), (OTHER,)) == "reproduced"
 
 
 def test_published_points_that_were_not_computed_count_neither_way():
-    test = judging.agrees({"d20_eps": "s"}, ["capefm"])
+    test = criteria.agrees({"d20_eps": "s"}, ["capefm"])
     points = published([1] * 10)
     cut = flat(points.iloc[:9])
     verdict = judge(test, Evidence(cut.rows, points, cut.axes), (OTHER,))
@@ -150,9 +195,9 @@ def test_published_points_that_were_not_computed_count_neither_way():
 def test_both():
     yes, no = lambda *_: Check(True, "", 5), lambda *_: Check(False, "")
     found = evidence({"capefm": [1, 1, 1]})
-    assert decide(judging.both(yes, yes), found) == "reproduced"
-    assert decide(judging.both(yes, no), found) == "not reproduced"
-    assert decide(judging.both(no, yes), found) == "not reproduced"
+    assert decide(criteria.both(yes, yes), found) == "reproduced"
+    assert decide(criteria.both(yes, no), found) == "not reproduced"
+    assert decide(criteria.both(no, yes), found) == "not reproduced"
 
 
 # ---- what is missing
@@ -168,7 +213,7 @@ def missing(*names):
 def test_half_a_test_is_none_and_everything_missing_is_named():
     yes = lambda *_: Check(True, "fine")  # noqa: E731
     found = evidence({"capefm": [1, 1, 1]})
-    for test in (judging.both(yes, missing("a", "b")), judging.both(missing("a"), missing("b", "a"))):
+    for test in (criteria.both(yes, missing("a", "b")), criteria.both(missing("a"), missing("b", "a"))):
         verdict = judge(test, found)
         assert verdict.decision == "cannot be tested here"
         assert verdict.numbers == "not computed: [true] a; b"
@@ -176,7 +221,7 @@ def test_half_a_test_is_none_and_everything_missing_is_named():
 
 def test_a_rival_that_was_not_run_is_named():
     found = evidence({"capefm": [1, 1, 1], "conv": [2, 2, 2]})
-    verdict = judge(judging.beats(["d20_eps", "d50_eps"], "capefm", ["conv", "dpfm", "local"]), found)
+    verdict = judge(criteria.beats(["d20_eps", "d50_eps"], "capefm", ["conv", "dpfm", "local"]), found)
     assert verdict.decision == "cannot be tested here"
     assert verdict.numbers == "not computed: [true] dpfm and local in d20_eps; d50_eps"
 
@@ -184,19 +229,19 @@ def test_a_rival_that_was_not_run_is_named():
 def test_every_algorithm_is_needed_at_every_x():
     found = evidence({"capefm": [1, 1, 1], "conv": [2, 2, 2]})
     gap = found.rows[(found.rows["algo"] != "conv") | (found.rows["eps"] < 10)]
-    verdict = judge(judging.beats(["d20_eps"], "capefm", ["conv"]), Evidence(gap, NO_POINTS, found.axes))
+    verdict = judge(criteria.beats(["d20_eps"], "capefm", ["conv"]), Evidence(gap, NO_POINTS, found.axes))
     assert verdict.decision == "cannot be tested here"
     assert verdict.numbers == "not computed: [true] conv in d20_eps at eps = 10"
 
 
 def test_one_run_is_not_enough():
-    verdict = judge(judging.falls(["d20_eps"], ["capefm"]), evidence({"capefm": [3, 2, 1]}, shape=(1, 1)))
+    verdict = judge(criteria.falls(["d20_eps"], ["capefm"]), evidence({"capefm": [3, 2, 1]}, shape=(1, 1)))
     assert verdict.numbers == "not computed: [true] a second run of capefm in d20_eps"
 
 
 def test_one_x_is_not_enough():
     found = evidence({"capefm": [3, 2, 1]})
-    for test in (judging.falls(["d20_eps"], ["capefm"]), judging.weak(["d20_eps"], ["capefm"])):
+    for test in (criteria.falls(["d20_eps"], ["capefm"]), criteria.weak(["d20_eps"], ["capefm"])):
         one = Evidence(found.rows[found.rows["eps"] == 1], NO_POINTS, found.axes)
         assert judge(test, one).numbers == "not computed: [true] a second x of d20_eps"
 
@@ -204,10 +249,10 @@ def test_one_x_is_not_enough():
 def test_settings_are_never_averaged():
     found = evidence({"capefm": [3, 2, 1]})
     rows = pd.concat([found.rows.assign(**{"algo.lam": lam}, value=found.rows["value"] + lam) for lam in (0, 1)])
-    verdict = judge(judging.falls(["d20_eps"], ["capefm"]), Evidence(rows, NO_POINTS, found.axes))
+    verdict = judge(criteria.falls(["d20_eps"], ["capefm"]), Evidence(rows, NO_POINTS, found.axes))
     assert verdict.numbers == "not computed: [true] capefm in d20_eps with one value of algo.lam"
     twice = Evidence(pd.concat([found.rows, found.rows]), NO_POINTS, found.axes)
-    test = judging.falls(["d20_eps"], ["capefm"])
+    test = criteria.falls(["d20_eps"], ["capefm"])
     assert judge(test, twice) == judge(test, found)
 
 
@@ -218,7 +263,7 @@ def test_a_block_runs_over_the_x_of_its_panel():
     rows = evidence({"capefm": [3, 2, 1]}).rows.rename(columns={"eps": "partition.u"}).assign(eps=1.0)
     found = Evidence(rows, NO_POINTS, {"d20_eps": "partition.u"})
     assert found.runs("d20_eps", "capefm", READING).columns.name == "partition.u"
-    assert decide(judging.falls(["d20_eps"], ["capefm"]), found) == "reproduced"
+    assert decide(criteria.falls(["d20_eps"], ["capefm"]), found) == "reproduced"
 
 
 def test_a_panel_over_1_over_eps_shows_runs_over_eps():
@@ -241,19 +286,19 @@ def test_a_block_without_a_panel_runs_over_what_varies_in_it():
 
 def test_readings_that_disagree_are_the_verdict():
     found = joined(evidence({"capefm": [3, 2, 1]}, OTHER, noise=1e-4), evidence({"capefm": [1, 2, 3]}))
-    verdict = judge(judging.falls(["d20_eps"], ["capefm"]), found, (OTHER, READING))
+    verdict = judge(criteria.falls(["d20_eps"], ["capefm"]), found, (OTHER, READING))
     assert verdict.decision == "depends on an unstated choice"
     assert verdict.numbers.startswith("holds only for [plotted]: [plotted] capefm d20_eps 3 to 1; [true]")
 
 
 def test_a_reading_that_was_not_computed_leaves_the_claim_open():
-    verdict = judge(judging.falls(["d20_eps"], ["capefm"]), evidence({"capefm": [3, 2, 1]}), (OTHER, READING))
+    verdict = judge(criteria.falls(["d20_eps"], ["capefm"]), evidence({"capefm": [3, 2, 1]}), (OTHER, READING))
     assert verdict.decision == "cannot be tested here"
     assert verdict.numbers == "not computed: [plotted] d20_eps; [true] holds"
 
 
 def test_a_verdict_from_one_seed_says_so():
-    test = judging.falls(["d20_eps"], ["capefm"])
+    test = criteria.falls(["d20_eps"], ["capefm"])
     one, many = (judge(test, evidence({"capefm": [3, 2, 1]}, shape=shape)).numbers for shape in ((1, 8), (5, 4)))
     assert one.endswith("; one seed: these rows and this partition only")
     assert "seed" not in many
@@ -261,7 +306,7 @@ def test_a_verdict_from_one_seed_says_so():
 
 def test_runs_are_compared_in_size():
     found = evidence({"capefm": [-3, 2, -1]})
-    assert decide(judging.falls(["d20_eps"], ["capefm"]), found) == "reproduced"
+    assert decide(criteria.falls(["d20_eps"], ["capefm"]), found) == "reproduced"
 
 
 # ---- claims from a module

@@ -11,11 +11,14 @@ from scipy import stats
 from dpml.errors import UserError
 from dpml.reporting.statistics import (
     algorithm_below,
+    alike,
     below,
     compare,
     holm,
+    matters,
     replication,
     settings,
+    shows,
     summarise,
     welch,
 )
@@ -255,3 +258,40 @@ def test_a_test_is_wrong_as_often_as_it_says(test):
 def test_holm_stops_at_the_first_that_is_not_significant():
     assert holm({"a": 0.001, "b": 0.03, "c": 0.02}) == {"a": True, "b": True, "c": True}
     assert holm({"a": 0.001, "b": 0.04, "c": 0.03}) == {"a": True, "b": False, "c": False}
+
+
+def test_what_matters_is_a_hundredth_of_a_share_and_a_tenth_of_a_size():
+    for metric in ("accuracy", "error", "balanced_accuracy", "train_accuracy", "auc"):
+        assert matters(metric)(0.9, 0.5) == 0.01
+    assert matters("optimality_gap")(-2.0, 1.0) == pytest.approx(0.2)
+
+
+def test_comparisons_are_wrong_as_often_as_they_say_and_decide_with_the_seeds_they_ask_for():
+    rng = np.random.default_rng(4)
+    matter = lambda a, b: 0.5  # noqa: E731
+
+    def share(gap, seeds, kind, trials=600):
+        found = [
+            shows({"x": (runs(rng.normal(0, 1, (seeds, 1))), runs(rng.normal(gap, 1, (seeds, 1))))}, matter)["x"]
+            for _ in range(trials)
+        ]
+        return sum(one.holds is kind for one in found), found
+
+    low, high = rejections(600, 0.05)
+    assert low <= share(0.0, 10, True)[0] <= high  # nothing is there, and is seen
+    assert low <= share(0.5, 10, False)[0] <= high  # what matters is there, and is ruled out
+    needed = int(np.median([one.needed for one in share(0.5, 10, None)[1] if one.needed]))
+    found, _ = share(0.5, needed, True)
+    assert found > rejections(600, 0.7)[0]  # the median of estimates from ten seeds is a few per cent off
+
+
+def test_alike_is_within_what_matters_not_without_significance():
+    rng = np.random.default_rng(5)
+    base = rng.normal(0, 1, (40, 1))
+    matter = lambda a, b: 0.1  # noqa: E731
+    assert alike(runs(base), runs(base + rng.normal(0.01, 0.1, (40, 1))), matter).holds is True
+    assert alike(runs(base), runs(base + rng.normal(0.5, 0.1, (40, 1))), matter).holds is False
+    few = alike(runs(base[:4]), runs(rng.normal(0, 1, (4, 1))), matter)
+    assert few.holds is None
+    assert few.needed > 100
+    assert alike(runs(base), runs(base), matter).holds is True

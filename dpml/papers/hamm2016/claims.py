@@ -10,20 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from dpml.reporting.judging import (
-    NEAR,
-    Check,
-    Claim,
-    Evidence,
-    NotComputedError,
-    Reading,
-    Runs,
-    Test,
-    both,
-    checks_of,
-    on_runs,
-    together,
-)
+from dpml.reporting.criteria import both, checks_of, on_runs, together
+from dpml.reporting.judging import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
 from dpml.reporting.statistics import LEVEL, algorithm_below, holm, per_seed
 
 ROUGHLY = 0.01

@@ -15,22 +15,8 @@ from scipy import stats
 
 from dpml.papers.imtiaz2019 import network
 from dpml.papers.imtiaz2019.network import STORED
-from dpml.reporting.judging import (
-    Check,
-    Claim,
-    Evidence,
-    NotComputedError,
-    Reading,
-    Runs,
-    Test,
-    agrees,
-    beats,
-    both,
-    falls,
-    on_runs,
-    several,
-    weak,
-)
+from dpml.reporting.criteria import agrees, beats, both, falls, on_runs, several, weak
+from dpml.reporting.judging import Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
 from dpml.reporting.statistics import below, holm
 
 REACH = 0.05

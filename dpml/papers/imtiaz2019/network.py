@@ -3,22 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dpml.reporting.judging import (
-    NEAR,
-    Check,
-    Claim,
-    Evidence,
-    NotComputedError,
-    Reading,
-    Runs,
-    Test,
-    agrees,
-    beats,
-    both,
-    falls,
-    on_runs,
-    several,
-)
+from dpml.reporting.criteria import agrees, beats, both, falls, on_runs, several
+from dpml.reporting.judging import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
 from dpml.reporting.statistics import LEVEL, algorithm_below
 
 STORED = "The values that the authors stored are what their recipe gives."

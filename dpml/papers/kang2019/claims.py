@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from dpml.reporting.judging import FACTOR, NEAR, Check, Claim, NotComputedError, Reading, Runs, Test, on_runs, several
+from dpml.reporting.criteria import on_runs, several
+from dpml.reporting.judging import FACTOR, NEAR, Check, Claim, NotComputedError, Reading, Runs, Test
 from dpml.reporting.statistics import LEVEL, algorithm_below, below, holm
 
 SETS = ("kdd", "adult", "bank", "breast", "credit")

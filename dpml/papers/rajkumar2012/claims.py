@@ -13,19 +13,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from dpml.reporting.judging import (
-    NEAR,
-    Check,
-    Claim,
-    Evidence,
-    NotComputedError,
-    Reading,
-    Runs,
-    Test,
-    both,
-    fewest_seeds,
-    several,
-)
+from dpml.reporting.criteria import both, fewest_seeds, several
+from dpml.reporting.judging import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
 from dpml.reporting.statistics import algorithm_below, below, holm
 
 EPS = (0.1, 0.2)
