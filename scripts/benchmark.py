@@ -42,7 +42,7 @@ from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.privacy.noise import single_gaussian
-from dpml.running.metrics import accuracy
+from dpml.running.metrics import accuracies
 from dpml.running.store import Store
 
 EPSILONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
@@ -147,7 +147,7 @@ def hamm_cases() -> list[Case]:
 
     def all_at_once() -> object:
         weights = soft.release(budgets, np.random.default_rng(0), draws).weights
-        return accuracy(weights.reshape(-1, d), X_test, y_test)
+        return accuracies(weights.reshape(-1, d), X_test, y_test)
 
     def single_releases() -> None:
         rng = np.random.default_rng(0)
