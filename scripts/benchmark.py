@@ -1,7 +1,8 @@
 """Time ours against what a user would write, both sides in one run: python scripts/benchmark.py [--repeats 3].
 
-Prints each side's CPU seconds and the ratio, as median (min to max) over the repeats, and writes results/benchmarks.md. The
-slow side runs on a share of the work where the whole would take minutes; its time is scaled up, and the table says so.
+Prints each side's CPU seconds and the ratio, as median (min to max) over the repeats, and writes results/benchmarks.md.
+The slow side runs on a share of the work where the whole would take minutes; its time is scaled up, and the table says
+so.
 
     python scripts/benchmark.py experiments [WORDS]
 
