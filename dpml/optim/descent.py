@@ -5,18 +5,21 @@ A *run* is one sequence of models
     w <- w - step (grad R(w) + scale z),   z ~ N(0, I) anew in every round,
     R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2,
 
-and runs that share their rows (budgets, step sizes, draws) advance together: a round is two matrix products, scores
-``X W'`` and slopes back ``X'S``, in blocks of rows whose scores stay in cache. Between the two lies one pass over the
-scores, for with h = tanh(t/2)
+and runs that share their rows (budgets, step sizes, draws) advance together. A round is two matrix products, scores
+``X W`` and slopes back ``X'S``; models are columns, so that neither needs a transposed copy. Up to 64 runs, over
+so many rows that their scores stay in cache, are what OpenBLAS multiplies best; and a group whose rows stay in cache
+goes through many rounds before the next group's turn. Between the two products lies one pass over the scores, for with
+h = tanh(t/2)
 
     logistic: loss'(t, y) = (h - y)/2,      sigmoid: loss'(t, y) = y (h^2 - 1)/4,
 
-so that the gradient is ``constant + sum_i f_i h_i^power x_i``: labels and weights are in a constant, added once a
-round, and in one factor per row. Everything is float32. For eps <= 10 that moves the released models by less than one
-part in a thousand of their noise, and their risk without noise by about 1e-7 (tests/optim/test_descent.py).
+so that the gradient is ``constant + sum_i f_i h_i^power x_i/2``: labels and weights are in a constant, added to the
+noise, and in one factor per row. Everything is float32. For eps <= 10 that moves the released models by less than one
+part in a thousand of their noise, and their risk without noise by about 1e-7 (tests/optim/test_descent.py). The last
+bits of a run may depend on how many there are, for BLAS may sum in another order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,21 +34,24 @@ Single = NDArray[np.floating]
 LOSSES = ("logistic", "sigmoid")
 """The losses whose slope is known in the form above."""
 
-_SCORES = 1 << 18  # scores of a block: 1 MiB
-_SMALL, _FEWEST = 1_000_000, 96  # OpenBLAS multiplies without packing up to so many products, worth it from 96 rows
-_MOST = 2048  # rows of a block
+_RUNS, _FEWEST = 64, 128  # runs and rows that are multiplied together, about
+_PRODUCTS = 1_000_000  # OpenBLAS multiplies without packing up to so many
+_MOST = 1024  # rows of a block
+_NOISE = 1 << 20  # numbers drawn at once: 4 MiB
+_LINE = 64  # bytes of a cache line
 _WORTH = 0.95  # duplicates are folded when they leave at most this share of the rows
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows X (n, d) that some runs descend on: ``grad = constant + sum_i f_i tanh(x_i'w / 2)^power x_i``.
+    """The rows that some runs descend on: ``grad = constant + common sum_i f_i tanh(half_i'w)^power half_i``.
 
-    `factors` has the f_i, (n, 1), or (1, 1) where they are all the same; `constant` is (d,).
+    `half` has the x_i/2, (n, d); `factors` the f_i, (n, 1), or None where all are 1; `constant` is (d, 1).
     """
 
-    X: Single
-    factors: Single
+    half: Single
+    factors: Single | None
+    common: float
     constant: Single
     power: int
 
@@ -53,36 +59,97 @@ class Rows:
     def of(cls, loss: Loss, X: Array, y: Array, v: Array, dtype: type[np.floating] = np.float32) -> "Rows":
         """Rows X (n, d) with labels y and weights v (n,). Exact duplicates, whatever their labels, become one."""
         logistic = loss.name == "logistic"
-        factors: Array = v / 2 if logistic else v * y / 4
+        factors: Array = v if logistic else v * y / 2
         constant = -(v * y / (2 if logistic else 4)) @ X
         first, where, _ = distinct(X)
         if len(first) <= _WORTH * len(X):
             X, factors = X[first], np.bincount(where, weights=factors).astype(float)
+        half, constant = np.ascontiguousarray(X / 2, dtype), constant[:, None].astype(dtype)
         if np.ptp(factors) == 0:
-            factors = factors[:1]
-        X, factors, constant = (np.ascontiguousarray(array, dtype) for array in (X, factors[:, None], constant))
-        return cls(X, factors, constant, power=1 if logistic else 2)
+            return cls(half, None, float(factors[0]), constant, power=1 if logistic else 2)
+        return cls(half, factors[:, None].astype(dtype), 1.0, constant, power=1 if logistic else 2)
 
     def gradient(self, w: Single, out: Single) -> None:
         """Write the gradients of the models `w` (B, d) to `out` (B, d)."""
-        (n, d), B, equal = self.X.shape, len(w), len(self.factors) == 1
-        height = _SMALL // (B * d)
-        height = min(height if height >= _FEWEST else max(_SCORES // B, _FEWEST), _MOST, n)
-        half = np.multiply(w.T, self.X.dtype.type(0.5), order="C")
-        block = np.empty((height, B), self.X.dtype)
-        total, product = np.zeros_like(half), np.empty_like(half)
-        for start in range(0, n, height):
-            rows = self.X[start : start + height]
-            slopes = np.matmul(rows, half, out=block[: len(rows)])
-            np.tanh(slopes, out=slopes)
-            if self.power == 2:
-                np.square(slopes, out=slopes)
-            if not equal:
-                slopes *= self.factors[start : start + height]
-            total += np.matmul(rows.T, slopes, out=product)
-        if equal:
-            total *= self.factors
-        np.add(total.T, self.constant, out=out)
+        tiles = self.tiles(len(w))
+        models = [aligned(w[runs].T) for runs in tiles]
+        totals = [np.empty_like(each) for each in models]
+        self.sums(models, totals)()
+        for runs, total in zip(tiles, totals, strict=True):
+            np.add(total.T * self.half.dtype.type(self.common), self.constant[:, 0], out=out[runs])
+
+    def tiles(self, runs: int) -> list[slice]:
+        """The runs, in slices that are multiplied together: about 64, or as many as make a product worth a call."""
+        n, d = self.half.shape
+        width = max(_RUNS, _PRODUCTS // (d * min(n, _FEWEST)) // _RUNS * _RUNS)
+        count = max(1, round(runs / width))
+        return [slice(i * width, (i + 1) * width if i + 1 < count else runs) for i in range(count)]
+
+    def sums(self, models: Sequence[Single], totals: Sequence[Single]) -> Callable[[], None]:
+        """What writes ``sum_i f_i tanh(half_i'w)^power half_i`` of `models`, tiles (d, some runs), to `totals`."""
+        (n, d), dtype = self.half.shape, self.half.dtype
+        widest = max(w.shape[1] for w in models)
+        height = min(max(_PRODUCTS // (d * widest), 1), _MOST, n)
+        blocks = [
+            (self.half[rows], None if self.factors is None else self.factors[rows]) for rows in _blocks(n, height)
+        ]
+        room = {w.shape[1]: (aligned(np.empty((height, w.shape[1]), dtype)), aligned(w)) for w in models}
+        tiles = [(w, total, *room[w.shape[1]]) for w, total in zip(models, totals, strict=True)]
+
+        def write() -> None:
+            first = True
+            for half, factors in blocks:  # rows that are in cache meet all tiles
+                for w, total, scores, product in tiles:
+                    h = np.matmul(half, w, out=scores[: len(half)])
+                    np.tanh(h, out=h)
+                    if self.power == 2:
+                        np.square(h, out=h)
+                    if factors is not None:
+                        h *= factors
+                    if first:
+                        np.matmul(half.T, h, out=total)
+                    else:
+                        total += np.matmul(half.T, h, out=product)
+                first = False
+
+        return write
+
+    def advance(self, w: Single, noise: Single, step: Single, decay: Single | None) -> None:
+        """Advance the models `w` (d, B) by a round for each of the noises (rounds, d, B): what the data do not move.
+
+        `step` and `decay`, how much of a model is left where that is not all of it, are (B,).
+        """
+        runs = self.tiles(w.shape[1])
+        models = [aligned(w[:, some]) for some in runs]
+        moves = [aligned(each) for each in models]
+        # in full, because a pass over short rows is slow
+        scale = np.broadcast_to(step * self.half.dtype.type(self.common), w.shape).copy()
+        left = None if decay is None else np.broadcast_to(decay, w.shape).copy()
+        sums = self.sums(models, moves)
+        for kick in noise:
+            sums()
+            for some, each, move in zip(runs, models, moves, strict=True):
+                move *= scale[:, some]
+                if left is not None:
+                    each *= left[:, some]
+                each -= move
+                each -= kick[:, some]
+        for some, each in zip(runs, models, strict=True):
+            w[:, some] = each
+
+
+def aligned(values: Single) -> Single:
+    """A contiguous copy that begins at a cache line: products of small blocks are a tenth faster."""
+    raw = np.empty(values.nbytes + _LINE, np.uint8)
+    start = -raw.ctypes.data % _LINE
+    copy = raw[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
+
+
+def _blocks(length: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` that cover `length`."""
+    return (slice(start, min(start + size, length)) for start in range(0, length, size))
 
 
 def descend(  # many parameters: one for each symbol of the recursion
@@ -106,28 +173,31 @@ def descend(  # many parameters: one for each symbol of the recursion
         rounds: T.
         lam: coefficient of lam/2 ||w||^2.
         heard: is told in every round the models (G, E, S, D, d) before it, and the noisy gradients that moved them.
+            Without it the noise of several rounds is drawn before they begin.
     """
-    dtype = groups[0].X.dtype
-    noise = np.asarray(draw(), dtype)
-    G, D, d = noise.shape
+    dtype = groups[0].half.dtype
+    noise = [np.asarray(draw(), dtype)]
+    G, D, d = noise[0].shape
     E, S = scales.shape[1], steps.shape[-1]
-    steps, scales = np.broadcast_to(steps, (E, S)), np.broadcast_to(scales.reshape(G, E, -1), (G, E, S))
-    w = np.broadcast_to(start.astype(dtype), (G, E, S, D, d)).copy()
-    move = np.empty((E, S, D, d), dtype)
-    size = steps.astype(dtype)[..., None, None]
-    decay = (1 - lam * steps).astype(dtype)[..., None, None]
-    kick = (scales * steps).astype(dtype)[..., None, None]
-    for round_ in range(rounds):
-        if round_:
-            noise = np.asarray(draw(), dtype)
-        before = None if heard is None else w.copy()
-        for rows, models, z, widths in zip(groups, w, noise, kick, strict=True):
-            rows.gradient(models.reshape(-1, d), move.reshape(-1, d))
-            np.multiply(move, size, out=move)
-            if lam:
-                models *= decay
-            models -= move
-            models -= np.multiply(widths, z, out=move)
-        if heard is not None and before is not None:
-            heard(before, (decay * before - w) / size)
-    return w
+    steps = np.broadcast_to(steps, (E, S))
+    kick = (np.broadcast_to(scales.reshape(G, E, -1), (G, E, S)) * steps).reshape(G, E * S).astype(dtype)
+    step, decay = (np.tile(each.ravel(), D).astype(dtype) for each in (steps, 1 - lam * steps))
+    w = np.empty((G, d, D * E * S), dtype)
+    w[...] = start[:, None]
+    together = 1 if heard else max(1, min(rounds, _NOISE // (d * D * max(G, E * S))))
+
+    def runs(models: Single) -> Single:
+        return models.reshape(G, d, D, E, S).transpose(0, 3, 4, 2, 1)
+
+    for some in _blocks(rounds, together):
+        noise += [np.asarray(draw(), dtype) for _ in range(some.stop - some.start - len(noise))]
+        before = w.copy() if heard else w
+        for g, rows in enumerate(groups):
+            z = np.array([each[g].T for each in noise])
+            moved = (z[..., None] * kick[g]).reshape(len(noise), d, -1)
+            moved += rows.constant * step
+            rows.advance(w[g], moved, step, decay if lam else None)
+        if heard:
+            heard(runs(before), runs((decay * before - w) / step))
+        noise = []
+    return np.ascontiguousarray(runs(w))

@@ -25,7 +25,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """A finished cell: what was measured, or the reason why these settings cannot be used; and how long it took.
+    """A finished cell: what was measured, or the reason why these settings cannot be used; and its CPU seconds.
 
     `measured` is None for a skipped cell, and where a record was only glanced at. `refused` is as in `Measured`.
     """

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpml.optim import descent
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import LOSSES, mean_loss
@@ -38,7 +39,7 @@ def test_all_runs_at_once_are_each_run_alone(loss, weights, lam):
     v = [np.full(len(y), 1 / len(y)) if weights == "equal" else rng.random(len(y)) / len(y) for _, y in parts]
     start, noise = rng.standard_normal(d), rng.standard_normal((rounds, 2, draws, d))
     groups = [Rows.of(loss, X, y, weight, np.float64) for (X, y), weight in zip(parts, v, strict=True)]
-    assert len(groups[0].X) == 200  # folded
+    assert len(groups[0].half) == 200  # folded
     found = descend(groups, start, steps, scales, iter(noise).__next__, rounds, lam)
     assert found.shape == (2, 2, 3, draws, d)
     for g, e, s, i in np.ndindex(found.shape[:-1]):
@@ -47,13 +48,52 @@ def test_all_runs_at_once_are_each_run_alone(loss, weights, lam):
         np.testing.assert_allclose(found[g, e, s, i], alone, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(("n", "runs"), [(5000, 3), (3001, 64), (700, 3000)])
-def test_blocks_of_rows_change_nothing(n, runs):
+@pytest.mark.parametrize(("n", "runs"), [(5000, 3), (3001, 64), (2500, 230), (700, 3000), (9, 70_000)])
+def test_blocks_of_rows_and_runs_change_nothing(n, runs):
     X, y = rows_and_labels(n, 6)
     w = np.random.default_rng(0).standard_normal((runs, 6))
     found = np.empty_like(w)
     Rows.of(LOGISTIC, X, y, np.full(n, 1 / n), np.float64).gradient(w, found)
     np.testing.assert_allclose(found, LOGISTIC.slope(X @ w.T, y).T @ X / n, atol=1e-14)
+
+
+@pytest.mark.parametrize("numbers", [1, 50, 1 << 20], ids=["round by round", "some rounds", "all rounds"])
+def test_noise_that_is_drawn_ahead_is_that_of_its_round(monkeypatch, numbers):
+    monkeypatch.setattr(descent, "_NOISE", numbers)
+    rng, rounds, drawn = np.random.default_rng(3), 11, []
+    parts = [rows_and_labels(n, 4, seed) for n, seed in ((20, 0), (30, 1))]
+    noise = rng.standard_normal((rounds, 2, 2, 4))
+
+    def draw():
+        drawn.append(len(drawn))
+        return noise[drawn[-1]]
+
+    groups = [Rows.of(LOGISTIC, X, y, np.full(len(y), 1 / len(y)), np.float64) for X, y in parts]
+    found = descend(groups, np.ones(4), np.array([0.7]), np.array([[0.3], [0.9]]), draw, rounds, 0.1)
+    assert len(drawn) == rounds
+    for g, i in np.ndindex(2, 2):
+        X, y = parts[g]
+        scale = (0.3, 0.9)[g]
+        alone = plainly(LOGISTIC, X, y, np.full(len(y), 1 / len(y)), np.ones(4), 0.7, scale, noise[:, g, i], 0.1)
+        np.testing.assert_allclose(found[g, 0, 0, i], alone, rtol=1e-12)
+
+
+def test_who_listens_hears_every_round_before_the_next_is_drawn():
+    X, y = rows_and_labels(50, 3)
+    rounds, events, noise = 5, [], np.random.default_rng(0).standard_normal((5, 1, 2, 3))
+
+    def draw():
+        events.append("drawn")
+        return noise[events.count("drawn") - 1]
+
+    def heard(before, sent):
+        gradient = LOGISTIC.slope(X @ before[0, 0, 0].T, y).T @ X / 50
+        np.testing.assert_allclose(sent[0, 0, 0], gradient + 0.4 * noise[events.count("drawn") - 1, 0], atol=1e-12)
+        events.append("heard")
+
+    group = Rows.of(LOGISTIC, X, y, np.full(50, 1 / 50), np.float64)
+    descend([group], np.ones(3), np.array([0.5]), np.array([[0.4]]), draw, rounds, 0.2, heard)
+    assert events == ["drawn", "heard"] * rounds
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
