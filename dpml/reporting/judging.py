@@ -62,11 +62,19 @@ class Reading:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision, the numbers that made it, and how many seeds would decide what is undecided."""
+    """A decision and the numbers that made it.
+
+    Args:
+        decision: what is said of the claim.
+        numbers: in words, by reading.
+        needed: how many seeds would decide what is undecided.
+        seeds: over how many seeds it is, by the reading and the algorithm that has the fewest; None: no runs.
+    """
 
     decision: Decision
     numbers: str
     needed: int | None = None
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -226,6 +234,7 @@ class Claim:
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
         needed = max((check.needed for check in checks.values() if check.needed is not None), default=None)
+        seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
         if missing:
             lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())
             others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
@@ -236,10 +245,10 @@ class Claim:
                 ", ".join(f"[{name}]" for name, check in checks.items() if check.holds is kind) for kind in (True, None)
             )
             also = f"; undecided for {open_}" if open_ else ""
-            return Verdict("depends on an unstated choice", f"holds only for {choices}{also}: {numbers}")
+            return Verdict("depends on an unstated choice", f"holds only for {choices}{also}: {numbers}", seeds=seeds)
         if None in found:
-            return Verdict("undecided with these seeds", numbers, needed)
-        return Verdict("reproduced" if True in found else "not reproduced", numbers)
+            return Verdict("undecided with these seeds", numbers, needed, seeds)
+        return Verdict("reproduced" if True in found else "not reproduced", numbers, seeds=seeds)
 
 
 _IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}

@@ -123,9 +123,14 @@ def claims_page(manifests: Iterable[Mapping[str, Any]]) -> str:
     sections = [
         "# Claims\n",
         "Every verdict is computed from the rows of the experiment named above it, by the tests in dpml/papers: "
-        "*significant* is a one-sided t-test at 5 %, Holm-corrected; capefm *reaches* nonpriv where 95 % of the way "
-        "from its value at the smallest eps is done. *plotted* is the noisy objective at its own minimiser, in size, "
-        "as the authors ran it; *true* is the loss of the released models.\n",
+        "*significant* is a one-sided t-test at 5 % over seeds, of the means over their draws, Holm-corrected; capefm "
+        "*reaches* nonpriv where 95 % of the way from its value at the smallest eps is done. *plotted* is the noisy "
+        "objective at its own minimiser, in size, as the authors ran it; *true* is the loss of the released models.\n",
+        "A difference matters when it is 0.01 of an accuracy or an error, or a tenth of the larger of two losses, "
+        "gaps or distances. What is not significant counts as false only where the 95 % bound on the difference is "
+        "less than that; otherwise the claim is undecided, and the verdict names the seeds that would show such a "
+        "difference with a probability of 0.8, at the spread that was seen. *seeds* are those of the reading and the "
+        "algorithm that has the fewest; a claim without any is about formulas, bytes or single numbers.\n",
     ]
     for manifest in sorted(manifests, key=lambda manifest: natural(manifest["experiment"])):
         if manifest["claims"]:
@@ -136,8 +141,12 @@ def claims_page(manifests: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _claims_table(verdicts: Iterable[Mapping[str, Any]]) -> str:
-    columns = {"id": "claim", "text": "what it says", "criterion": "test", "decision": "verdict", "numbers": "numbers"}
-    lines = [dict(verdict) | {"decision": _decision(verdict)} for verdict in verdicts]
+    columns = {"id": "claim", "text": "what it says", "criterion": "test", "decision": "verdict", "seeds": "seeds"}
+    columns |= {"numbers": "numbers"}
+    lines = [
+        dict(verdict) | {"decision": _decision(verdict), "seeds": str(verdict.get("seeds") or "")}
+        for verdict in verdicts
+    ]
     return markdown(pd.DataFrame(lines)[list(columns)].rename(columns=columns))
 
 
