@@ -1,5 +1,6 @@
 """What private algorithms are compared with: models without noise."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from dpml.algorithms.guarantees import no_privacy
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
 from dpml.algorithms.local_models import LocalClassifiers, check_local, vote_shares
 from dpml.arrays import Array
-from dpml.data.partition import Parties
+from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
@@ -103,6 +104,75 @@ class Individual(LocalClassifiers):
         right = hard_targets(y, shares.shape[1])
         agree = right * shares if self.multiclass else right * shares + (1 - right) * (1 - shares)
         return Fixed(None, {"accuracy": float(agree.sum()) / len(y)})
+
+
+@remembered
+def least(parties: Parties, loss: Loss, lam: float) -> float:
+    """The minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum where it has none.
+
+    Where a plane has all rows of one label on its one side, no w is the minimiser for lam = 0: Newton's method then
+    runs towards infinity until the gradient is less than 1e-9.
+    """
+    X, y, counts = parties.folded
+    regularised = loss.name in ("logistic", "softmax") and lam > 0
+    best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]
+    return float(mean_loss(loss, X, y, best, counts)[0] + lam / 2 * np.sum(best * best))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """`constant`: one answer for every row, the mean target or the commonest class of the private rows. No privacy.
+
+    A floor: what uses a feature should be better. Its loss is the least that a constant score has, so it is not that of
+    a model without intercept; it has no weights. Its `err_w` is that of w = 0.
+
+    Args:
+        loss: what its loss is measured by.
+        calibration: has no effect.
+        variant: has no effect: it is the floor of any other.
+        lam: coefficient of lam/2 ||w||^2 in the objective whose optimality gap is reported.
+    """
+
+    name: ClassVar[str] = "constant"
+    auxiliary: ClassVar[float] = 0.0
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_common(self, tuple(LOSSES), (self.variant,))
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """None: eps is infinite."""
+        return no_privacy("sample", "no noise")
+
+    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+        """Count."""
+        self.loss.check_labels(parties.y)
+        metrics = {"loss": self._least_loss(parties.y)}
+        if self.loss.convex:
+            metrics["optimality_gap"] = metrics["loss"] - least(parties, self.loss, self.lam)
+        data = parties.data
+        if data.truth is not None:
+            metrics["err_w"] = float(np.linalg.norm(data.truth)) / len(data.truth)
+        if len(data.y_test) and data.task == "regression":
+            metrics["rmse"] = math.sqrt(np.mean((data.y_test - parties.y.mean()) ** 2))
+        elif len(data.y_test):
+            labels, counts = np.unique(parties.y, return_counts=True)
+            metrics["accuracy"] = float(np.mean(data.y_test == labels[np.argmax(counts)]))
+            metrics["balanced_accuracy"] = 1 / len(np.unique(data.y_test))
+            metrics |= {"auc": 0.5} if data.task == "binary" else {}
+        return Fixed(None, metrics)
+
+    def _least_loss(self, y: Array) -> float:
+        """The infimum over constant scores."""
+        if self.loss.name == "squared":
+            return float(np.var(y))
+        shares = np.unique(y, return_counts=True)[1] / len(y)
+        # a bounded loss is least at an infinite score
+        return -float(shares @ np.log(shares)) if self.loss.convex else 1 - float(shares.max())
 
 
 @dataclass(frozen=True)

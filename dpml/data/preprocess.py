@@ -26,7 +26,7 @@ Step = Callable[..., tuple[Apply, Record]]
 
 PRIVATE = "training rows, no budget spent"
 EACH_ROW = "nothing: row by row"
-SCHEMA = "the list of symbolic values in the official training file, taken as public"
+SCHEMA = "the list of symbolic values in the official file, taken as public"
 
 _BLOCK = 1 << 14  # rows transformed at once
 

@@ -211,19 +211,19 @@ def mean_over_rows(
 ) -> Array:
     """The mean over the rows of ``judge(scores, y)``, (n, B) -> (n, B), for every model in `weights` (B, d): (B,).
 
-    Row i stands for ``counts[i]`` rows where there are `counts`. Rows and models are blocked, so that the scores held
-    at once stay in cache.
+    Row i stands for ``counts[i]`` rows where there are `counts`; several of them, (n, K), make several means, (K, B).
+    Rows and models are blocked, so that the scores held at once stay in cache.
     """
     classes = weights.shape[1] // X.shape[1]
     width = max(1, _WIDTH // classes)
-    total = np.zeros(len(weights))
+    total = np.zeros((*(() if counts is None else counts.shape[1:]), len(weights)))
     for first in range(0, len(y), _HEIGHT):
         rows = slice(first, first + _HEIGHT)
         for start in range(0, len(weights), width):
             models = slice(start, start + width)
             judged = judge(scores(X[rows], weights[models], classes), y[rows])
-            total[models] += judged.sum(axis=0) if counts is None else counts[rows] @ judged
-    return total / (len(y) if counts is None else counts.sum())
+            total[..., models] += judged.sum(axis=0) if counts is None else counts[rows].T @ judged
+    return total / (len(y) if counts is None else np.asarray(counts.sum(axis=0))[..., None])
 
 
 def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:

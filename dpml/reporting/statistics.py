@@ -16,7 +16,7 @@ from scipy.special import stdtr, stdtrit
 
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.running.rows import PRIVACY, SETTING, own_columns
+from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
 K = TypeVar("K")
 
@@ -24,7 +24,7 @@ LEVEL = 0.05  # of every test; intervals are at 1 - LEVEL
 POWER = 0.8  # with which a number of seeds is called enough
 MOST_SEEDS = 10_000  # more than that is not asked for
 
-SUMMARY = ("mean", "std", "count", "seeds", "interval", "replicates")
+SUMMARY = ("mean", "std", "count", "seeds", "interval", "replicates", *SIZES)
 STATISTICS = (*SUMMARY, "reference", "difference", "difference_interval", "paired")
 
 
@@ -43,8 +43,8 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         alike however many draws they have; `std` and `count` of all values; `seeds`, their number; `interval`, half the
         95 % t-interval of the mean; and `replicates`, what it is over: "seeds", or "draws" where there is one seed. An
         `interval` is NaN where nothing can be said: one value, or one seed whose draws are all equal.
-        `claimed_eps` and `proven_eps` hold for every seed: what is proven can depend on the sizes of the parties, and
-        with them on the seed.
+        `n_min` and `n_max` are those of all seeds. `claimed_eps` and `proven_eps` hold for every seed: what is proven
+        can depend on the sizes of the parties, and with them on the seed.
 
     Raises:
         UserError: values of one run disagree.
@@ -69,6 +69,8 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         seeds=seeds["count"],
         interval=_half_width(seeds["std"], seeds["count"]).where(several, over_draws),
         replicates=np.where(several, "seeds", "draws"),
+        n_min=rows["n_min"].groupby(number).min(),
+        n_max=rows["n_max"].groupby(number).max(),
     )
 
 

@@ -101,13 +101,15 @@ def _plain(part: Any) -> dict[str, Any]:
 class Measured:
     """What a cell yields: `metrics`, each (budgets, draws), and the guarantees of every budget.
 
-    Budgets for which there is no noise, or no minimiser, are left out of both: `refused` has their numbers, and why.
+    `sizes` are the rows of the smallest and of the largest party. Budgets for which there is no noise, or no minimiser,
+    are left out of both: `refused` has their numbers, and why.
     """
 
     problem: Problem
     metrics: Mapping[str, Array]
     guarantees: Sequence[Sequence[Guarantee]]
     provenance: Mapping[str, Any]
+    sizes: tuple[int, int]
     refused: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -127,7 +129,8 @@ def measure(cell: Cell) -> Measured:
         metrics |= dict(release.metrics)
     provenance = {"N": len(parties.data.y), **parties.data.provenance}
     given = [guarantees[number] for number in guarantees if number not in failed]
-    return Measured(parties.problem, metrics, given, provenance, {**refused, **failed})
+    sizes = int(parties.sizes.min()), int(parties.sizes.max())
+    return Measured(parties.problem, metrics, given, provenance, sizes, {**refused, **failed})
 
 
 def _calibrated(

@@ -4,14 +4,13 @@ import importlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpml.algorithms.baselines import least
 from dpml.arrays import Array
-from dpml.data.partition import Parties, remembered
+from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.optim.convex import optimum
-from dpml.optim.logistic import fit_all
 from dpml.optim.losses import Loss, mean_loss, mean_over_rows
+from dpml.optim.losses import scores as scores_of
 
 Metric = Callable[[Array, Parties, Loss, float], Array]
 """``metric(weights, parties, loss, lam)``: models (B, d) to numbers (B,)."""
@@ -25,7 +24,8 @@ def evaluate(
     - ``loss``: mean loss on the private training rows, without regulariser.
     - ``optimality_gap``: how far the objective, mean loss + lam/2 ||w||^2, lies above its minimum on those rows; absent
       for a non-convex loss, whose minimum is not known.
-    - ``accuracy`` (a share) or ``rmse`` (in units of the scaled target) on the test rows, when there are any.
+    - ``accuracy`` (a share) or ``rmse`` (in units of the scaled target) on the test rows, when there are any; and
+      ``balanced_accuracy``, the mean over the classes among them of the share that is labelled right.
     - ``err_w``: ||w - w*||_2 / d, where the data come with their true weights w* (Imtiaz et al. 2019, fig. 7).
     - `further` metrics, functions named by their dotted paths; each is called as a `Metric` is.
     """
@@ -41,7 +41,7 @@ def evaluate(
         if data.task == "regression":
             found["rmse"] = np.sqrt(mean_over_rows(_squared_error, data.X_test, data.y_test, flat))
         else:
-            found["accuracy"] = accuracy(flat, data.X_test, data.y_test)
+            found["accuracy"], found["balanced_accuracy"] = accuracies(flat, data.X_test, data.y_test)
     if data.truth is not None and data.truth.shape == flat.shape[1:]:
         found["err_w"] = np.linalg.norm(flat - data.truth, axis=1) / len(data.truth)
     found |= {path.rpartition(".")[2]: named(path)(flat, parties, loss, lam) for path in further}
@@ -64,29 +64,48 @@ def named(path: str) -> Metric:
     return metric
 
 
-@remembered
-def least(parties: Parties, loss: Loss, lam: float) -> float:
-    """The minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum where it has none.
+def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
+    """What share of the rows X (n, d) models `weights` (B, d), or (B, K d) for K classes, label as y does: (B,) each.
 
-    Where a plane has all rows of one label on its one side, no w is the minimiser for lam = 0: Newton's method then
-    runs towards infinity until the gradient is less than 1e-9.
+    First of all rows, then the mean over the classes that y has of the share of that class: 1/K for a model that gives
+    all rows one label, however many rows of it there are.
     """
-    X, y, counts = parties.folded
-    regularised = loss.name in ("logistic", "softmax") and lam > 0
-    best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]
-    return float(mean_loss(loss, X, y, best, counts)[0] + lam / 2 * np.sum(best * best))
+    classes, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    members = (place[:, None] == np.arange(len(classes))).astype(float)
+    recalls = mean_over_rows(_correct, X, y, weights, members)
+    right = np.rint(recalls * sizes[:, None])  # whole numbers, so that a share is the nearest to what it is
+    return right.sum(axis=0) / len(y), recalls.mean(axis=0)
 
 
-def accuracy(weights: Array, X: Array, y: Array) -> Array:
-    """The share of the rows X (n, d) that models `weights` (B, d), or (B, K d) for K classes, label as y does: (B,)."""
-    return mean_over_rows(_correct, X, y, weights)
+def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
+    """The area under the ROC curve on the test rows: how many pairs of a row of either class the scores put in order.
+
+    Equal scores count half. For tasks of two classes; NaN where the test rows are all of one class.
+
+    Raises:
+        UserError: the task has not two classes, or there are no test rows.
+    """
+    data = parties.data
+    if data.task != "binary" or not len(data.y_test):
+        raise UserError(f"the metric auc needs test rows of two classes, which dataset={data.name} has not.")
+    positive = data.y_test > 0
+    pairs = float(positive.sum()) * float((~positive).sum())
+    areas = np.full(len(weights), np.nan)
+    for i in range(len(weights) if pairs else 0):
+        scores = scores_of(data.X_test, weights[i : i + 1])[:, 0]
+        others, own = np.sort(scores[~positive]), np.sort(scores[positive])
+        below = np.searchsorted(others, own, "left").sum() + np.searchsorted(others, own, "right").sum()
+        areas[i] = below / (2 * pairs) if np.isfinite(scores).all() else np.nan
+    return areas
 
 
 def _squared_error(scores: Array, y: Array) -> Array:
     return (scores - y[:, None]) ** 2
 
 
-def _correct(scores: Array, y: Array) -> NDArray[np.bool_]:
+def _correct(scores: Array, y: Array) -> Array:
+    """Whether rows are labelled right, (n, B); NaN scores make NaN."""
+    known = np.where(np.isnan(scores).any(axis=-1) if scores.ndim == 3 else np.isnan(scores), np.nan, 1.0)
     if scores.ndim == 3:
-        return np.argmax(scores, axis=-1) == y[:, None]
-    return (scores >= 0) == (y > 0)[:, None]
+        return known * (np.argmax(scores, axis=-1) == y[:, None])
+    return known * ((scores >= 0) == (y > 0)[:, None])

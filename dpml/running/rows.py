@@ -16,7 +16,9 @@ SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "ep
 PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view", "not_proven", "conditional_eps"]
 EPS = ("proven_eps", "conditional_eps")
 """What figures show of guarantees, for the worst view: what is proven, or would be for values fixed beforehand."""
-COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, "tuned", "private_preprocessing"]
+SIZES = ["n_min", "n_max"]
+"""Rows of the smallest and of the largest party, as dealt: a rule that rounds may give others than it was asked for."""
+COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned", "private_preprocessing"]
 
 
 def own_columns(rows: pd.DataFrame) -> list[str]:
@@ -53,6 +55,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
             "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
         }
         | {key: np.repeat([facts[key] for facts in privacy], per_budget) for key in PRIVACY}
+        | dict(zip(SIZES, measured.sizes, strict=True))
         | {
             "tuned": getattr(algorithm, "tuned", "fixed"),
             "private_preprocessing": private_note(measured.provenance.get("preprocessing", [])),

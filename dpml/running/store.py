@@ -129,6 +129,7 @@ def _values(measured: Measured) -> dict[str, Any]:
         "metrics": {name: values.tolist() for name, values in measured.metrics.items()},
         "guarantees": [[asdict(guarantee) for guarantee in given] for given in measured.guarantees],
         "provenance": dict(measured.provenance),
+        "sizes": list(measured.sizes),
         "refused": dict(measured.refused),
     }
 
@@ -139,6 +140,7 @@ def _measured(values: Mapping[str, Any]) -> Measured:
         {name: np.array(table, dtype=float) for name, table in values["metrics"].items()},
         [[Guarantee(**guarantee) for guarantee in given] for given in values["guarantees"]],
         values["provenance"],
+        tuple(values["sizes"]),
         _numbered(values["refused"]),
     )
 

@@ -1,13 +1,19 @@
 """Models without noise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from examples import labelled_parties, loss_of, recipe_parties
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, log_loss, mean_squared_error, roc_auc_score
 
-from dpml.algorithms.baselines import Batch, Individual, NonPrivate
+from dpml.algorithms.baselines import Batch, Constant, Individual, NonPrivate
+from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.running.metrics import evaluate
+from dpml.privacy import Budget
+from dpml.running.metrics import accuracies, auc, evaluate
 
 LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
 
@@ -40,6 +46,66 @@ def test_metrics_against_their_definitions() -> None:
         assert found["loss"][i, j] == pytest.approx(loss)
         assert found["optimality_gap"][i, j] == pytest.approx(loss + 0.05 * w @ w - best.metrics["noisy_objective"])
         correct = np.sign(parties.data.X_test @ w) == parties.data.y_test
-        assert found["accuracy"][i, j] == pytest.approx(correct.mean())
+        assert found["accuracy"][i, j] == correct.mean()
+        each = balanced_accuracy_score(parties.data.y_test, np.sign(parties.data.X_test @ w))
+        assert found["balanced_accuracy"][i, j] == pytest.approx(each)
         assert found["err_w"][i, j] == pytest.approx(np.linalg.norm(w - parties.data.truth) / 6)
     assert (found["optimality_gap"] > 0).all()
+
+
+def test_the_area_under_the_curve_is_that_of_scikit_learn_with_ties() -> None:
+    parties = recipe_parties("logistic", rows=300)
+    data = parties.data
+    parties = replace(parties, data=replace(data, X_test=np.round(8 * data.X_test) / 8))  # sums without rounding
+    weights = np.round(np.random.default_rng(1).standard_normal((4, 6)))  # many equal scores
+    weights[3] = 0
+    areas = auc(weights, parties, LOGISTIC, 0.0)
+    assert areas == pytest.approx([roc_auc_score(data.y_test, parties.data.X_test @ w) for w in weights])
+    assert areas[3] == 0.5
+    with pytest.raises(UserError, match="two classes"):
+        auc(weights, recipe_parties("linear", rows=300), LOSSES["squared"], 0.0)
+
+
+def test_weights_that_are_not_numbers_have_no_accuracy() -> None:
+    parties = recipe_parties("logistic", rows=300)
+    weights = np.full((2, 6), np.nan)
+    weights[1] = 1
+    for K, X, y in ((1, parties.data.X_test, parties.data.y_test), (3, np.eye(6), np.arange(6) % 3)):
+        for found in accuracies(np.tile(weights, (1, K)), X, y):
+            assert np.isnan(found[0])
+            assert np.isfinite(found[1])
+
+
+@pytest.mark.parametrize("K", [1, 3])
+def test_the_floor_of_a_classification_uses_no_feature(K) -> None:
+    parties = labelled_parties(K, 12)
+    data, rng = parties.data, np.random.default_rng(0)
+    floor = Constant(loss_of(K), lam=1e-2).prepare(parties, rng)
+    blank, blank_test = np.zeros((len(parties.y), 1)), np.zeros((len(data.y_test), 1))
+    dummy = DummyClassifier(strategy="prior").fit(blank, parties.y)
+    assert floor.metrics["accuracy"] == pytest.approx(dummy.score(blank_test, data.y_test))
+    guessed = balanced_accuracy_score(data.y_test, dummy.predict(blank_test))
+    assert floor.metrics["balanced_accuracy"] == pytest.approx(guessed)
+    assert floor.metrics["loss"] == pytest.approx(log_loss(parties.y, dummy.predict_proba(blank)))
+    best = evaluate(Batch(loss_of(K), lam=1e-2).prepare(parties, rng).weights[None, None], parties, loss_of(K), 1e-2)
+    objective = best["loss"][0, 0] + 1e-2 / 2 * np.sum(Batch(loss_of(K), lam=1e-2).prepare(parties, rng).weights ** 2)
+    assert floor.metrics["optimality_gap"] == pytest.approx(floor.metrics["loss"] - objective)
+    assert Constant(loss_of(K)).guarantees(Budget(1.0, 1e-5), parties.problem)[0].eps == np.inf
+
+
+def test_the_floor_of_a_regression_is_the_mean_target() -> None:
+    parties = recipe_parties("linear", rows=300)
+    data = parties.data
+    floor = Constant(LOSSES["squared"]).prepare(parties, np.random.default_rng(0)).metrics
+    dummy = DummyRegressor().fit(parties.X, parties.y)
+    assert floor["loss"] == pytest.approx(mean_squared_error(parties.y, dummy.predict(parties.X)))
+    assert floor["rmse"] == pytest.approx(np.sqrt(mean_squared_error(data.y_test, dummy.predict(data.X_test))))
+    assert floor["err_w"] == pytest.approx(np.linalg.norm(data.truth) / len(data.truth))
+
+
+def test_the_floor_of_a_bounded_loss_is_the_share_of_the_rarer_class() -> None:
+    parties = recipe_parties("logistic", rows=300)
+    floor = Constant(LOSSES["sigmoid"]).prepare(parties, np.random.default_rng(0)).metrics
+    rarer = min(np.mean(parties.y > 0), np.mean(parties.y < 0))
+    assert floor["loss"] == pytest.approx(rarer)
+    assert "optimality_gap" not in floor

@@ -51,7 +51,14 @@ def test_rows_guarantees_and_manifest(run_command, tmp_path) -> None:
     assert list(rows.columns)[: len(COLUMNS)] == COLUMNS
     # 2 eps x 2 M x 2 N x 4 draws, and each metric once for all of them
     assert (rows.groupby("metric").size() == 32).all()
-    assert set(rows["metric"]) == {"loss", "optimality_gap", "accuracy", "noisy_objective", "trimmed"}
+    assert set(rows["metric"]) == {
+        "loss",
+        "optimality_gap",
+        "accuracy",
+        "balanced_accuracy",
+        "noisy_objective",
+        "trimmed",
+    }
     assert (rows[rows["metric"] == "optimality_gap"]["value"] >= 0).all()
     assert set(rows["proven_view"]) == {"colluders"}
     assert (rows["claimed_eps"] == rows["eps"]).all()
@@ -250,8 +257,8 @@ def test_an_interrupted_write_leaves_no_half_file(run_command, tmp_path, monkeyp
 def test_help_names_groups_and_keys(run_command) -> None:
     done = run_command("dpml-run", "--help")
     for word in (
-        "algo: avg, batch, capefm, conv, dpfm, fm, gop, indiv, jayaraman, la, local, nn_cape, nn_conv, nn_nonpriv, "
-        "nonpriv, objpert, psgd, soft, vote, wang, wddp",
+        "algo: avg, batch, capefm, constant, conv, dpfm, fm, gop, indiv, jayaraman, la, local, nn_cape, nn_conv, "
+        "nn_nonpriv, nonpriv, objpert, psgd, soft, vote, wang, wddp",
         "calibration:",
         "dpml-run algo=capefm eps=0.1",
     ):

@@ -48,7 +48,8 @@ class Bank(RandomSplit):
         "12 rows are exact duplicates, as published.",
         papers="Kang et al. 2019 use all 41,188 rows; split and scaling are not stated.",
         differences="A fifth of the rows, drawn at random, is for testing; each feature is scaled to [0, 1], then all "
-        "rows by the largest training norm. `duration`, known only after the call, is kept, as the papers do not "
+        "rows by the largest training norm. The values of the symbolic features are those of all rows, test rows among "
+        "them. `duration`, known only after the call, is kept, as the papers do not "
         "say that they drop it.",
     )
     steps: tuple[str, ...] = ("one_hot", "min_max", "max_norm")

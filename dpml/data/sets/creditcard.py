@@ -50,7 +50,8 @@ class CreditCard(RandomSplit):
         schema="Time, 28 principal components that the publisher computed (V1 to V28), and Amount. Label +1: fraud.",
         papers="Kang et al. 2019 use all 492 frauds and 492 normal transactions; which ones is not stated.",
         differences="The normal transactions are drawn anew for every seed. A fifth of the 984 rows is for testing; "
-        "each feature is scaled to [0, 1], then all rows by the largest training norm.",
+        "each feature is scaled to [0, 1], then all rows by the largest training norm. 4 to 7 of the 197 test rows are "
+        "copies of training rows, as the file repeats transactions (ten seeds, counted on creditcard_subset).",
     )
     normals: int = _FRAUDS
     steps: tuple[str, ...] = ("min_max", "max_norm")
