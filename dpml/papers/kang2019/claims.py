@@ -201,7 +201,7 @@ def _choice(reading: Reading) -> str:
 
 
 def _by_data_set(axis: str, test: Test) -> Test:
-    """A test whose blocks are the data sets in the block of a choice, which also says which variant of wddp is meant."""
+    """A test whose blocks are the data sets in that of a choice, which also says which variant of wddp is meant."""
 
     def judge(evidence: Evidence, reading: Reading) -> Check:
         rows = evidence.rows
