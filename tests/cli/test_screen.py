@@ -43,6 +43,8 @@ def rows_of(seeds: int = 1, draws: int = 10, spread: float = 0.1, **settings: li
             "proven_view": "colluders",
             "not_proven": None,
             "conditional_eps": np.nan,
+            "n_min": 20,
+            "n_max": 20,
         }
         for metric, draw in product(("loss", "accuracy"), range(draws)):
             value = 0.5 + spread * rng.standard_normal()
