@@ -30,8 +30,9 @@ from dpml.algorithms.transcript import Recorder, Watch, transcript
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.descent import Single
+from dpml.optim.interior_point import stop_in_box, usual_start
 from dpml.optim.losses import Loss, Quadratic
-from dpml.optim.quadratic import minimise_quadratic, minimise_quadratic_in_box
+from dpml.optim.quadratic import minimise_quadratic
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
 
 # The paper's L2 sensitivities of (L0, L1, L2), times N (Secs. 4.3 and H).
@@ -59,7 +60,8 @@ class FunctionalMechanism:
         loss: squared or logistic.
         calibration: `published` noise, or `tight`: the least noise proven to give (eps, delta) in the worst view.
         variant: `paper` solves as Zhang et al. 2012, Sec. 6: add a ridge, and trim the spectrum if that is not enough.
-            `authors` is what the authors ran: minimise over the box [-1, 1]^d, from 1/sqrt(d) in every coordinate.
+            `authors` is what the authors ran: minimise over the box [-1, 1]^d, and stop where their solver does, before
+            it has converged if d is large (`dpml.optim.interior_point`).
         lam: coefficient of lam/2 ||w||^2, part of the objective.
         radius: the norm of w that the `tight` split of the noise between L1 and L2 is best for; None: `TYPICAL_NORM`.
         ridge: the ridge, in units of the spectral edge of the noise on L2 (data-independent, so it costs no privacy).
@@ -221,7 +223,7 @@ class PreparedQuadratic:
             block = min(draws - start, max(1, _BLOCK // d**2))
             constant, b, A = self.noisy(scales, rng, block)
             if algorithm.variant == "authors":
-                flat = minimise_quadratic_in_box(A.reshape(-1, d, d), b.reshape(-1, d), np.full(d, 1 / math.sqrt(d)))
+                flat = stop_in_box(A.reshape(-1, d, d), b.reshape(-1, d), usual_start(d))
                 w, trimmed = flat.reshape(b.shape), np.zeros(b.shape[:-1], dtype=bool)
             else:
                 w, trimmed = minimise_quadratic(A + ridge, b)

@@ -64,12 +64,13 @@ class RegularisedLogistic:
     Args:
         loss: logistic.
         calibration: `published` noise, or `tight`: the least that is proven to be enough.
-        variant: `paper` only.
+        variant: `paper`, or another that the algorithm says it has.
         lam: coefficient of lam/2 ||w||^2.
     """
 
     name: ClassVar[str]
     auxiliary: ClassVar[float] = 0.0
+    variants: ClassVar[tuple[str, ...]] = ("paper",)
 
     loss: Loss
     calibration: Calibration = "published"
@@ -77,7 +78,8 @@ class RegularisedLogistic:
     lam: float = 0.01
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic",))
+        check_common(self, ("logistic",), self.variants)
+        check_published_only(self)
         check_positive(f"algo.lam of {self.name}", self.lam)
 
     @property

@@ -2,8 +2,8 @@
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -18,8 +18,8 @@ from dpml.privacy import Calibration
 
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
 
-Reading = Literal["paper", "binary", "per_coordinate", "radial", "sum"]
-READINGS: tuple[Reading, ...] = ("paper", "binary", "per_coordinate", "radial", "sum")
+Reading = Literal["paper", "binary", "per_coordinate", "radial", "sum", "sum_per_coordinate", "sum_radial"]
+READINGS: tuple[Reading, ...] = get_args(Reading)
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class LocalClassifiers:
         variant: `paper`, or how else the text might be read; none of these keeps what the paper promises without more.
             `binary` uses the binary sensitivities 2/lam and 2/(M lam) for K classes; `per_coordinate` draws a Laplace
             number of the scale for every coordinate; `radial` draws the noise's length from the exponential law instead
-            of Gamma(D, .); `sum` minimises sums of losses, not means, + lam/2 ||w||^2.
+            of Gamma(D, .); `sum` minimises sums of losses, not means, + lam/2 ||w||^2; `sum_per_coordinate` and
+            `sum_radial` do so and draw the noise of the other.
         lam: coefficient of lam/2 ||w||^2, for local and global models.
     """
 
@@ -57,7 +58,21 @@ class LocalClassifiers:
     @property
     def sums(self) -> bool:
         """Whether the objective has the sum of the losses where the paper has their mean."""
-        return self.variant == "sum"
+        return self.variant.startswith("sum")
+
+    @property
+    def per_coordinate(self) -> bool:
+        """Whether every coordinate has Laplace noise of its own, where the paper has noise of a random direction."""
+        return self.variant.endswith("per_coordinate")
+
+    @property
+    def radial(self) -> bool:
+        """Whether the noise's length is exponential, where the paper's follows Gamma(D, .)."""
+        return self.variant.endswith("radial")
+
+    def without_noise(self) -> Self:
+        """The algorithm that fits the same models: they do not depend on how noise is read or calibrated."""
+        return replace(self, calibration="published", variant="sum" if self.sums else "paper")
 
     def strength(self, n: int) -> float:
         """The coefficient beside a *mean* loss over n rows that gives the same minimiser."""

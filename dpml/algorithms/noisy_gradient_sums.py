@@ -41,6 +41,7 @@ from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 from dpml.privacy.proofs import noisy_sums
 
 _BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
+_MOST_HALVINGS = 400  # the square of 2^400, in N d of them, is a number still
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,13 @@ class PrivateSGD(RegularisedLogistic):
     model only learns no less: the weight ``z_t prod_(s > t) (1 - z_s (lam + Delta))`` of a round in it is the same for
     all rounds, so that a row whose gradient does not turn moves it as T rounds do.
 
+    `halving` is what the paper tries first (Sec. 3.2), and expects to fail: no eta and no Delta, and in round t = 1, 2,
+    ... rho of density proportional to exp(-eps_t/2 ||rho||) with ``eps_t = eps/2^t``. One party's rho makes a round
+    eps_t-DP for whoever sees it, so that T rounds that depend on each other are eps (1 - 2^-T)-DP, delta = 0, in every
+    view, and no number of rounds is above eps. The noise doubles from round to round.
+
     Args:
+        variant: `paper`, or `halving`.
         rounds: T, counted in full by the guarantees.
         tolerance: a run stops before that as soon as a step is at most this long; 0 for never.
         protocol: `simulate` draws the sums; with `secagg` every party's answers go through the real secure aggregation
@@ -70,6 +77,7 @@ class PrivateSGD(RegularisedLogistic):
     """
 
     name: ClassVar[str] = "psgd"
+    variants: ClassVar[tuple[str, ...]] = ("paper", "halving")
 
     rounds: int = 1000
     tolerance: float = 0.0
@@ -79,17 +87,34 @@ class PrivateSGD(RegularisedLogistic):
         super().__post_init__()
         if self.rounds < 1:
             raise UserError(f"algo.rounds of psgd must be at least 1, got {self.rounds}.")
+        if self.halving and self.rounds > _MOST_HALVINGS:
+            raise UserError(
+                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "
+                f"in every round, got {self.rounds}."
+            )
         check_not_negative("algo.tolerance of psgd", self.tolerance)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
 
+    @property
+    def halving(self) -> bool:
+        """Whether every round has half the budget of the one before."""
+        return self.variant == "halving"
+
+    @property
+    def growth(self) -> Array:
+        """The fresh noise of every round, (T,), in units of `fresh`."""
+        return np.exp2(np.arange(1, self.rounds + 1)) if self.halving else np.ones(self.rounds)
+
     def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
         """Single source of the noise that is drawn once and of the ridge, for sampling and for accounting."""
+        if self.halving:
+            return Perturbation(0.0, 0.0)
         if self.tight:
             return Perturbation(0.0, tight_perturbation(budget, problem, self.lam, "algo=psgd").extra)
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def fresh(self, budget: Budget, problem: Problem) -> float:
-        """Single source of the noise in every round's sum, for sampling and for accounting.
+        """Single source of the noise in every round's sum, but for its `growth`, for sampling and for accounting.
 
         Published: the scale 1/beta of a party's rho. Tight: the standard deviation of the sum.
         """
@@ -119,10 +144,12 @@ class PrivateSGD(RegularisedLogistic):
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, tuple[float, str]]:
         """The proven eps of every view and the proof's name."""
-        delta = budget.require_delta("algo=psgd")
         share = self.sharing(problem)
         if math.isinf(budget.eps):
             return dict.fromkeys(share, (math.inf, "no noise"))
+        if self.halving:
+            return dict.fromkeys(share, (float(np.sum(budget.eps / self.growth)), "pure rounds of eps/2^t"))
+        delta = budget.require_delta("algo=psgd")
         if not self.tight:
             sigma = self.perturbation(budget, problem).sigma
             return {
@@ -134,12 +161,13 @@ class PrivateSGD(RegularisedLogistic):
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published; for what the third party sees, and so for what it releases) and proven."""
-        delta = budget.require_delta("algo=psgd")
+        delta = 0.0 if self.halving else budget.require_delta("algo=psgd")
         mus = self.mus(budget, problem) if self.tight and math.isfinite(budget.eps) else {}
         guarantees = []
         for view, (eps, proof) in self.proven(budget, problem).items():
             if not self.tight and view in ("release", "transcript"):
-                claim = "Rajkumar & Agarwal 2012, Thm 4.2 (the limit point)"
+                of = "Sec. 3.2 (eps/2^t)" if self.halving else "Thm 4.2 (the limit point)"
+                claim = f"Rajkumar & Agarwal 2012, {of}"
                 guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", claim))
             source = f"{proof}, T = {self.rounds}"
             guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source, mus.get(view)))
@@ -168,7 +196,7 @@ class PrivateSGD(RegularisedLogistic):
     def covariance(self, budget: Budget, problem: Problem) -> Array:
         """Of the noise in the sums of all rounds, in every coordinate: (T, T)."""
         fresh = self.fresh(budget, problem) ** 2 * (1 if self.tight else problem.M * (problem.d + 1))
-        covariance: Array = fresh * np.eye(self.rounds) + self.perturbation(budget, problem).sigma ** 2
+        covariance: Array = fresh * np.diag(self.growth**2) + self.perturbation(budget, problem).sigma ** 2
         return covariance
 
     def round_noise(self, rng: Generator, draws: int, parties: int, M: int, d: int) -> Array:
@@ -257,7 +285,12 @@ class PreparedSums:
         )
         constant = self.constant_noise(rng, draws)
         strength = np.repeat([algorithm.lam + p.extra for p in perturbations], draws)[:, None]
-        w, used = self._rounds(strength, lambda w: self.noisy_sum(w, widths, constant, rng, watch))
+        growth = algorithm.growth
+
+        def noisy(w: Array, t: int) -> Array:
+            return self.noisy_sum(w, widths._replace(fresh=growth[t] * widths.fresh), constant, rng, watch)
+
+        w, used = self._rounds(strength, noisy)
         eta = widths.sigma * constant.sum(axis=0)
         return Descents(w.reshape(eta.shape), used.reshape(eta.shape[:2]), eta)
 
@@ -266,21 +299,24 @@ class PreparedSums:
         algorithm, problem = self.algorithm, self.parties.problem
         models: list[Array] = []
 
-        def exact(w: Array) -> Array:
+        def exact(w: Array, t: int) -> Array:
             models.append(w[0].copy())
             return self.gradient(w)
 
         self._rounds(np.array([[algorithm.lam + algorithm.perturbation(budget, problem).extra]]), exact)
         return np.array(models)
 
-    def _rounds(self, strength: Array, ask: Callable[[Array], Array]) -> tuple[Array, Array]:
-        """The last models (B, d) of runs with ridges (B, 1), and the rounds they took (B,); sums are asked for."""
+    def _rounds(self, strength: Array, ask: Callable[[Array, int], Array]) -> tuple[Array, Array]:
+        """The last models (B, d) of runs with ridges (B, 1), and the rounds they took (B,); sums are asked for.
+
+        ``ask(w, t)`` is told the models and the round, from 0.
+        """
         algorithm, problem = self.algorithm, self.parties.problem
         w = np.zeros((len(strength), problem.d))
         used = np.zeros(len(w))
         moving = np.ones((len(w), 1), dtype=bool)
         for t in range(algorithm.rounds):
-            step = moving * (ask(w) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
+            step = moving * (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
             w -= step
             used += moving[:, 0]
             if algorithm.tolerance:

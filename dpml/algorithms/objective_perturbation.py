@@ -50,9 +50,10 @@ from dpml.algorithms.neighbours import one_replaced_for_loss, turned_label
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.convex import minimise_convex
+from dpml.optim.interior_point import stopped_model
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss, mean_loss
-from dpml.optim.quadratic import box_minimiser, minimise_quadratic_in_ball
+from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, noise
 from dpml.privacy.proofs import objective_perturbation as objective
 
@@ -108,8 +109,8 @@ class ObjectivePerturbation:
     curvature costs nothing where N (lam + extra) >= 1/beta, and little below (`proofs.objective_perturbation`). For the
     squared loss, ``||b - b'|| <= 2 zeta``, and the Jacobians of b <-> w differ by the exchange of one rank-one term of
     at most c in a matrix that stays above N (lam + extra): a factor ``1 + c/(N (lam + extra))``, once.
-    `variant=authors` is what the capeFM authors plot: the minimiser over the box, plus noise with beta = eps/2 whatever
-    N. Its only proof is the diameter of the box, 2 sqrt d.
+    `variant=authors` is what the capeFM authors plot: the model in the box at which their solver stops, plus noise with
+    beta = eps/2 whatever N. Its only proof is the diameter of the box, 2 sqrt d, wherever in it the solver stops.
     """
 
     name: ClassVar[str] = "objpert"
@@ -204,7 +205,7 @@ class ObjectivePerturbation:
         scale, extra = self.calibrate(budget, pair[0].problem)
         exposure = model_exposure(both, budget)
         if self.variant == "authors":
-            first, second = (box_minimiser(self.loss, p.X, p.y, self.lam) for p in pair)
+            first, second = (stopped_model(self.loss, p.X, p.y, self.lam) for p in pair)
             distance = float(np.linalg.norm(second - first)) / scale
             return [replace(exposure, score=laplace_score(scale, first, second), loss=distance)]
         if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
@@ -214,7 +215,7 @@ class ObjectivePerturbation:
         return [replace(exposure, score=score, loss=largest_loss(self.loss, rows, ridge, scale))]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedLaplaceObjective":
-        """Nothing to do before the noise is known, except what `authors` does: the minimiser over the box."""
+        """Nothing to do before the noise is known, except what `authors` does: the model in the box."""
         require_domain(parties, self.loss)
         return PreparedLaplaceObjective(self, parties)
 
@@ -235,7 +236,7 @@ class PreparedLaplaceObjective:
         extra = np.repeat([extra for _, extra in calibrated], draws)
         b = scale * noise.l2_laplace(rng, draws, problem.d)
         if algorithm.variant == "authors":
-            weights = box_minimiser(algorithm.loss, X, y, algorithm.lam) + b
+            weights = stopped_model(algorithm.loss, X, y, algorithm.lam) + b
             values = mean_loss(algorithm.loss, X, y, weights.reshape(-1, problem.d)).reshape(weights.shape[:-1])
             return Release(weights, {"noisy_objective": values})
         tilt = b.reshape(-1, problem.d) / problem.N

@@ -107,9 +107,9 @@ class PartyLevelModel(LocalClassifiers, ABC):
         return (proven if self.calibration == "tight" else published) / budget.eps
 
     def unit_noise(self, rng: Generator, draws: int, D: int) -> Array:
-        if self.variant == "per_coordinate":
+        if self.per_coordinate:
             return noise.laplace(rng, (draws, D))
-        return (noise.radial if self.variant == "radial" else noise.l2_laplace)(rng, draws, D)
+        return (noise.radial if self.radial else noise.l2_laplace)(rng, draws, D)
 
     def proven_eps(self, scale: float, problem: Problem) -> float:
         """What noise of this scale gives: the largest privacy loss over all that one party can do.
@@ -119,17 +119,17 @@ class PartyLevelModel(LocalClassifiers, ABC):
         for D > 1 the loss of an output close to it is above any bound.
         """
         D = problem.classes * problem.d if problem.classes > 1 or not self.multiclass else math.inf  # K is not known
-        if scale == 0 or (self.variant == "radial" and D > 1):
+        if scale == 0 or (self.radial and D > 1):
             return math.inf
-        return self.sensitivity(problem)[1] / scale * (math.sqrt(D) if self.variant == "per_coordinate" else 1.0)
+        return self.sensitivity(problem)[1] / scale * (math.sqrt(D) if self.per_coordinate else 1.0)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven eps for all rows of one party; delta is 0."""
         eps = self.proven_eps(self.scale(budget, problem), problem)
         source = f"L2 sensitivity ({type(self).__module__.rpartition('.')[2]}.{type(self).__name__})"
         if math.isinf(eps) and math.isfinite(budget.eps):
-            radial = self.variant == "radial"
-            source = "the noise's density is infinite at the model" if radial else "the number of classes is not known"
+            infinite = "the noise's density is infinite at the model"
+            source = infinite if self.radial else "the number of classes is not known"
         proven = Guarantee("release", "party", eps, 0.0, "proven", source)
         if self.calibration == "tight":
             return [proven]
@@ -139,9 +139,7 @@ class PartyLevelModel(LocalClassifiers, ABC):
         """Train the local models and the global one, once for all budgets and draws."""
         require_domain(parties, self.loss)
         self.scale(Budget(1.0), parties.problem)  # refuse what cannot be calibrated before the work
-        # algorithms that differ in their noise only share one fit
-        noiseless = replace(self, calibration="published", variant="sum" if self.sums else "paper")
-        weights = _fitted(parties, noiseless) if self.deterministic else self.model(parties, rng)
+        weights = _fitted(parties, self.without_noise()) if self.deterministic else self.model(parties, rng)
         return PreparedOutput(self, weights, parties.problem)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:

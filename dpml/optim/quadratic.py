@@ -1,13 +1,9 @@
-"""Minimisers of quadratics: free, in a ball, in a box, and with a trimmed spectrum."""
+"""Minimisers of quadratics: free, in a ball, and with a trimmed spectrum."""
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import lsq_linear
 
 from dpml.arrays import Array
-from dpml.errors import UserError
-from dpml.optim import NotConvergedError
-from dpml.optim.losses import Loss
 
 _TINY = np.finfo(float).eps
 
@@ -33,61 +29,6 @@ def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
     along = np.einsum("...ji,...j->...i", vectors, b)
     step = np.divide(along, values, out=np.zeros_like(along), where=keep)
     return -np.einsum("...ij,...j->...i", vectors, step) / 2, ~keep.all(axis=-1)
-
-
-def minimise_quadratic_in_box(A: Array, b: Array, start: Array, bound: float = 1.0, sweeps: int = 20_000) -> Array:
-    """A local minimiser of ``w'Aw + b'w`` over ``|w_j| <= bound`` for B problems, A (B, d, d) symmetric, b (B, d).
-
-    Where A is positive definite the minimiser is exact: at once where it lies in the box, else as bounded least
-    squares. The indefinite problems advance together by coordinate descent from `start` (d,), exact in each coordinate:
-    the value never rises, and the end is a point that no single coordinate improves.
-
-    Raises:
-        NotConvergedError: some coordinate still moves by more than 1e-7 of the box after `sweeps` rounds.
-    """
-    values = np.linalg.eigvalsh(A)
-    definite = values[:, 0] > A.shape[-1] * _TINY * values[:, -1]
-    w = np.empty_like(b)
-    w[definite] = -np.linalg.solve(A[definite], b[definite, :, None])[:, :, 0] / 2
-    w[~definite] = _descend_in_box(A[~definite], b[~definite], start, bound, sweeps)
-    for i in np.flatnonzero(np.any(np.abs(w) > bound, axis=1)):
-        w[i] = minimise_least_squares_in_box(A[i], b[i], bound)
-    return w
-
-
-def _descend_in_box(A: Array, b: Array, start: Array, bound: float, sweeps: int) -> Array:
-    w = np.broadcast_to(start, b.shape).copy()
-    half_gradient = np.einsum("bij,bj->bi", A, w) + b / 2
-    diagonal = np.einsum("bii->bi", A)
-    for _ in range(sweeps):
-        largest = 0.0
-        for j in range(b.shape[1]):
-            a, g, now = diagonal[:, j], half_gradient[:, j], w[:, j]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                inside = np.clip(now - g / a, -bound, bound)
-            # concave along this coordinate: the better of the two ends
-            slope = g - a * now
-            new = np.where(a > 0, inside, np.where(slope > 0, -bound, bound))
-            change = new - now
-            w[:, j] = new
-            half_gradient += A[:, :, j] * change[:, None]
-            largest = max(largest, float(np.abs(change).max(initial=0.0)))
-        if largest < 1e-7 * bound:
-            return w
-    raise NotConvergedError(
-        f"coordinate descent in the box still moves by {largest:.1e} after {sweeps} sweeps: set a larger algo.lam."
-    )
-
-
-def minimise_least_squares_in_box(A: Array, b: Array, bound: float = 1.0) -> Array:
-    """The minimiser of ``w'Aw + b'w`` over ``|w_j| <= bound`` for one A (d, d) >= 0 with b in its range: exact, (d,).
-
-    Written as ``||R w + R^-1 b/2||^2`` with R the square root of A, it is a bounded least squares problem.
-    """
-    values, vectors = np.linalg.eigh(A)
-    root = np.sqrt(np.maximum(values, 0.0))
-    target = np.divide(-(vectors.T @ b) / 2, root, out=np.zeros_like(b), where=root > 1e-7 * root.max())
-    return lsq_linear(root[:, None] * vectors.T, target, bounds=(-bound, bound), method="bvls").x
 
 
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:
@@ -118,17 +59,3 @@ def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) 
     shifted = values + np.where(outside, high, 0.0)[:, None]
     step = np.divide(along, shifted, out=np.zeros_like(along), where=shifted > 0)
     return -step @ vectors.T
-
-
-def box_minimiser(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """The minimiser of the loss's quadratic form + lam/2 ||w||^2 over the box [-1, 1]^d: (d,).
-
-    Raises:
-        UserError: the loss has no quadratic form.
-    """
-    if loss.quadratic is None:
-        raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
-    n, d = X.shape
-    A = loss.quadratic.square * (X.T @ X) / n + lam / 2 * np.eye(d)
-    b = loss.quadratic.linear(y) @ X / n
-    return minimise_least_squares_in_box(A, b)

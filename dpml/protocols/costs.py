@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from dpml.errors import UserError
 from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology, complete, in_process, sparse
 from dpml.protocols.transports import Traffic
 
+_WORD = 8  # bytes of an entry
 _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 
@@ -69,12 +71,16 @@ def float_difference(codec: FixedPoint, count: int) -> float:
     return codec.error * (1 + u) + count * codec.bound * (u + additions / (1 - additions))
 
 
-def communication(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
+def communication(
+    everybody: Sequence[int], ring: Sequence[int], d: Sequence[int], nodes: int | None = None
+) -> pd.DataFrame:
     """Bytes sent and received by a site (the mean over sites) and by the aggregator, nobody dropping out.
 
     For numbers of parties with everybody everybody's neighbour, or on a sparse ring (those for which there is one),
     and every length in d. `algo` is which of the two. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column:
     `length`, d in words.
+
+    With a number of compute `nodes` the rows of `shared_among_nodes` for the same M and d stand beside them.
     """
     cases = [("everybody", m, complete(m)) for m in everybody]
     cases += [("ring", m, topology) for m in ring if (topology := sparse(m)) is not None]
@@ -85,7 +91,24 @@ def communication(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int
             metrics = {"site_bytes": _site(traffic), "aggregator_bytes": traffic.server, "degree": topology.degree}
             setting = {"algo": graph, "M": m, "d": length, "length": f"d = {length:,}"}
             rows += [{**setting, "metric": metric, "value": float(value)} for metric, value in metrics.items()]
+    if nodes is not None:
+        rows += [row for m in dict.fromkeys(m for _, m, _ in cases) for row in shared_among_nodes(m, d, nodes)]
     return pd.DataFrame(rows)
+
+
+def shared_among_nodes(M: int, d: Sequence[int], nodes: int) -> list[dict[str, Any]]:
+    """Bytes of the protocol of Heikkila et al. 2017, by the formula that Imtiaz et al. 2019 (App. A) give: not run.
+
+    Every site sends a share of its d words to each of the compute nodes, and every node sends the sum of its shares on:
+    (M + 1) d nodes words in all, which `aggregator_bytes` has, and d nodes of them a site's own. A word has 8 bytes, as
+    in our messages, and nothing is counted for keys and headers.
+    """
+    rows = []
+    for length in d:
+        setting = {"algo": "heikkila2017", "M": M, "d": length, "length": f"d = {length:,}"}
+        metrics = {"site_bytes": _WORD * length * nodes, "aggregator_bytes": _WORD * (M + 1) * length * nodes}
+        rows += [{**setting, "metric": metric, "value": float(value)} for metric, value in metrics.items()]
+    return rows
 
 
 def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:

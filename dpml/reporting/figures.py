@@ -3,6 +3,7 @@
 import io
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,10 @@ from matplotlib.lines import Line2D
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
 from dpml.reporting.labels import Curve, algorithms, constant, label, moving, named, same_axis, settings
-from dpml.reporting.panels import Chart, draw, with_axis
+from dpml.reporting.panels import Chart, Line, draw, is_zero, with_axis
+from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
-from dpml.reporting.style import AXES, STYLE, looks
+from dpml.reporting.style import AXES, FLOORS, METRICS, REFERENCES, SIGNED, STYLE, Look, base_look, looks
 from dpml.reporting.tables import short
 from dpml.running.spec import Panel
 
@@ -55,12 +57,12 @@ def plot(
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.9 * len(metrics) + 2.4, 3.7), layout="constrained")
         panels = figure.subplots(1, len(metrics), squeeze=False)[0]
-        drawn = _draw_all(panels, charts)
-        entries = _legend(drawn, charts)
+        whole = _draw_all(panels, charts, len(metrics))
+        entries = _legend(whole, charts)
         figure.legend(entries.values(), entries.keys(), loc="outside right center")
-        heading = textwrap.fill(_everywhere(charts, drawn), int(14 * figure.get_figwidth()))
+        heading = textwrap.fill(_everywhere(charts, whole.drawn), int(14 * figure.get_figwidth()))
         figure.suptitle(heading, fontsize=9, x=0.01, ha="left")
-        _place_footer(figure, _footer(charts, drawn, command))
+        _place_footer(figure, _footer(charts, whole, command))
         return save(figure, folder / "figure")
 
 
@@ -86,75 +88,137 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
     lines = -(-len(charts) // columns)
     with mpl.rc_context(STYLE):
         # one panel alone needs room for the title and the legend
-        size = (3.5 * columns + 0.3, 2.75 * lines + 1.1) if columns > 1 else (6.6, 4.1)
+        size = ((3.5 if columns < 4 else 3.1) * columns + 0.3, 2.75 * lines + 1.1) if columns > 1 else (7.4, 4.6)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
-        drawn = _draw_all(panels, charts)
+        whole = _draw_all(panels, charts, columns)
         for axes, chart in zip(panels, charts, strict=False):
             axes.set_title(chart.panel.title, fontsize=9, loc="left")
         for axes in panels[len(charts) :]:
             axes.set_axis_off()
         heading = textwrap.fill(title, int(12.5 * figure.get_figwidth()))
-        _place_title(figure, heading, _legend(drawn, charts), 6 if columns == 1 else 8)
-        everywhere = _everywhere(charts, drawn)
+        _place_title(figure, heading, _legend(whole, charts), 6 if columns == 1 else 8)
+        everywhere = _everywhere(charts, whole.drawn)
         said = [f"everywhere: {everywhere}"] if everywhere else []
-        _place_footer(figure, [*_footer(charts, drawn, command), *said])
+        _place_footer(figure, [*_footer(charts, whole, command), *said])
         return save(figure, base)
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What became of one chart: its axes, the curves in it, and whether a band was cut off."""
+    """What became of one chart: its axes, its curves, those of them that are 0, and whether a band leaves the axis."""
 
     axes: Axes
     curves: Sequence[Curve]
-    pale: bool
+    lines: Sequence[Line]
+    zeros: Sequence[str]
+    log: bool
+    beyond: bool
 
 
-def _draw_all(panels: Iterable[Axes], charts: Sequence[Chart]) -> list[_Drawn]:
-    """Draw charts so that a curve has the same label and look, and a metric the same scale, in all of them."""
+@dataclass(frozen=True)
+class _Figure:
+    """What became of all charts, and the looks of their curves by label."""
+
+    drawn: Sequence[_Drawn]
+    looks: Mapping[str, Look]
+
+
+def _draw_all(panels: Iterable[Axes], charts: Sequence[Chart], columns: int) -> _Figure:
+    """Draw charts so that a curve has the same label and look, and a metric the same kind of scale, in all of them.
+
+    Panels in a row that show the same of the same data have the same ends, too, and one label of the y axis.
+    """
     per_chart = [chart.curves() for chart in charts]
-    keys = list(
-        dict.fromkeys(
-            key for chart, own in zip(charts, per_chart, strict=True) for key in named(own, chart.panel.curve)
-        )
-    )
-    labelled = [[(label(curve, keys), curve) for curve in own] for own in per_chart]
-    by_algorithm: dict[str, dict[str, None]] = {}
-    for name, curve in sorted((pair for own in labelled for pair in own), key=lambda pair: _order(pair[1], keys)):
-        by_algorithm.setdefault(curve.algo, {})[name] = None
-    styles = looks({algo: list(names) for algo, names in by_algorithm.items()})
+    naming = [named(own, chart.panel.curve) for chart, own in zip(charts, per_chart, strict=True)]
+    keys = list(dict.fromkeys(key for own in naming for key in own))
+    labelled = _labels(per_chart, keys)
+    styles = _looks(labelled, keys)
     log = {chart.panel.y for chart in charts if chart.panel.yscale == "auto" and chart.wants_log}
+    logs = [chart.wants_log or (chart.panel.yscale == "auto" and chart.panel.y in log) for chart in charts]
+    lines, zeros = [], []
+    for chart, pairs, is_log in zip(charts, labelled, logs, strict=True):
+        own = chart.lines(pairs, is_log)
+        zeros.append([line.algo for line in own if is_log and is_zero(line)])
+        lines.append([line for line in own if not (is_log and is_zero(line))])
+    scales = [chart.scale(own, is_log) for chart, own, is_log in zip(charts, lines, logs, strict=True)]
+    scales = _shared(charts, scales, columns)
     drawn = []
-    for axes, chart, pairs in zip(panels, charts, labelled, strict=False):
-        wants_log = chart.wants_log or (chart.panel.yscale == "auto" and chart.panel.y in log)
-        pale = draw(axes, chart, pairs, styles, wants_log)
-        drawn.append(_Drawn(axes, [curve for _, curve in pairs], pale))
-    return drawn
+    for number, (axes, chart) in enumerate(zip(panels, charts, strict=False)):
+        beyond = draw(axes, chart, lines[number], styles, scales[number])
+        if number % columns and charts[number - 1].panel.y == chart.panel.y:
+            axes.set_ylabel("")
+        drawn.append(_Drawn(axes, per_chart[number], lines[number], zeros[number], logs[number], beyond))
+    return _Figure(drawn, styles)
+
+
+def _labels(per_chart: Sequence[Sequence[Curve]], keys: Sequence[str]) -> list[list[tuple[str, Curve]]]:
+    """The curves of every chart under their labels.
+
+    What has no noise, and has one curve in every panel, is labelled by its name alone: a panel's title says the rest.
+    """
+    several = {algo for own in per_chart for algo, number in Counter(c.algo for c in own).items() if number > 1}
+    alone = REFERENCES.keys() - several
+    return [[(label(curve, () if curve.algo in alone else keys), curve) for curve in own] for own in per_chart]
+
+
+def _looks(labelled: Sequence[Sequence[tuple[str, Curve]]], keys: Sequence[str]) -> dict[str, Look]:
+    """The looks of all curves by label; one algorithm's stand by the numbers that their labels name."""
+    by_algorithm: dict[str, dict[str, list[float]]] = {}
+    for name, curve in (pair for own in labelled for pair in own):
+        by_algorithm.setdefault(curve.algo, {}).setdefault(name, _order(curve, keys))
+    labels = {algo: sorted(own, key=own.__getitem__) for algo, own in by_algorithm.items()}
+    ordered = [algo for algo, own in by_algorithm.items() if len(set(map(tuple, own.values()))) == len(own)]
+    return looks(labels, ordered)
+
+
+def _shared(charts: Sequence[Chart], scales: Sequence[Scale], columns: int) -> list[Scale]:
+    """The scales of panels, joined where panels of a row show the same metric of the same data against the same x."""
+    groups: dict[Any, list[int]] = {}
+    for number, (chart, scale) in enumerate(zip(charts, scales, strict=True)):
+        data = frozenset(chart.summary["dataset"].map(str))
+        own = (number if chart.panel.ylim else -1, number // columns, chart.panel.x, chart.panel.y, data, scale.log)
+        groups.setdefault(own, []).append(number)
+    shared = list(scales)
+    for group in groups.values():
+        for number, scale in zip(group, joined([scales[number] for number in group]), strict=True):
+            shared[number] = scale
+    return shared
 
 
 def _order(curve: Curve, keys: Sequence[str]) -> list[float]:
-    """Curves of one algorithm stand by the numbers in their settings; otherwise they stay as they come."""
+    """The numbers among a curve's settings, by which those of one algorithm are sorted; others stay as they come."""
     values = [curve.settings.get(key) for key in keys]
     return [
         float(value) if isinstance(value, int | float | np.number) and np.isfinite(value) else 0.0 for value in values
     ]
 
 
-def _legend(drawn: Sequence[_Drawn], charts: Sequence[Chart]) -> dict[str, Any]:
+def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
     """One entry per curve of the whole figure, in the order of the curves of the first panel that has it."""
+    lines = {line.label: line for each in figure.drawn for line in each.lines}
     entries: dict[str, Any] = {}
-    for each in drawn:
-        for handle, name in zip(*each.axes.get_legend_handles_labels(), strict=True):
-            if name not in entries:
-                entries[name] = Line2D([], [])
-                entries[name].update_from(handle)
-                # wider and larger only where it lies under another one
-                entries[name].set(linewidth=STYLE["lines.linewidth"], markersize=STYLE["lines.markersize"])
-    if any(chart.published is not None for chart in charts):
-        hollow = Line2D([], [], linestyle="", marker="o", markerfacecolor="none", markeredgecolor="#555555")
-        entries["published (hollow)"] = hollow
+    for name in sorted(lines, key=lambda name: lines[name].algo in FLOORS):  # they come last everywhere
+        look = figure.looks[name]
+        # as it is by itself: where curves lie on one another they are drawn in turns
+        entries[name] = Line2D(
+            [], [], color=look.colour, marker=look.marker, linestyle=look.dashes, linewidth=look.width
+        )
+    points = [chart.published for chart in charts if chart.published is not None]
+    if points:
+        entries["published (hollow)"] = _hollow("o", "#555555")
+    # what has points but, being 0, no curve on a log axis
+    for algo in sorted(
+        {algo for own in points for algo in own["algo"]} & {a for each in figure.drawn for a in each.zeros}
+    ):
+        if algo not in {line.algo for line in lines.values()}:
+            colour, marker = base_look(algo)
+            entries[f"{algo}, published"] = _hollow(marker or "d", colour)
     return entries
+
+
+def _hollow(marker: str, colour: str) -> Line2D:
+    return Line2D([], [], linestyle="", marker=marker, markerfacecolor="none", markeredgecolor=colour, markersize=7)
 
 
 def _place_title(figure: Figure, heading: str, entries: Mapping[str, Any], most: int) -> None:
@@ -176,7 +240,7 @@ def _legend_columns(labels: Sequence[str], width: float, most: int) -> int:
     return most if sum(widths) <= width else min(most, max(1, int(width / max(widths))))
 
 
-def _footer(charts: Sequence[Chart], drawn: Sequence[_Drawn], command: str) -> list[str]:
+def _footer(charts: Sequence[Chart], figure: _Figure, command: str) -> list[str]:
     """The command, and the calibration, what the bands are, and by how much the worst proven eps misses the claimed."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
@@ -186,11 +250,29 @@ def _footer(charts: Sequence[Chart], drawn: Sequence[_Drawn], command: str) -> l
     facts = [f"calibration: {calibration}"] if calibration else []
     band = charts[0].panel.band
     facts.append(f"bands: {_BANDS[band]} {replication(summary)}" if band in _BANDS else "no bands")
-    if any(each.pale for each in drawn):
-        facts.append("pale: the band goes on below the axis")
+    facts += _about_axes(charts, figure.drawn)
     if len(private):
         facts.append(_largest_excess(private))
     return [command, "; ".join(facts)]
+
+
+def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> list[str]:
+    """How bands are drawn on log axes, and what is not seen on an axis."""
+    pairs = list(zip(charts, drawn, strict=True))
+    log = [chart.panel for chart, each in pairs if each.log and any(line.banded for line in each.lines)]
+    facts = ["on log axes they are of its logarithm, mean × exp(± half width / mean)"] if log else []
+    if any(panel.y in SIGNED for panel in log):
+        facts[0] += ", and none where its sign is not known"
+    if any(each.beyond for each in drawn):
+        facts.append("arrows at an end of an axis: beyond it")
+    zeros: dict[str, dict[str, None]] = {}
+    for chart, each in pairs:
+        name = chart.panel.y
+        zeros.setdefault(METRICS.get(name, name), {}).update(dict.fromkeys(each.zeros))
+    said = [f"{name} of {', '.join(algos)}" for name, algos in zeros.items() if algos]
+    if said:
+        facts.append(f"0 to machine precision, and so on no log axis: {'; '.join(said)}")
+    return facts
 
 
 def _everywhere(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> str:

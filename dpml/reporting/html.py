@@ -17,7 +17,6 @@ import pandas as pd
 
 from dpml import where
 from dpml.atomic import write_atomically
-from dpml.config.compose import natural
 from dpml.errors import UserError
 from dpml.reporting.charts import read_published, with_published
 from dpml.reporting.judging import Decision
@@ -28,10 +27,10 @@ from dpml.running.spec import Panel
 
 _COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "seeds", "interval"]
 _COLUMNS += ["published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view"]
-_COLUMNS += ["not_proven", "tuned"]
+_COLUMNS += ["not_proven", "tuned", "n_min", "n_max"]
 _HEADS = {"count": "n", "eps": "ε", "delta": "δ", "std": "s.d.", "interval": "± 95 %", "difference": "vs. reference"}
 _HEADS |= {"difference_interval": "± 95 %", "claimed_eps": "ε claimed", "proven_eps": "ε proven", "proven_view": "view"}
-_HEADS |= {"not_proven": "why not proven"}
+_HEADS |= {"not_proven": "why not proven", "n_min": "rows, smallest party", "n_max": "rows, largest party"}
 _RESULTS = ("mean", "interval", "difference", "proven_eps")  # shown even where all lines agree
 
 # what a manifest says about an experiment; one of another version may lack some of it
@@ -39,7 +38,7 @@ _MANIFEST: dict[str, Any] = {
     "experiment": "", "title": "", "source": "", "note": "", "command": "",
     "panels": [], "claims": [], "files": {}, "guarantees": {}, "skipped": {}, "environment": {},
 }  # fmt: skip
-_CLAIM = ("id", "text", "criterion", "decision", "numbers")
+_CLAIM = ("id", "text", "criterion", "decision", "numbers", "needed")
 
 
 def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
@@ -52,7 +51,7 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
     Raises:
         UserError: there are none.
     """
-    experiments = sorted(map(_whole, manifests(results)), key=lambda about: natural(about["experiment"]))
+    experiments = list(map(_whole, manifests(results)))
     if not experiments:
         raise UserError(
             f"there are no results of experiments in {results}: run one, dpml-run experiment=imtiaz2019/fig3"
@@ -115,7 +114,9 @@ def _whole(manifest: Mapping[str, Any]) -> dict[str, Any]:
     about["experiment"] = str(manifest["experiment"])
     about["title"] = about["title"] or about["experiment"]
     about["claims"] = [
-        {key: str(claim.get(key, "")) for key in _CLAIM} for claim in about["claims"] if isinstance(claim, dict)
+        {key: "" if claim.get(key) is None else str(claim[key]) for key in _CLAIM}
+        for claim in about["claims"]
+        if isinstance(claim, dict)
     ]
     return about
 
@@ -169,6 +170,10 @@ def _badge(claim: Mapping[str, str]) -> str:
     return f'<span class="verdict {escape(kind)}">{escape(claim["decision"])}</span>'
 
 
+def _needed(claim: Mapping[str, str]) -> str:
+    return f' <span class="needed">{escape(claim["needed"])} seeds would decide</span>' if claim["needed"] else ""
+
+
 def _section(about: Mapping[str, Any], results: Path, styles: dict[str, str]) -> str:
     name = about["experiment"]
     lines = [f'<section id="{_anchor(name)}" class="experiment"><h3>{escape(about["title"])}</h3>']
@@ -177,7 +182,7 @@ def _section(about: Mapping[str, Any], results: Path, styles: dict[str, str]) ->
     lines += _calibrations(about, results / name, styles)
     if about["claims"]:
         claims = [
-            [*(_inline(claim[key]) for key in _CLAIM[:3]), _badge(claim), _inline(claim["numbers"])]
+            [*(_inline(claim[key]) for key in _CLAIM[:3]), _badge(claim) + _needed(claim), _inline(claim["numbers"])]
             for claim in about["claims"]
         ]
         lines.append("<h4>Claims</h4>")

@@ -17,7 +17,8 @@ from dpml.running.rows import SETTING, own_columns
 
 _SIZES = ("N", "d")  # of the data as they were read: they follow from other settings
 _NOT_SETTINGS = {*STATISTICS, "seeds", "replicates", "published", "inverse_eps"}
-_SYMBOLS = {"eps": "ε", "delta": "δ"}
+_SYMBOLS = {"eps": "ε", "delta": "δ", "algo.variant": "variant"}
+_NAMES = {"constant": "constant (no feature used)"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
 
 def named(panel: Sequence[Curve], asked: Sequence[str] = ()) -> list[str]:
     """The keys that labels of a panel's curves name: those in `asked`, and what else varies among the curves."""
-    drawn = [curve for curve in panel if curve.algo != "claimed"] or panel
+    drawn = [curve for curve in panel if curve.algo not in ("claimed", "constant")] or panel
     keys: list[str] = []
     for key in dict.fromkeys([*asked, *(key for curve in drawn for key in curve.settings)]):
         if key in asked or (_varies(drawn, key) and not _told(drawn, key, keys)):
@@ -111,7 +112,7 @@ def label(curve: Curve, keys: Sequence[str]) -> str:
     pairs = [(key, curve.settings.get(key)) for key in keys]
     words = [text(value) for key, value in pairs if _is_word(key) and text(value)]
     given = [assignment(key, value) for key, value in pairs if not _is_word(key) and text(value)]
-    return " ".join([", ".join([curve.algo, *words]), *given])
+    return " ".join([", ".join([_NAMES.get(curve.algo, curve.algo), *words]), *given])
 
 
 def _is_word(key: str) -> bool:

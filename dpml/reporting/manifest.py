@@ -9,6 +9,7 @@ from typing import Any
 
 from dpml import __version__, code
 from dpml.atomic import write_atomically
+from dpml.config.compose import natural
 from dpml.reporting.results import Publication
 from dpml.running.environment import provenance
 from dpml.running.plan import Plan, Task
@@ -69,6 +70,7 @@ def _checksums(paths: Iterable[Path]) -> dict[str, str | None]:
 
 
 def manifests(results: Path) -> list[dict[str, Any]]:
-    """What is known about every experiment whose outputs lie under `results`."""
+    """What is known about every experiment whose outputs lie under `results`, fig2 before fig10."""
     contents = [Manifest(path).read() for path in results.glob("*/*.json")]
-    return [content for content in contents if "experiment" in content]
+    known = [content for content in contents if "experiment" in content]
+    return sorted(known, key=lambda content: natural(str(content["experiment"])))

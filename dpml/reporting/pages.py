@@ -22,7 +22,7 @@ def figure_page(
     name: str,
     charts: Sequence[Chart],
     summary: pd.DataFrame,
-    verdicts: Mapping[str, Mapping[str, str]],
+    verdicts: Mapping[str, Mapping[str, Any]],
 ) -> str:
     """The page of a figure whose picture is ``name.png``."""
     experiment = results.experiment
@@ -136,6 +136,13 @@ def claims_page(manifests: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(sections)
 
 
-def _claims_table(verdicts: Iterable[Mapping[str, str]]) -> str:
+def _claims_table(verdicts: Iterable[Mapping[str, Any]]) -> str:
     columns = {"id": "claim", "text": "what it says", "criterion": "test", "decision": "verdict", "numbers": "numbers"}
-    return markdown(pd.DataFrame(list(verdicts))[list(columns)].rename(columns=columns))
+    lines = [dict(verdict) | {"decision": _decision(verdict)} for verdict in verdicts]
+    return markdown(pd.DataFrame(lines)[list(columns)].rename(columns=columns))
+
+
+def _decision(verdict: Mapping[str, Any]) -> str:
+    """The decision, and how many seeds would make one where these do not."""
+    needed = verdict.get("needed")
+    return f"{verdict['decision']} ({needed} would decide)" if needed else str(verdict["decision"])

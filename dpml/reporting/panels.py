@@ -1,24 +1,31 @@
 """One panel of a figure: its curves with their bands, the published points over them, and its axes."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import XAxis, YAxis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from dpml.arrays import Array
 from dpml.reporting.labels import Curve, curves, text
-from dpml.reporting.style import LABELS, LINEAR, METRICS, SIGNED, ZERO, Look, base_look
+from dpml.reporting.scales import Scale, scale_for, x_axis, y_axis
+from dpml.reporting.style import (
+    DIGITS,
+    FLOORS,
+    LABELS,
+    LINEAR,
+    METRICS,
+    MOST_DIGITS,
+    REFERENCES,
+    SIGNED,
+    ZERO,
+    Look,
+    base_look,
+)
 from dpml.running.rows import EPS
 from dpml.running.spec import Panel
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,24 +42,78 @@ class Chart:
         return [curve for curve in found if _on_axis(curve.rows[self.panel.x])]
 
     @property
-    def sizes(self) -> pd.Series:
-        """The means as they are drawn, and the published ones."""
-        means = [self.summary["mean"]] + ([] if self.published is None else [self.published["mean"]])
-        values = pd.concat(means, ignore_index=True)
-        return values.abs() if self.panel.y in SIGNED else values
-
-    @property
     def wants_log(self) -> bool:
         """Whether the file asks for a log scale, or leaves it open and the means span enough to deserve one."""
+        tables = [self.summary] if self.published is None else [self.summary, self.published]
+        values = pd.concat([_as_drawn(table["mean"], self.panel.y)[_own(table)] for table in tables])
+        positive = values[values > ZERO]
+        if not len(positive) or self.panel.y == DIGITS:
+            return False
         if self.panel.yscale != "auto" or self.panel.y in LINEAR:
             return self.panel.yscale == "log"
-        values = self.sizes
-        positive = values[values > ZERO]
-        return len(positive) > 0 and not (values < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
+        return not (values < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
+
+    def lines(self, labelled: Sequence[tuple[str, Curve]], log: bool) -> "list[Line]":
+        """Its curves as numbers under their labels, in the order of their right ends from above; floors come last."""
+        down = -1 if self.panel.y == DIGITS else 1
+        names = _names(self.summary[self.panel.x])
+        lines = [_line(label, curve, self.panel, names, log) for label, curve in labelled]
+        return sorted(lines, key=lambda line: (line.algo in FLOORS, -down * line.right_end))
+
+    def scale(self, lines: "Sequence[Line]", log: bool) -> Scale:
+        """The y axis that holds these curves, their bands and the published points, unless the file sets its ends."""
+        if self.panel.ylim:
+            return Scale(log, *map(float, self.panel.ylim))
+        own = [line for line in lines if line.algo not in FLOORS]
+        values = [line.mean for line in own]
+        if self.published is not None:
+            values.append(_as_drawn(self.published["mean"], self.panel.y).to_numpy(float))
+        floors = [line.mean for line in lines if line.algo in FLOORS]
+        means = np.concatenate([*values, []])
+        # curves that are nothing but rounding errors would stretch a log axis until all others were flat
+        means = means[means > ZERO] if log else means
+        ends = np.concatenate([*(end for line in own for end in (line.low, line.high)), []])
+        scale = scale_for(means, ends, np.concatenate([*floors, []]), log)
+        if self.panel.y == DIGITS:  # a delta above 1 promises nothing, however large
+            return replace(scale, low=max(scale.low, -0.5), high=min(scale.high, MOST_DIGITS))
+        return scale
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve as numbers: places, means, and the ends of its band (NaN where it has none)."""
+
+    label: str
+    algo: str
+    x: Array
+    mean: Array
+    low: Array
+    high: Array
+
+    @property
+    def banded(self) -> bool:
+        """Whether it has a band."""
+        return bool((self.high > self.low).any())
+
+    @property
+    def right_end(self) -> float:
+        """The last mean that there is."""
+        known = self.mean[np.isfinite(self.mean)]
+        return float(known[-1]) if len(known) else np.inf
 
 
 def _on_axis(places: pd.Series) -> bool:
     return not is_numeric_dtype(places) or bool(np.isfinite(places).any())
+
+
+def _as_drawn(mean: pd.Series, metric: str) -> pd.Series:
+    return mean.abs() if metric in SIGNED else mean
+
+
+def _own(table: pd.DataFrame) -> pd.Series:
+    """The lines that are of no reference, which may lie far from all else; all where there are no others."""
+    own = ~table["algo"].isin(REFERENCES)
+    return own if own.any() else ~own
 
 
 def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
@@ -60,112 +121,119 @@ def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
     return summary.assign(inverse_eps=1 / summary["eps"]) if x == "inverse_eps" else summary
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A curve as numbers: places, means, and the ends of its band (NaN where it has none)."""
-
-    label: str
-    x: Floats
-    mean: Floats
-    low: Floats
-    high: Floats
-
-
-def draw(axes: Axes, chart: Chart, labelled: Sequence[tuple[str, Curve]], looks: Mapping[str, Look], log: bool) -> bool:
-    """Draw a chart's curves under their labels, in the order of their right ends.
-
-    Returns:
-        Whether the band of a curve was cut off at the lower end of a log axis.
-    """
-    what = chart.panel
-    names = _names(chart.summary[what.x])
-    lines = [_line(label, curve.rows, what, names) for label, curve in labelled]
-    lines.sort(key=lambda line: -_right_end(line))
-    log = _y_axis(axes, chart) if log else False
-    floor = axes.get_ylim()[0] if log else -np.inf
-    height = _height(lines, axes.get_ylim() if log else None)
-    pale = False
-    for number, line in enumerate(lines):
-        look = looks[line.label]
-        over, under = (
-            sum(_same(other, line, height, log) for other in some) for some in (lines[number + 1 :], lines[:number])
-        )
-        every = max(1, len(line.x) // 8) if len(line.x) > 12 else 1  # so that the dashes of a fine curve can be seen
-        axes.plot(
-            line.x,
-            line.mean,
-            linestyle=look.dashes,
-            color=look.colour,
-            marker=look.marker,
-            label=line.label,
-            # what lies under other curves is seen beside them, for it is wider, and has the markers that they leave out
-            linewidth=mpl.rcParams["lines.linewidth"] + 2 * over,
-            markevery=(every * under, every * (1 + over + under)),
-        )
-        # many bands on one another still let the curves be seen
-        pale |= _band(axes, line, look.colour, floor, min(0.18, 0.8 / len(lines)))
-    if chart.published is not None:
-        _draw_published(axes, chart.published, what.y)
-    _x_axis(axes, chart.summary[what.x], what, names)
-    axes.set_xlabel(_x_label(chart, log))
-    name = what.y.rpartition(".")[2]  # a metric of one's own is asked for as module.name
-    axes.set_ylabel(METRICS.get(name, name))
-    return pale
-
-
 def _names(places: pd.Series) -> list[str]:
     """The places of an axis that has words on it, in their order; none where it has numbers."""
     return [] if is_numeric_dtype(places) else list(dict.fromkeys(map(text, places)))
 
 
-def _line(label: str, rows: pd.DataFrame, panel: Panel, names: Sequence[str]) -> _Line:
+def _line(label: str, curve: Curve, panel: Panel, names: Sequence[str], log: bool) -> Line:
+    rows = curve.rows
     places = rows[panel.x].map(lambda value: names.index(text(value))) if names else rows[panel.x]
     rows = rows.assign(**{panel.x: places.astype(float)}).sort_values(panel.x)
-    mean = rows["mean"].abs() if panel.y in SIGNED else rows["mean"]
-    half = rows["std" if panel.band == "sd" else "interval"] * (np.nan if panel.band == "none" else 1.0)
+    if panel.x == "proven_eps":  # of 0 or infinity, which have no place on a log axis
+        rows = rows[np.isfinite(rows[panel.x]) & (rows[panel.x] > 0)]
+    mean = _as_drawn(rows["mean"], panel.y)
+    half = rows["std" if panel.band == "sd" else "interval"]
+    if panel.band == "none" or curve.algo in FLOORS:
+        half = half * np.nan
     # an eps of 0 has no place on a log axis, and a line to it would look like one
     shown = mean.where(mean > 0) if panel.y in EPS else mean
-    return _Line(label, *(column.to_numpy(float) for column in (rows[panel.x], shown, mean - half, mean + half)))
+    low, high = _band(mean.to_numpy(float), half.to_numpy(float), log, panel.y in SIGNED)
+    return Line(label, curve.algo, rows[panel.x].to_numpy(float), shown.to_numpy(float), low, high)
 
 
-def _right_end(line: _Line) -> float:
-    known = line.mean[np.isfinite(line.mean)]
-    return float(known[-1]) if len(known) else np.inf
+def _band(mean: Array, half: Array, log: bool, signed: bool) -> tuple[Array, Array]:
+    """The ends of a band: mean ± half on a linear axis; mean exp(± half / mean) on a log axis, where 0 has no place.
+
+    The second is the interval for the logarithm of the mean by the delta method. The two agree where half is small
+    against the mean. Of skewed positive values it holds the mean more often: of 10 exponential ones, where 95 % should,
+    in 93 % of 40,000 samples, and mean ± half in 90 %. What is drawn by its size has no band where its sign is unknown.
+    """
+    if not log:
+        return mean - half, mean + half
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        width = np.where((mean > 0) & ~(signed & (half >= mean)), np.minimum(half / mean, 50.0), np.nan)
+        return mean * np.exp(-width), mean * np.exp(width)
 
 
-def _height(lines: Sequence[_Line], limits: tuple[float, float] | None) -> float:
-    """The height of a panel, between the `limits` of its log axis in logarithms, otherwise over all means."""
-    if limits:
-        return float(np.log(limits[1] / limits[0]))
-    means = np.concatenate([line.mean[np.isfinite(line.mean)] for line in lines]) if lines else np.empty(0)
-    return float(np.ptp(means)) if len(means) else 0.0
+def draw(axes: Axes, chart: Chart, lines: Sequence[Line], looks: Mapping[str, Look], scale: Scale) -> bool:
+    """Draw a chart's `lines` between the ends of a y axis.
+
+    Returns:
+        Whether a band, or a floor, lies beyond an end, where a small arrow says so.
+    """
+    what = chart.panel
+    y_axis(axes, scale, what.y)
+    beyond = False
+    for number, line in enumerate(lines):
+        look = looks[line.label]
+        under = sum(_same(other, line, scale) for other in lines[:number])
+        over = sum(_same(other, line, scale) for other in lines[number + 1 :])
+        every = max(1, len(line.x) // 8) if len(line.x) > 12 else 1  # so that the dashes of a fine curve can be seen
+        axes.plot(
+            line.x,
+            line.mean,
+            linestyle=_turns(under, 1 + over + under) if over + under else look.dashes,
+            color=look.colour,
+            marker=look.marker,
+            label=line.label,
+            linewidth=look.width,
+            markevery=(every * under, every * (1 + over + under)),
+        )
+        if line.algo in FLOORS:
+            beyond |= _arrows(axes, line.x[-1:], line.mean[-1:], scale, look.colour)
+        else:
+            # many bands on one another still let the curves be seen
+            beyond |= _draw_band(axes, line, look.colour, scale, min(0.18, 0.8 / len(lines)))
+    if chart.published is not None:
+        _draw_published(axes, chart.published, what.y)
+    x_axis(axes, chart.summary[what.x], what, _names(chart.summary[what.x]))
+    axes.set_xlabel(LABELS.get(what.x, what.x))
+    name = what.y.rpartition(".")[2]  # a metric of one's own is asked for as module.name
+    axes.set_ylabel(METRICS.get(name, name))
+    return beyond
 
 
-def _same(one: _Line, other: _Line, height: float, log: bool) -> bool:
+def is_zero(line: Line) -> bool:
+    """Whether a curve is 0 but for rounding errors, and so has no place on a log axis."""
+    return not (line.mean > ZERO).any()
+
+
+def _turns(turn: int, number: int) -> tuple[int, tuple[int, int]]:
+    """Dashes of curves that lie on one another: each is seen where the others leave room."""
+    length = 5
+    return ((number - turn) % number * length, (length, (number - 1) * length))
+
+
+def _same(one: Line, other: Line, scale: Scale) -> bool:
     """Whether two curves are the same to the eye, less than a hundredth of the panel apart wherever both are."""
     _, here, there = np.intersect1d(one.x, other.x, return_indices=True)
-    a, b = one.mean[here], other.mean[there]
-    known = np.isfinite(a) & np.isfinite(b) & (not log or (a > 0) & (b > 0))
-    if known.sum() < 2:
-        return False
-    gaps = np.log(a[known] / b[known]) if log else a[known] - b[known]
-    return bool((np.abs(gaps) <= 0.01 * height).all())
+    gaps = np.abs(scale.place(one.mean[here]) - scale.place(other.mean[there]))
+    gaps = gaps[np.isfinite(gaps)]
+    return len(gaps) > 1 and bool((gaps <= 0.01 * scale.height).all())
 
 
-def _band(axes: Axes, line: _Line, colour: str, floor: float, alpha: float) -> bool:
-    """A curve's band; pale where it goes on below the axis, for there its height says nothing. Whether it did."""
-    if not np.isfinite(line.low).any() or (line.high <= line.low).all():
+def _draw_band(axes: Axes, line: Line, colour: str, scale: Scale, alpha: float) -> bool:
+    """A curve's band, if it has one. Whether it goes on beyond an end of the axis."""
+    if not line.banded:
         return False
-    inside = ~(line.low < floor)
-    axes.fill_between(line.x, line.low, line.high, where=inside, color=colour, alpha=alpha, linewidth=0)
-    if inside.all():
-        return False
-    below = ~inside
-    below[:-1] |= ~inside[1:]  # the pieces on either side of a point belong to it
-    below[1:] |= ~inside[:-1]
-    low = np.maximum(line.low, floor)
-    axes.fill_between(line.x, low, line.high, where=below, color=colour, alpha=0.4 * alpha, linewidth=0)
-    return True
+    axes.fill_between(line.x, line.low, line.high, color=colour, alpha=alpha, linewidth=0)
+    inside = (line.mean >= scale.low) & (line.mean <= scale.high)
+    ends = [_arrows(axes, line.x[inside], end[inside], scale, colour) for end in (line.low, line.high)]
+    return any(ends)
+
+
+def _arrows(axes: Axes, x: Array, values: Array, scale: Scale, colour: str) -> bool:
+    """Arrows at the ends of the y axis where values lie beyond them. Whether there are any."""
+    found = False
+    for end, outside, marker in ((0, values < scale.low, "v"), (1, values > scale.high, "^")):
+        if outside.any():
+            found = True
+            axes.plot(
+                x[outside], np.full(outside.sum(), end), linestyle="none", marker=marker, markersize=3.5,
+                color=colour, alpha=0.7, clip_on=False, transform=axes.get_xaxis_transform(),
+            )  # fmt: skip
+    return found
 
 
 def _draw_published(axes: Axes, points: pd.DataFrame, metric: str) -> None:
@@ -173,74 +241,8 @@ def _draw_published(axes: Axes, points: pd.DataFrame, metric: str) -> None:
     for algo, line in points.groupby("algo", sort=True):
         colour, marker = base_look(str(algo))
         line = line[line["mean"].abs() > ZERO]
-        mean = line["mean"].abs() if metric in SIGNED else line["mean"]
         # no line through them: they are points, and only points were published
-        (drawn,) = axes.plot(line["x"], mean, linestyle="none", marker=marker or "d", color=colour, zorder=3)
+        (drawn,) = axes.plot(
+            line["x"], _as_drawn(line["mean"], metric), linestyle="none", marker=marker or "d", color=colour, zorder=3
+        )
         drawn.set(markerfacecolor="none", markersize=7.5)
-
-
-def _y_axis(axes: Axes, chart: Chart) -> bool:
-    """A log scale that holds our means and the published points; False where there is nothing to put on it.
-
-    Curves that are nothing but rounding errors would stretch it until all others were flat: they are left out.
-    """
-    values = chart.sizes
-    positive = values[(values > ZERO) & np.isfinite(values)]
-    if not len(positive):
-        return False
-    axes.set_yscale("log")
-    axes.set_ylim(positive.min() / 1.8, positive.max() * 1.8)
-    _log_ticks(axes.yaxis)
-    return True
-
-
-def _x_label(chart: Chart, log: bool) -> str:
-    """What the x axis shows, and below it which curves a log axis has no place for."""
-    lines = [LABELS.get(chart.panel.x, chart.panel.x)]
-    zeros = [str(algo) for algo, rows in chart.summary.groupby("algo") if rows["mean"].abs().max() <= ZERO]
-    if zeros and log:
-        lines.append(f"({', '.join(zeros)}: 0 to machine precision)")
-    return "\n".join(lines)
-
-
-def _x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
-    if names:
-        axes.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 14) for name in names], fontsize=7)
-        axes.margins(x=0.2)
-        return
-    # an eps of 0 has no place on a log axis, and one of infinity on none
-    values = values[np.isfinite(values) & ((values > 0) | (panel.x != "proven_eps"))]
-    least, most = values.min(), values.max()
-    wide = least > 0 and most >= 5 * least
-    zero_first = least == 0 and most >= 5 * values[values > 0].min()
-    auto = panel.xscale == "auto"
-    if panel.xscale == "symlog" or (auto and (zero_first or (panel.x == "inverse_eps" and least == 0 < most))):
-        _log_with_zero(axes, values)
-    elif panel.xscale == "log" or (auto and wide):
-        axes.set_xscale("log")
-        _log_ticks(axes.xaxis)
-    elif panel.x == "M" and values.nunique() <= 5:
-        axes.set_xticks(sorted(values.unique()))
-
-
-def _log_with_zero(axes: Axes, values: pd.Series) -> None:
-    """A log axis with a place for 0, half a decade to the left of the smallest positive value."""
-    least = values[values > 0].min()
-    axes.set_xscale("symlog", linthresh=least, linscale=0.45)
-    powers = 10.0 ** np.arange(np.ceil(np.log10(least) - 1e-9), np.floor(np.log10(values.max()) + 1e-9) + 1)
-    axes.set_xticks([0.0, *powers], ["0", *(f"{power:g}" for power in powers)])
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _log_ticks(axis: XAxis | YAxis) -> None:
-    """Minor ticks inside every decade; with many decades, at every decade."""
-    low, high = sorted(axis.get_view_interval())
-    axis.set_major_locator(LogLocator(numticks=8))
-    axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)) if high < 1e6 * low else (1.0,), numticks=200))
-    # within a decade or so the powers of ten alone would leave the axis without labels
-    axis.set_minor_formatter(FuncFormatter(_two_or_five) if high < 30 * low else NullFormatter())
-
-
-def _two_or_five(value: float, _: int | None) -> str:
-    digit, exponent = f"{value:.0e}".split("e")
-    return rf"$\mathdefault{{{digit}\times10^{{{int(exponent)}}}}}$" if digit in "25" else ""

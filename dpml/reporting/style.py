@@ -5,7 +5,7 @@ algorithm has the same colour and marker in every figure; its curves in one figu
 """
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,35 +21,42 @@ LABELS = AXES | {
     "algo.rounds": "rounds T",
     "proven_eps": "ε proven for the worst view",
 }
+DIGITS = "digits"
+"""The metric log10(1/delta): its axis is linear, for it is a logarithm already, and is labelled by delta."""
+MOST_DIGITS = 20.0  # a delta below 1e-20 is none
 METRICS = {
     "loss": "training loss f(w)",
     "optimality_gap": "optimality gap",
     "accuracy": "test accuracy",
+    "balanced_accuracy": "balanced test accuracy",
+    "auc": "test AUC",
     "bound": "bound on the excess risk",
     "proven_eps": "proven ε",
-    "conditional_eps": "ε, if fixed beforehand",
+    "conditional_eps": "proven ε, if fixed beforehand",
     "train_accuracy": "training accuracy",
     "path_loss": "training loss, mean over the rounds",
     "error": "test error",
+    "excess_loss": "test loss above that of w₀",
     "rmse": "test RMSE",
     "err_w": "‖w − w*‖ / d",
     "noisy_objective": "|noisy objective|",
     "trimmed": "share of trimmed spectra",
-    "digits": "log₁₀(1/δ): more is better",
+    DIGITS: "δ",
     "gap_ratio": "gap, published noise / tight",
     "asked_eps": "ε asked for (claimed)",
-    "site_bytes": "bytes of a site",
-    "aggregator_bytes": "bytes of the aggregator",
+    "site_bytes": "bytes per site",
+    "aggregator_bytes": "bytes at the aggregator",
     "excess_risk": "excess risk",
     "theorem2_bound": "Theorem 2's bound",
     "theorem3_bound": "Theorem 3's bound",
     "pl_constant": "Polyak-Lojasiewicz constant",
 }
 SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
-LINEAR = ("accuracy", "train_accuracy", "error", "trimmed")
+LINEAR = (DIGITS, "accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
+FLOORS = ("constant",)  # what is had without any feature: drawn thin, and below all else
 ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
-# colour and marker; references have no marker, and _REFERENCES says how they differ
+# colour and marker; references have no marker, and REFERENCES says how they differ
 _ALGORITHMS: dict[str, tuple[str, str]] = {
     "nonpriv": ("#000000", ""),
     "fm": ("#0072B2", "s"),
@@ -64,6 +71,7 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "avg": ("#44AA99", "X"),
     "vote": ("#999933", "d"),
     "claimed": ("#000000", ""),
+    "constant": ("#7F7F7F", ""),
     "wddp": ("#CC3311", "o"),
     "jayaraman": ("#0077BB", "h"),
     "wang": ("#228833", "^"),
@@ -75,8 +83,11 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "psgd": ("#EE3377", "<"),
     "la": ("#8C510A", "h"),
 }
-_REFERENCES = {"nonpriv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":"}
-_SPARE = (("#8C510A", "X"), ("#7F7F7F", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
+REFERENCES = {
+    "nonpriv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":", "constant": (0, (1, 2))
+}  # fmt: skip
+_SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
+_FREE = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2.5, 1, 2.5, 3)))
 
 STYLE: Any = {
@@ -106,6 +117,7 @@ class Look:
     colour: str
     marker: str
     dashes: Any
+    width: float = STYLE["lines.linewidth"]
 
 
 def base_look(algo: str) -> tuple[str, str]:
@@ -113,29 +125,40 @@ def base_look(algo: str) -> tuple[str, str]:
     return _ALGORITHMS.get(algo) or _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
 
 
-def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
+def looks(labels: Mapping[str, Sequence[str]], ordered: Collection[str] = ()) -> dict[str, Look]:
     """The looks of a figure's curves by label, from the labels of each algorithm in order.
 
-    Of one curve the colour is the algorithm's own, of several they run from light to dark. Algorithms that share a
+    Of one curve the colour is the algorithm's own, of several they run from light to dark. Four curves or more that
+    stand in no order have colours of their own, for so many shades are hard to tell apart. Algorithms that share a
     spare colour and marker share the run, too.
+
+    Args:
+        labels: those of each algorithm.
+        ordered: the algorithms whose curves are ordered, by a number.
     """
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
         families.setdefault(algo if algo in _ALGORITHMS else base_look(algo), []).extend((algo, name) for name in own)
+    free = [colour for colour in _FREE if colour not in {base_look(algo)[0] for algo in labels}]
     found = {}
     for family in families.values():
+        several = len(family) >= 4 and not any(algo in ordered or algo not in _ALGORITHMS for algo, _ in family)
+        own = base_look(family[0][0])[0]
+        colours = [own, *free] if several else []
         for number, ((algo, name), shade) in enumerate(zip(family, _shades(len(family)), strict=True)):
             colour, marker = base_look(algo)
-            dashes = _REFERENCES.get(algo) if len(family) == 1 else None
-            found[name] = Look(mixed(colour, shade), marker, dashes or _DASHES[number % len(_DASHES)])
+            dashes = REFERENCES.get(algo) if len(family) == 1 else None
+            colour = colours[number] if number < len(colours) else mixed(colour, shade)
+            width = 1.0 if algo in FLOORS else STYLE["lines.linewidth"]
+            found[name] = Look(colour, marker, dashes or _DASHES[number % len(_DASHES)], width)
     return found
 
 
 def _shades(number: int) -> Sequence[float]:
     """How much lighter (> 0) or darker (< 0) than the algorithm's colour each of some curves is."""
     if number <= 2:
-        return (0.0, -0.6)[:number]
-    return [round(float(shade), 3) for shade in np.linspace(0.55, -0.75, number)]
+        return (0.0, -0.5)[:number]
+    return [round(float(shade), 3) for shade in np.linspace(0.55, -0.6, number)]
 
 
 def mixed(colour: str, shade: float) -> str:

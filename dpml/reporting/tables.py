@@ -43,7 +43,19 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
         name: [" or ".join(dict.fromkeys(column[place])) if place in column else None for place in places]
         for name, column in entries.items()
     }
+    if x == "partition.u" and "n_min" in summary:
+        columns = _sizes(summary, places) | columns
     return pd.DataFrame({_HEADS.get(x, x): [text(place) for place in places]} | columns)
+
+
+def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | None]]:
+    """What unevenness the parties really have where u was asked for, and the rows of the smallest."""
+    several = summary[summary["M"] > 1].groupby("partition.u")
+    least, most = (several[key].agg(how).reindex(places) for key, how in (("n_min", "min"), ("n_max", "max")))
+    return {
+        "u as dealt": [None if pd.isna(ratio) else f"{ratio:.3g}" for ratio in most / least],
+        "rows of the smallest": [None if pd.isna(number) else f"{number:.0f}" for number in least],
+    }
 
 
 def caption(heading: str, summary: pd.DataFrame, x: str) -> str:
@@ -115,8 +127,11 @@ def value(mean: float, half: float) -> str:
 
 
 def short(number: float) -> str:
-    """A number in three digits."""
-    return "∞" if math.isinf(number) else f"{number:.3g}"
+    """A number in three digits, without a power of ten below a million."""
+    if math.isinf(number):
+        return "∞"
+    digits = f"{number:.3g}"
+    return f"{float(digits):.0f}" if 1e3 <= abs(number) < 1e6 else digits
 
 
 def _cells(table: pd.DataFrame) -> list[list[str]]:

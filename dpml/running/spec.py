@@ -20,7 +20,8 @@ class Panel:
     x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., any setting of the block, as on the
     command line (``partition.u``), and what a computed block has of its own. x may also be ``inverse_eps``, 1/eps, in
     which no noise (eps = inf) has the place 0. y is a metric, by name or by the dotted path of a function, or
-    ``proven_eps``, or ``conditional_eps`` where nothing is proven because of a selection.
+    ``proven_eps``, or ``conditional_eps`` where nothing is proven because of a selection. `ylim` are the ends of the y
+    axis, for a panel that shows a part; by default it holds all means.
     """
 
     block: str
@@ -32,6 +33,7 @@ class Panel:
     band: str = "interval"
     xscale: str = "auto"
     yscale: str = "auto"
+    ylim: Sequence[float] | None = None
     published: str | None = None
 
     def __post_init__(self) -> None:
@@ -40,6 +42,8 @@ class Panel:
                 raise UserError(
                     f"unknown {key}={getattr(self, key)!r} in a panel: {nearest(getattr(self, key), allowed)}"
                 )
+        if self.ylim is not None and not (len(self.ylim) == 2 and self.ylim[0] < self.ylim[1]):
+            raise UserError(f"ylim={self.ylim!r} in a panel is no pair of numbers, the lower first.")
 
 
 Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]

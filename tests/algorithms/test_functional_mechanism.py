@@ -13,7 +13,7 @@ from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechani
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.data import Files
 from dpml.data.partition import Equal, partition
-from dpml.data.sets.crime import Crime
+from dpml.data.sets.authors import CrimeAuthors
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget
 
@@ -103,7 +103,7 @@ def test_the_authors_minimiser_starts_at_one_over_root_d(monkeypatch) -> None:
         starts.append(start)
         return np.zeros_like(b)
 
-    monkeypatch.setattr(functional_mechanism, "minimise_quadratic_in_box", spy)
+    monkeypatch.setattr(functional_mechanism, "stop_in_box", spy)
     prepared = CapeFM(SQUARED, variant="authors").prepare(recipe_parties(), np.random.default_rng(0))
     prepared.release([Budget(0.05, 1e-3)], np.random.default_rng(0), 2)
     for start in starts:
@@ -112,23 +112,23 @@ def test_the_authors_minimiser_starts_at_one_over_root_d(monkeypatch) -> None:
         assert start[0] > 0
 
 
-@pytest.mark.skipif(not (RAW / "crime/communities.data").is_file(), reason="needs shared/data/raw/crime")
+@pytest.mark.skipif(not (RAW / "imtiaz_authors").is_dir(), reason="needs shared/data/raw/imtiaz_authors")
 def test_crime_curves_of_the_authors_are_met_within_a_factor_of_two() -> None:
     """The noisy objective of Imtiaz et al. 2019, fig. 4a: stored results of hafizimtiaz/capeFM, 10 runs, N = 800.
 
-    Their solver stops before it converges: their non-private value is 0.0197, the optimum on their own sample 0.0172.
+    On their own sample, and stopped where their solver stops.
     """
     published = {
         CapeFM: {0.01: -591.3, 0.05: -131.1, 0.1: -66.13, 0.5: -11.61, 1.0: -5.261, 10.0: -0.3021},
         Conventional: {0.01: -1219.3, 0.05: -282.3, 0.1: -145.5, 0.5: -27.75, 1.0: -13.10, 10.0: -0.9382},
         Local: {0.01: -2101.1, 0.05: -600.4, 0.1: -311.8, 0.5: -63.55, 1.0: -30.60, 10.0: -2.313},
     }
-    data = Crime().load(Files(str(RAW)), 800, np.random.default_rng(0))
+    data = CrimeAuthors().load(Files(str(RAW)), None, np.random.default_rng(0))
     parties = partition(data, Equal(), 5, np.random.default_rng(1))
     for algorithm, points in published.items():
         prepared = algorithm(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0))
         budgets = [Budget(eps, 1e-3) for eps in points]
-        release = prepared.release(budgets, np.random.default_rng(2), 5)
+        release = prepared.release(budgets, np.random.default_rng(2), 20)
         ratios = release.metrics["noisy_objective"].mean(axis=1) / list(points.values())
-        assert ratios.min() > 0.9
+        assert ratios.min() > 0.5
         assert ratios.max() < 2

@@ -211,3 +211,57 @@ def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
 def test_a_protocol_that_does_not_exist() -> None:
     with pytest.raises(UserError, match="must be one of simulate, secagg"):
         PrivateSGD(LOGISTIC, protocol="tls")
+
+
+def test_halving_budgets_add_up_to_less_than_eps() -> None:
+    problem = Problem(5, 1000, 10)
+    for rounds in (1, 2, 30, 400):
+        found = PrivateSGD(LOGISTIC, variant="halving", rounds=rounds).guarantees(Budget(0.3), problem)  # no delta
+        proven_ = {g.view: g for g in found if g.basis == "proven"}
+        assert set(proven_) == {"release", "transcript", "client", "colluders"}
+        for guarantee in proven_.values():
+            assert guarantee.delta == 0
+            assert guarantee.eps == pytest.approx(0.3 * sum(0.5**t for t in range(1, rounds + 1)))
+            assert guarantee.eps <= 0.3
+        assert [g.view for g in found if g.basis == "published"] == ["release", "transcript"]
+    with pytest.raises(UserError, match="at most 400 for"):
+        PrivateSGD(LOGISTIC, variant="halving", rounds=401)
+    with pytest.raises(UserError, match="reading of the published noise only"):
+        PrivateSGD(LOGISTIC, "tight", variant="halving")
+
+
+@pytest.mark.parametrize("protocol", ["simulate", "secagg"])
+def test_the_noise_of_halving_budgets_doubles(protocol) -> None:
+    """A round's sum has M vectors of length Gamma(d, 2 * 2^t/eps), t = 1, 2, ...: their energy. False alarm 1e-6."""
+    parties, draws, budget, rounds = binary_parties(M=3), 1500, Budget(2.0), 4
+    algorithm = PrivateSGD(LOGISTIC, variant="halving", rounds=rounds, protocol=protocol)
+    sums = []
+
+    class Ear:
+        def drawn(self, parts) -> None:
+            pass
+
+        def sent(self, message, exact) -> None:
+            sums.append(message - exact(prepared))
+
+    prepared = algorithm.prepare(parties, np.random.default_rng(0))
+    prepared.descend([budget], np.random.default_rng(5), draws, Ear())
+    assert len(sums) == rounds
+    for t, heard in enumerate(sums, start=1):
+        scale, d, M = 2 * 2**t / 2.0, 4, 3
+        energy = np.sum(heard**2, axis=1)
+        # E ||rho||^2 = d (d + 1) scale^2; a sum of M has M times that
+        assert abs(energy.mean() / (M * d * (d + 1) * scale**2) - 1) < 5 * energy.std() / energy.mean() / draws**0.5
+    covariance = algorithm.covariance(budget, parties.problem)
+    assert np.allclose(np.diag(covariance), [3 * 5 * (2.0**t) ** 2 for t in range(1, 5)])
+    assert np.count_nonzero(covariance) == rounds  # nothing stays
+
+
+def test_most_halvings_still_give_numbers() -> None:
+    parties = binary_parties(M=3)
+    release = PrivateSGD(LOGISTIC, variant="halving", rounds=400).prepare(parties, np.random.default_rng(0)).release(
+        [Budget(0.1), Budget(math.inf)], np.random.default_rng(5), 3
+    )  # fmt: skip
+    assert np.isfinite(release.weights).all()
+    assert np.isfinite(release.metrics["distance"]).all()
+    assert release.metrics["distance"][1].max() < 0.02  # without noise it is on its way

@@ -105,11 +105,12 @@ def test_a_tight_noise_is_never_wider_and_the_claim_holds() -> None:
         assert 0 < proven <= published * (1 + 1e-12) + (2e-8 / M if kind is Average else 2e-9) / lam
 
 
-@pytest.mark.parametrize("variant", ["per_coordinate", "radial", "binary"])
+@pytest.mark.parametrize("variant", ["per_coordinate", "radial", "binary", "sum_per_coordinate", "sum_radial"])
 def test_readings_of_the_noise_share_the_model_and_draw_what_they_say(variant) -> None:
-    """Coordinates are Laplace; lengths are exponential, or Gamma(D). Kolmogorov-Smirnov, false alarm 1e-4 each of 3."""
+    """Coordinates are Laplace; lengths are exponential, or Gamma(D). Kolmogorov-Smirnov, false alarm 1e-4 each of 5."""
     parties = labelled_parties(3, 9)
-    paper, algorithm = Soft(SOFTMAX, lam=0.1), Soft(SOFTMAX, variant=variant, lam=0.1)
+    same = "sum" if variant.startswith("sum") else "paper"  # models
+    paper, algorithm = (Soft(SOFTMAX, variant=name, lam=0.1) for name in (same, variant))
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     assert np.array_equal(prepared.weights, paper.prepare(parties, np.random.default_rng(0)).weights)
     drawn = prepared.release([Budget(0.5)], np.random.default_rng(1), 4000).weights[0] - prepared.weights
@@ -119,19 +120,20 @@ def test_readings_of_the_noise_share_the_model_and_draw_what_they_say(variant) -
         "per_coordinate": (stats.laplace(scale=scale), drawn.ravel()),
         "radial": (stats.expon(scale=scale), lengths),
         "binary": (stats.gamma(D, scale=scale), lengths),
-    }[variant]
+    }[variant.removeprefix("sum_")]
     assert stats.kstest(found, law.cdf).pvalue > 1e-4
     # directions are uniform: no coordinate has more of the energy than the others
     energy = (drawn**2 / lengths[:, None] ** 2).mean(axis=0)
-    if variant != "per_coordinate":
+    if not variant.endswith("per_coordinate"):
         assert np.allclose(energy, 1 / D, rtol=0.15)
 
 
-def test_noise_per_coordinate_is_proven_by_its_privacy_loss() -> None:
+@pytest.mark.parametrize("variant", ["per_coordinate", "sum_per_coordinate"])
+def test_noise_per_coordinate_is_proven_by_its_privacy_loss(variant) -> None:
     """The loss of independent Laplace noise at an output o, for a move v, is sum |o - v| - |o| over the scale."""
     rng = np.random.default_rng(0)
     problem = Problem(50, 500, 2, auxiliary=100, classes=3)
-    algorithm = Soft(SOFTMAX, variant="per_coordinate", lam=0.1)
+    algorithm = Soft(SOFTMAX, variant=variant, lam=0.1)
     D, move = 6, algorithm.sensitivity(problem)[1]
     scale = algorithm.scale(Budget(0.5), problem)
     proven = algorithm.guarantees(Budget(0.5), problem)[1].eps
@@ -164,6 +166,31 @@ def test_an_exponential_length_hides_nothing() -> None:
     assert many[1].source == "the number of classes is not known"
     # in one dimension it is the Laplace mechanism
     assert Soft(LOGISTIC, variant="radial").guarantees(Budget(1.0), dataclasses.replace(problem, d=1))[1].eps <= 1
+
+
+def test_readings_of_two_things_have_the_guarantees_of_both() -> None:
+    """Sums of losses over n rows have the models, and the moves, of means with lam/n; the noise is that of lam."""
+    problem = Problem(1000, 6000, 50, auxiliary=1352, classes=6)
+    scale = math.sqrt(2) / (1000 * 1e-4)  # published, eps = 1
+    moves = Soft(SOFTMAX, lam=1e-4 / 1352).sensitivity(problem)[1]
+    both = Soft(SOFTMAX, variant="sum_per_coordinate").guarantees(Budget(1.0), problem)
+    assert both[1].eps == pytest.approx(math.sqrt(300) * moves / scale)
+    assert Soft(SOFTMAX, variant="sum_radial").guarantees(Budget(1.0), problem)[1].eps == math.inf
+
+
+@pytest.mark.parametrize("K", [1, 3])
+def test_individual_classifiers_are_scored_once_for_all_noise(K, monkeypatch) -> None:
+    parties, scored = labelled_parties(K, 5), []
+    score = Individual.accuracy
+    monkeypatch.setattr(Individual, "accuracy", lambda *args: scored.append(args[0].variant) or score(*args))
+    variants = ("paper", "radial", "sum", "binary", "sum_per_coordinate", "per_coordinate", "sum_radial")
+    found = [
+        Individual(loss_of(K), variant=v, lam=0.05).prepare(parties, np.random.default_rng(0)).metrics["accuracy"]
+        for v in variants
+    ]
+    assert scored == ["paper", "sum"]
+    for variant, accuracy in zip(variants, found, strict=True):
+        assert accuracy == found[2 if variant.startswith("sum") else 0]
 
 
 def test_binary_sensitivities_for_many_classes() -> None:

@@ -14,7 +14,8 @@ from dpml.config import catalogue
 from dpml.config.compose import compose
 from dpml.data import Dataset, Files, Raw, Source, checksum
 from dpml.data.preprocess import distinct, norms, private_note
-from dpml.data.sets.authors import CrimeAuthors
+from dpml.data.sets import authors
+from dpml.data.sets.authors import CrimeAuthors, TwitterAuthors
 from dpml.data.sets.creditcard import CreditCard
 from dpml.data.sets.har import HAR
 from dpml.data.sets.kddcup99 import KDDCup99
@@ -381,7 +382,13 @@ def test_the_checksum_of_what_has_no_files(monkeypatch, source):
     assert (data.provenance["sha256"] is None) == isinstance(source, Synthetic)
 
 
+def test_every_sample_of_the_authors_real_data_is_pinned():
+    for kind in (CrimeAuthors, TwitterAuthors):
+        assert all(kind(rows=rows).info.files[0].sha256 for rows in kind.choices)
+
+
 def test_the_checksum_of_an_authors_sample(tmp_path, monkeypatch):
+    monkeypatch.delitem(authors._SHA256, "crime_D_101_N_200.mat")  # these are other rows
     savemat(tmp_path / "crime_D_101_N_200.mat", {"X": np.ones((200, 101)) / 11, "y": np.ones((200, 1))})
     source, files = CrimeAuthors(rows=200), Files(str(tmp_path))
     data = source.load(files, None, rng())

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpml import optim
-from dpml.errors import UserError
 from dpml.optim import quadratic
-from dpml.optim.losses import LOSSES
 
 
 def stack(rng: np.random.Generator, count: int, d: int, shift: float) -> tuple[np.ndarray, np.ndarray]:
@@ -40,53 +37,6 @@ def test_singular_quadratics_get_the_shortest_minimiser() -> None:
     w, trimmed = quadratic.minimise_quadratic(X.T @ X / 4, -2 * X.T @ y / 4)
     assert trimmed
     assert np.allclose(w, np.linalg.pinv(X) @ y)
-
-
-def test_box_matches_scipy_where_convex() -> None:
-    A, b = stack(np.random.default_rng(3), 20, 7, shift=6)
-    b *= np.where(np.arange(20) % 2, 8, 0.5)[:, None]  # so that some coordinates sit on the boundary
-    w = quadratic.minimise_quadratic_in_box(A, b, np.full(7, 0.3))
-    for i in range(20):
-        reference = minimize(
-            lambda v, i=i: (v @ A[i] @ v + b[i] @ v, 2 * A[i] @ v + b[i]),
-            np.zeros(7),
-            jac=True,
-            bounds=[(-1, 1)] * 7,
-            options={"ftol": 1e-15, "gtol": 1e-12},
-        )
-        assert np.allclose(w[i], reference.x, atol=1e-5)
-    assert 0 < (np.abs(w) == 1).any(axis=1).sum() < 20
-
-
-def test_least_squares_in_box_matches_coordinate_descent() -> None:
-    rng = np.random.default_rng(9)
-    X = rng.standard_normal((12, 5))
-    A, b = X.T @ X / 12, 15 * X.T @ rng.standard_normal(12) / 12
-    exact = quadratic.minimise_least_squares_in_box(A, b)
-    assert np.allclose(exact, quadratic.minimise_quadratic_in_box(A[None], b[None], np.zeros(5))[0], atol=1e-5)
-    assert (np.abs(exact) == 1).any()
-    assert (np.abs(exact) < 1).any()
-
-
-def test_box_says_when_it_has_not_converged() -> None:
-    A = np.array([[[1.0, 1.0001], [1.0001, 1.0]]])  # indefinite, just
-    with pytest.raises(optim.NotConvergedError, match="after 3 sweeps"):
-        quadratic.minimise_quadratic_in_box(A, np.array([[0.1, -0.1]]), np.array([0.9, -0.9]), sweeps=3)
-
-
-def test_box_ends_at_a_local_minimum_where_indefinite() -> None:
-    rng = np.random.default_rng(4)
-    A, b = stack(rng, 30, 8, shift=0)
-    start = np.full(8, 1 / np.sqrt(8))
-    w = quadratic.minimise_quadratic_in_box(A, b, start)
-    value = np.einsum("bi,bij,bj->b", w, A, w) + np.einsum("bi,bi->b", b, w)
-    assert np.all(value <= np.einsum("i,bij,j->b", start, A, start) + b @ start)
-    for j in range(8):  # no single coordinate can do better, wherever in the box it goes
-        for at in np.linspace(-1, 1, 21):
-            other = w.copy()
-            other[:, j] = at
-            moved = np.einsum("bi,bij,bj->b", other, A, other) + np.einsum("bi,bi->b", b, other)
-            assert np.all(moved >= value - 1e-9)
 
 
 def test_ball_matches_scipy() -> None:
@@ -144,13 +94,8 @@ def test_the_unit_of_the_objective_changes_no_minimiser(unit: float) -> None:
     assert 0 < trimmed.sum() < 40
     assert np.array_equal(trimmed, also)
     assert np.allclose(other, w, rtol=1e-9)
-    start = np.full(5, 0.4)
-    w, other = (quadratic.minimise_quadratic_in_box(c * A, c * b, start) for c in (1.0, unit))
-    assert np.allclose(other, w, atol=1e-6)
     X = rng.standard_normal((3, 5))
     A, b = X.T @ X / 3, 4 * X.T @ rng.standard_normal(3) / 3  # singular
-    w, other = (quadratic.minimise_least_squares_in_box(c * A, c * b) for c in (1.0, unit))
-    assert np.allclose(X @ other, X @ w, atol=1e-6)  # the minimiser itself may not be unique
     values, shift = np.geomspace(0.1, 100, 6)[:, None] * b, np.zeros(6)
     w, other = (quadratic.minimise_quadratic_in_ball(c * A, c * values, 0.7, c * (shift + 0.1)) for c in (1.0, unit))
     assert np.allclose(other, w, rtol=1e-9)
@@ -166,29 +111,3 @@ def test_what_is_singular_up_to_rounding_is_trimmed_wherever_it_stands_in_a_stac
         assert trimmed.tolist() == expected
         assert np.allclose(w[expected.index(True)], [-1 / 8, -1 / 8])
         assert np.allclose(w[expected.index(False)], [-1 / 2, 0])
-
-
-@pytest.mark.parametrize("name", ["squared", "logistic"])
-def test_the_boxs_minimiser_of_a_losss_quadratic_form(name: str) -> None:
-    """Against projected gradient descent on the form written out row by row."""
-    rng = np.random.default_rng(12)
-    X = rng.standard_normal((30, 4)) * np.array([0.3, 0.4, 0.4, 0.5])
-    y, lam, loss = np.sign(X[:, 0]), 0.05, LOSSES[name]
-    if name == "squared":
-
-        def slope(t):
-            return 2 * (t - y)
-    else:
-
-        def slope(t):
-            return t / 4 - y / 2
-
-    w = np.zeros(4)
-    for _ in range(5000):
-        w = np.clip(w - 0.3 * (X.T @ slope(X @ w) / 30 + lam * w), -1, 1)
-    found = quadratic.box_minimiser(loss, X, y, lam)
-    assert np.allclose(found, w, atol=1e-8)
-    assert (np.abs(found) == 1).any()
-    assert (np.abs(found) < 1).any()
-    with pytest.raises(UserError, match="needs loss=squared or loss=logistic, not loss=sigmoid"):
-        quadratic.box_minimiser(LOSSES["sigmoid"], X, y, lam)

@@ -51,7 +51,11 @@ def test_a_rise_is_seen_through_the_differences_of_data_sets():
     # la rises in two data sets and falls in three, by as much in every draw
     rows = shares(LEVEL, axis="M", noise=1e-3, shape=(5, 20)).rows
     rows["value"] += 0.001 * rows["M"] * rows["seed"].map({0: 3, 1: 3, 2: -1, 3: -1, 4: -1})
-    assert decide(CLAIMS["R1.1"], Evidence(rows, rising.published, rising.axes)) == "not reproduced"
+    verdict = CLAIMS["R1.1"].judge(Evidence(rows, rising.published, rising.axes))
+    assert verdict.decision == "undecided with these seeds"
+    assert verdict.needed > 5
+    # in a hundred data sets that do not differ, a rise of 0.01 is ruled out
+    assert decide(CLAIMS["R1.1"], shares(LEVEL, axis="M", shape=(100, 1))) == "not reproduced"
 
 
 def test_the_two_choices_of_lam_are_two_readings():
@@ -69,3 +73,34 @@ def test_a_figure_is_judged_as_a_whole():
     check_that_nothing_is_judged_without_what_it_needs(claims, whole)
     verdict = CLAIMS["R1.1"].judge(without(whole, eps=0.2))
     assert verdict.numbers == "not computed: [noisy] noisy_M at eps = 0.2; [plain] plain_M at eps = 0.2"
+
+
+def halved(after, paper=0.3, noise=0.01):
+    """Rows whose mean errors are these after the most rounds."""
+    tables = [
+        made_up({"tries_rounds": {"psgd": means}}, {"rounds": (1, 100)}, "error", variant, (8, 2), noise)
+        for variant, means in (("halving", (0.4, after)), ("paper", (0.4, paper)))
+    ]
+    found = joined(*tables)
+    rows = pd.concat([found.rows.assign(eps=eps) for eps in (0.1, 0.2, 1.0, 10.0)]).replace("tries_rounds", "rounds")
+    return Evidence(rows, found.published, {"rounds": "rounds"})
+
+
+def test_halved_budgets_end_in_guessing():
+    assert decide(CLAIMS["R3.2"], halved(0.49)) == "reproduced"
+    assert decide(CLAIMS["R3.2"], halved(0.42)) == "not reproduced"
+    assert decide(CLAIMS["R3.2"], halved(0.49, paper=0.55)) == "not reproduced"
+    assert decide(CLAIMS["R3.2"], halved(0.49, noise=0.4)) == "undecided with these seeds"
+    assert decide(CLAIMS["R3.2"], without(halved(0.49), eps=10.0)) == "cannot be tested here"
+    assert decide(CLAIMS["R3.2"], without(halved(0.49), variant="paper")) == "cannot be tested here"
+
+
+@pytest.mark.parametrize(("far", "decision"), [(1, "reproduced"), (3, "not reproduced")])
+def test_a_bound_is_kept_by_nine_in_ten(far, decision):
+    """Of 20 seeds one, or three, lie above it in one draw."""
+    measured = made_up({"excess_N": {"gop": (0.3, 0.1)}}, {"N": (100, 1000)}, "excess_loss", shape=(20, 2), noise=1e-3)
+    outside = (measured.rows["seed"] < far) & (measured.rows["draw"] == 1) & (measured.rows["N"] == 1000)
+    measured.rows.loc[outside, "value"] = 0.6
+    limit = made_up({"bound_N": {"bound_N": (0.5, 0.5)}}, {"N": (100, 1000)}, "bound", shape=(1, 1), noise=0.0)
+    assert decide(CLAIMS["R5.3"], joined(measured, limit)) == decision
+    assert decide(CLAIMS["R5.3"], measured) == "cannot be tested here"

@@ -14,12 +14,13 @@ from dpml.papers.imtiaz2019.curves import (
     delta_against_tau,
     loss_at_proven_eps,
     noise_left,
+    noise_of_uneven_sites,
 )
 from dpml.privacy import Budget, Problem, gdp, worst
 
 
 def one(table: pd.DataFrame, algo: str, reading: str) -> pd.Series:
-    rows = table[(table["algo"] == algo) & (table["reading"] == reading)]
+    rows = table[(table["algo"] == algo) & (table["reading"] == reading) & (table["metric"] == "digits")]
     return 10 ** -rows["value"].reset_index(drop=True)
 
 
@@ -79,6 +80,29 @@ def test_noise_left_is_lemma_1_and_proposition_1() -> None:
     for M in (3, 8):  # relative standard errors of 1 % and 1.4 %; five of them
         assert table[M, "cape_over_pooled"] == pytest.approx(1, rel=0.05)
         assert table[M, "conv_over_cape"] == pytest.approx(M, rel=0.07)
+
+
+def test_delta_is_drawn_as_it_is_down_to_where_it_does_not_matter() -> None:
+    table = delta_against_tau(5000, 30, 0.1, points=21)
+    wide = table.pivot_table(index=["tau", "algo", "reading"], columns="metric", values="value", dropna=False)
+    shown = wide["log10_delta"].notna()
+    assert np.allclose(wide["log10_delta"][shown], -wide["digits"][shown])
+    assert (wide["digits"][shown] <= 20).all()
+    assert (wide["digits"][~shown & wide["digits"].notna()] > 20).all()
+    assert 10 < shown.sum() < len(wide) - 10
+
+
+def test_the_plain_average_of_uneven_sites_is_h_times_as_noisy_and_the_weighted_sum_is_not() -> None:
+    table = noise_of_uneven_sites(4, [1, 5, 20], N=840, samples=20000)
+    found = table.set_index(["u", "algo", "reading"])["value"]
+    for u, small in ((1, 210), (5, 70), (20, 20)):  # two sites of `small` rows, two of u times as many
+        exact = 840**2 / 4**3 * (2 / small**2 + 2 / (u * small) ** 2)
+        assert found[u, "cape", "H(n)"] == pytest.approx(exact)
+        assert exact * (1 + 1e-12) >= 1
+        assert exact <= 840**2 / 4**3 * (1 / (840 - 3) ** 2 + 3)  # the paper's bound
+        assert found[u, "cape", "plain average"] == pytest.approx(exact, rel=0.05)  # five standard errors
+        assert found[u, "capefm", "weighted sum"] == pytest.approx(1, rel=0.05)
+        assert found[u, "conv", "weighted sum"] == pytest.approx(4, rel=0.05)
 
 
 def test_both_noises_are_compared_at_the_same_proven_eps() -> None:

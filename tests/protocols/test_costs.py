@@ -29,6 +29,19 @@ def test_bytes_are_those_of_a_formula(slopes) -> None:
             assert table[M, d, "degree"] == M - 1
 
 
+def test_shares_for_compute_nodes_are_counted_by_the_formula() -> None:
+    """Words of 8 bytes: M sites send d to each of 3 nodes, which send d each to the aggregator."""
+    table = communication(**FEW, nodes=3)
+    theirs = table[table["algo"] == "heikkila2017"].set_index(["M", "d", "metric"])["value"]
+    for M in FEW["everybody"]:
+        for d in FEW["d"]:
+            assert theirs[M, d, "site_bytes"] == 8 * d * 3
+            assert theirs[M, d, "aggregator_bytes"] == M * theirs[M, d, "site_bytes"] + 3 * d * 8
+    assert len(theirs) == 2 * 9
+    ours = table[table["algo"] != "heikkila2017"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(ours, communication(**FEW))
+
+
 def test_slopes_and_the_stated_form(slopes) -> None:
     found = slopes.set_index(["who", "metric"])["value"]
     assert found["site", "in_d"] == pytest.approx(found["aggregator", "in_d"])

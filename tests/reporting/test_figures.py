@@ -1,6 +1,6 @@
 """Axes, bands and looks of figures, on made-up rows."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
@@ -158,35 +158,153 @@ def test_panels_of_a_figure_share_labels_looks_and_scales(monkeypatch):
     assert sorted(names) == ["nn variant=authors", "nn variant=paper"]
 
 
-def test_a_curve_under_another_one_is_seen(monkeypatch):
-    table = summary(*({"algo": a, "eps": e, "mean": e} for a in ("wang", "jayaraman") for e in (1.0, 2.0, 4.0, 8.0)))
+@pytest.mark.parametrize("number", [2, 4])
+def test_curves_on_one_another_take_turns(monkeypatch, number):
+    names = ["wang", "jayaraman", "wddp", "conv"][:number]
+    table = summary(*({"algo": a, "eps": e, "mean": e} for a in names for e in (1.0, 2.0, 4.0, 8.0)))
     (axes,) = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table)).axes
-    below, above = axes.lines
-    assert below.get_linewidth() > 2 * above.get_linewidth()
-    marked = [set(range(*line.get_markevery()[:1], 4, line.get_markevery()[1])) for line in (below, above)]
-    assert marked[0] | marked[1] == {0, 1, 2, 3}
-    assert not marked[0] & marked[1]
+    marked = [range(*line.get_markevery()[:1], 4, line.get_markevery()[1]) for line in axes.lines]
+    assert sorted(place for own in marked for place in own) == [0, 1, 2, 3]
+    on = np.zeros(1000, dtype=int)  # along the path, in line widths: which dashes are drawn there
+    for line in axes.lines:
+        offset, (dash, gap) = line._unscaled_dash_pattern
+        assert dash > 3
+        on += (np.arange(1000) / 10 + offset) % (dash + gap) < dash
+    assert (on == 1).all()
 
 
-def test_a_band_that_goes_on_below_a_log_axis_is_pale_there(monkeypatch):
-    table = summary(*({"algo": "conv", "eps": e, "mean": m} for e, m in ((1, 100.0), (10, 10.0), (100, 0.01))))
+def test_curves_apart_are_drawn_as_the_legend_has_them(monkeypatch):
+    table = summary(*({"algo": a, "eps": e, "mean": e + (a == "wang")} for a in ("wang", "conv") for e in (1.0, 2.0)))
+    (axes,) = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table)).axes
+    assert [line.get_linestyle() for line in axes.lines] == ["-", "-"]
+
+
+def test_a_band_never_falls_off_a_log_axis_as_a_block(monkeypatch):
+    lines = ((1, 1.0, 0.2), (10, 0.1, 0.09), (100, 0.01, 0.02), (1000, 0.01, 0.015))
+    table = summary(*({"algo": "conv", "eps": e, "mean": m, "interval": h} for e, m, h in lines))
     figure = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table))
     (axes,) = figure.axes
-    solid, pale = axes.collections
-    assert pale.get_alpha() < solid.get_alpha() / 2
-    assert max(path.vertices[:, 0].max() for path in solid.get_paths()) == 10
-    low = min(path.vertices[:, 1].min() for path in pale.get_paths())
-    assert low == pytest.approx(axes.get_ylim()[0])
-    assert "pale" in figure._supxlabel.get_text()
+    low, high = axes.get_ylim()
+    (band,) = axes.collections
+    (path,) = band.get_paths()
+    places = [path.vertices[path.vertices[:, 0] == e][:, 1] for e, *_ in lines]
+    for (_, mean, half), ends in zip(lines, places, strict=True):
+        assert min(ends) == pytest.approx(mean * np.exp(-half / mean))
+        assert max(ends) == pytest.approx(mean * np.exp(half / mean))
+        assert low < min(ends) < max(ends) < high
+    footer = figure._supxlabel.get_text().replace("\n", " ")
+    assert "on log axes they are of its logarithm, mean × exp(± half width / mean)" in footer
+    assert "beyond" not in footer
 
 
-def test_what_is_zero_is_said_below_the_axis_and_not_over_a_curve(monkeypatch):
+def test_what_lies_beyond_an_axis_has_an_arrow_there(monkeypatch):
+    lines = ((1, 0.5, 0.01), (10, 0.45, 0.01), (100, 0.4, 0.3))
+    table = summary(*({"algo": "conv", "eps": e, "mean": m, "interval": h} for e, m, h in lines), metric="accuracy")
+    figure = drawn(monkeypatch, Chart(Panel("", "eps", "accuracy", ylim=(0.3, 0.6)), table))
+    (axes,) = figure.axes
+    assert axes.get_ylim() == (0.3, 0.6)
+    arrows = {line.get_marker(): line for line in axes.lines[1:]}
+    assert {marker: (list(line.get_xdata()), list(line.get_ydata())) for marker, line in arrows.items()} == {
+        "v": ([100], [0]), "^": ([100], [1])
+    }  # fmt: skip
+    assert "arrows at an end of an axis: beyond it" in figure._supxlabel.get_text().replace("\n", " ")
+    with pytest.raises(UserError, match="ylim"):
+        Panel("", "eps", "accuracy", ylim=(0.6, 0.3))
+
+
+def test_a_size_whose_sign_is_not_known_has_no_band(monkeypatch):
+    table = summary(
+        *({"algo": "conv", "eps": e, "mean": m, "interval": 0.5} for e, m in ((1, -9.0), (10, 1.0), (100, 0.1))),
+        metric="noisy_objective",
+    )
+    figure = drawn(monkeypatch, Chart(Panel("", "eps", "noisy_objective"), table))
+    (band,) = figure.axes[0].collections
+    assert {x for path in band.get_paths() for x in path.vertices[:, 0]} == {1, 10}
+    assert "none where its sign is not known" in figure._supxlabel.get_text().replace("\n", " ")
+
+
+def test_what_is_zero_is_said_once_below_and_not_over_a_curve(monkeypatch):
     table = summary(
         *({"algo": a, "eps": e, "mean": m * e} for a, m in (("nonpriv", 1e-16), ("conv", 1.0)) for e in (1, 10))
     )
+    figure = drawn(monkeypatch, *[Chart(Panel("", "eps", "loss"), table)] * 2, columns=2)
+    for axes in figure.axes:
+        assert (axes.get_xlabel(), axes.get_yscale(), len(axes.texts)) == ("ε", "log", 0)
+        assert set(lines_of(axes)) == {"conv"}
+    assert (
+        figure._supxlabel.get_text().replace("\n", " ").count("and so on no log axis: training loss f(w) of nonpriv")
+        == 1
+    )
+    assert [entry.get_text() for entry in figure.legends[0].get_texts()] == ["conv"]
+
+
+def test_a_reference_far_below_makes_no_log_axis(monkeypatch):
+    values = {"nonpriv": (1e-8, 1e-8), "conv": (0.6, 0.3)}
+    table = summary(*({"algo": a, "eps": 10**i, "mean": m} for a, own in values.items() for i, m in enumerate(own)))
     (axes,) = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table)).axes
-    assert axes.get_xlabel() == "ε\n(nonpriv: 0 to machine precision)"
-    assert not axes.texts
+    assert axes.get_yscale() == "linear"
+
+
+def test_digits_of_delta_are_drawn_as_delta(monkeypatch):
+    lines = ((1, -3.0), (10, 0.5), (100, 12.0), (1000, 5e4))
+    table = summary(*({"algo": "cape", "tau": t, "mean": m, "interval": np.nan} for t, m in lines), metric="digits")
+    (axes,) = drawn(monkeypatch, Chart(Panel("", "tau", "digits", yscale="log"), table)).axes
+    assert axes.get_yscale() == "linear"  # a logarithm already
+    assert axes.get_ylim() == (20, -0.5)  # the smallest delta at the bottom, and none so small that it means nothing
+    axes.figure.draw_without_rendering()
+    assert "$\\mathdefault{10^{-10}}$" in [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis(monkeypatch):
+    table = summary(*({"algo": "conv", "eps": e, "proven_eps": e, "mean": e} for e in (0.0, 1.0, 10.0)))
+    (axes,) = drawn(monkeypatch, Chart(Panel("", "proven_eps", "loss"), table)).axes
+    np.testing.assert_allclose(lines_of(axes)["conv"].get_xdata(), [1, 10])
+
+
+def test_a_floor_is_thin_last_and_bends_no_axis(monkeypatch):
+    def figure_of(floor):
+        values = {"constant": (floor, floor), "conv": (1e-4, 1e-6), "fm": (1e-5, 1e-6)}
+        table = summary(*({"algo": a, "eps": 10**i, "mean": m} for a, own in values.items() for i, m in enumerate(own)))
+        return drawn(monkeypatch, Chart(Panel("", "eps", "optimality_gap"), table.assign(interval=np.nan)))
+
+    figure = figure_of(0.5)
+    (axes,) = figure.axes
+    line = lines_of(axes)["constant (no feature used)"]
+    assert line.get_linewidth() < lines_of(axes)["conv"].get_linewidth()
+    assert line.get_marker() == ""
+    assert not axes.collections
+    names = [entry.get_text() for entry in figure.legends[0].get_texts()]
+    assert names[-1] == "constant (no feature used)"
+    assert axes.get_ylim()[1] < 2e-4  # three decades and a half would be empty
+    assert [line.get_marker() for line in axes.lines[3:]] == ["^"]
+    (near,) = figure_of(5e-4).axes
+    assert near.get_ylim()[0] < 1e-6 < 5e-4 < near.get_ylim()[1]
+    assert len(near.lines) == 3
+
+
+def test_panels_of_one_row_about_the_same_have_the_same_ends(monkeypatch):
+    def chart(most, **about):
+        table = summary(*({"algo": "conv", "eps": e, "mean": e * most} | about for e in (0.5, 1.0)), metric="accuracy")
+        return Chart(Panel("", "eps", "accuracy"), table)
+
+    figure = drawn(monkeypatch, chart(1.0), chart(0.5), chart(0.1, dataset="other"), columns=3)
+    one, same, other = figure.axes
+    assert one.get_ylim() == same.get_ylim() != other.get_ylim()
+    assert [bool(axes.get_ylabel()) for axes in figure.axes] == [True, False, False]
+    below = drawn(monkeypatch, chart(1.0), chart(0.5), columns=1).axes
+    assert below[0].get_ylim() != below[1].get_ylim()
+
+
+def test_no_entry_of_a_legend_stands_there_twice(monkeypatch):
+    tables = [
+        summary(*({"algo": a, "variant": v, "eps": e, "mean": e} for a in ("nn_nonpriv", "nn_cape") for e in (1, 2)))
+        for v in ("authors", "paper")
+    ]
+    both = pd.concat(table[table["algo"] == "nn_cape"] for table in tables)
+    charts = [Chart(Panel("", "eps", "loss", curve=["variant"]), table) for table in (*tables, both)]
+    figure = drawn(monkeypatch, *charts, columns=3)
+    names = [entry.get_text() for entry in figure.legends[0].get_texts()]
+    assert sorted(names) == ["nn_cape variant=authors", "nn_cape variant=paper", "nn_nonpriv"]
 
 
 def test_legends_are_read_line_by_line_in_the_order_of_the_curves(monkeypatch):
@@ -221,9 +339,19 @@ def test_unknown_algorithms_that_share_a_spare_look_differ():
 
 
 def test_many_curves_of_one_algorithm_are_told_apart_by_lightness():
-    def lightness(look):
-        red, green, blue = (int(look.colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    levels = [lightness(look) for look in looks({"cape": ["a", "b", "c", "d"]}).values()]
+    levels = [lightness(look) for look in looks({"cape": ["a", "b", "c", "d"]}, ["cape"]).values()]
     assert all(higher - lower > 0.1 for higher, lower in pairwise(levels))
+    levels = [lightness(look) for look in looks({"fm": ["a", "b", "c"]}).values()]
+    assert all(higher - lower > 0.1 for higher, lower in pairwise(levels))
+
+
+def test_many_readings_have_colours_of_their_own():
+    found = looks({"cape": ["a", "b", "c", "d"], "conv": ["e", "f"]})
+    colours = [np.array([int(look.colour[i : i + 2], 16) for i in (1, 3, 5)]) for look in found.values()]
+    assert min(np.abs(one - other).sum() for one, other in combinations(colours[:4], 2)) > 100
+    assert found["e"].colour.upper() == base_look("conv")[0] not in [found[name].colour for name in "abcd"]
+
+
+def lightness(look):
+    red, green, blue = (int(look.colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

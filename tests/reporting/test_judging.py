@@ -136,62 +136,6 @@ def test_weak_is_within_a_factor_of_two(largest, decision):
     assert decide(criteria.weak(["d20_eps"], ["capefm"]), found) == decision
 
 
-def published(factors, algo="capefm", x=None):
-    """Points that lie by `factors` off a mean of -2, on a grid of their own."""
-    x = np.geomspace(0.1, 100, len(factors)) if x is None else x
-    about = {"series": "s", "algo": algo, "metric": "noisy_objective", "std": 0, "n": 1}
-    return pd.DataFrame([about | {"x": at, "mean": 2 * factor} for at, factor in zip(x, factors, strict=True)])
-
-
-def flat(points, **columns):
-    """A mean of -2 at every x of some points."""
-    lines = [
-        {"block": "d20_eps", "algo": "capefm", "variant": "authors", "metric": "noisy_objective", "eps": x,
-         "seed": seed, "draw": 0, "value": -2.0} | columns
-        for x in points["x"].unique() for seed in range(2)
-    ]  # fmt: skip
-    return Evidence(pd.DataFrame(lines), points, {"d20_eps": "eps"})
-
-
-@pytest.mark.parametrize(
-    ("factors", "decision"),
-    [
-        ([1.9] * 5 + [1 / 1.9] * 4 + [9], "reproduced"),  # nine in ten, either way
-        ([1] * 8 + [9, 9], "not reproduced"),
-        ([1] * 8 + [2.2, 2.2], "not reproduced"),
-        ([1] * 8 + [1 / 2.2, 1 / 2.2], "not reproduced"),
-    ],
-)
-def test_agrees(factors, decision):
-    points = published(factors)
-    assert decide(criteria.agrees({"d20_eps": "s"}, ["capefm"]), flat(points), (OTHER,)) == decision
-
-
-def test_agreement_compares_means_with_their_signs():
-    """Runs of either sign: the published points are means of these, drawn in size."""
-    points = published([0.05] * 3, x=EPS)
-    found = flat(points)
-    cancelling = found.rows.assign(value=np.where(found.rows["seed"] == 0, 2.1, -1.9))
-    test = criteria.agrees({"d20_eps": "s"}, ["capefm"])
-    assert decide(test, Evidence(cancelling, points, found.axes), (OTHER,)) == "reproduced"
-
-
-def test_published_points_that_were_not_computed_count_neither_way():
-    test = criteria.agrees({"d20_eps": "s"}, ["capefm"])
-    points = published([1] * 10)
-    cut = flat(points.iloc[:9])
-    verdict = judge(test, Evidence(cut.rows, points, cut.axes), (OTHER,))
-    assert verdict.decision == "reproduced"
-    assert verdict.numbers.endswith("capefm 9 of 9, furthest 1; not computed: d20_eps at eps = 100")
-    few = flat(points.iloc[:8])
-    assert decide(test, Evidence(few.rows, points, few.axes), (OTHER,)) == "cannot be tested here"
-    far = published([1] * 7 + [9] * 3)
-    assert decide(test, Evidence(few.rows, far, few.axes), (OTHER,)) == "cannot be tested here"  # 7 or 9 of 10
-    further = published([1] * 6 + [9] * 4)
-    assert decide(test, Evidence(few.rows, further, few.axes), (OTHER,)) == "not reproduced"  # 8 at the most
-    assert decide(test, Evidence(cut.rows, NO_POINTS, cut.axes), (OTHER,)) == "cannot be tested here"
-
-
 def test_both():
     yes, no = lambda *_: Check(True, "", 5), lambda *_: Check(False, "")
     found = evidence({"capefm": [1, 1, 1]})

@@ -21,6 +21,8 @@ from dpml.cli.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.reporting.html import _packed, write_report
+from dpml.reporting.manifest import manifests
+from dpml.reporting.pages import claims_page
 from dpml.running.plan import Options
 
 CONTENT = {
@@ -123,6 +125,29 @@ def test_the_page_opens_with_what_is_there_by_paper_and_as_one_counts(tmp_path):
     assert 'data-verdict="not reproduced">not reproduced: 1</button>' in text
     sections = re.findall(r'<section id="([^"]+)"', text)
     assert sections == ["hamm2016-fig3", "kang2019-fig2", "kang2019-fig10", "audit-all"]
+
+
+def test_all_pages_have_one_order_and_it_counts(tmp_path):
+    for name in ("fig10", "fig2", "fig1"):
+        manifest(tmp_path, f"kang2019/{name}", title=name, command="", claims=[claim(f"K{name}", "reproduced")])
+    assert [about["experiment"][9:] for about in manifests(tmp_path)] == ["fig1", "fig2", "fig10"]
+    page = write_report(tmp_path).read_text("utf-8")
+    assert re.findall(r">(K[^<]+)</a>", page) == ["Kfig1", "Kfig2", "Kfig10"]
+    assert re.findall(r"\| (Kfig\d+) ", claims_page(manifests(tmp_path))) == ["Kfig1", "Kfig2", "Kfig10"]
+
+
+def test_what_seeds_would_decide_is_said(tmp_path):
+    undecided = claim("K1", "undecided with these seeds") | {"needed": 37}
+    decided = claim("K2", "reproduced") | {"needed": None}
+    manifest(tmp_path, "kang2019/fig1", title="", command="", claims=[undecided, decided])
+    page = write_report(tmp_path).read_text("utf-8")
+    assert page.count("37 seeds would decide") == 1
+    assert 'class="verdict undecided">undecided with these seeds' in page
+    assert ".verdict.undecided" in page
+    assert "None" not in page
+    text = claims_page(manifests(tmp_path))
+    assert "| undecided with these seeds (37 would decide) |" in text
+    assert "None" not in text
 
 
 def test_manifests_of_other_versions_are_shown_as_far_as_they_go(tmp_path):

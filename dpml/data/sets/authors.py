@@ -13,12 +13,23 @@ from dpml.errors import UserError
 
 _URL = "https://raw.githubusercontent.com/hafizimtiaz/capeFM/96550f3b39969fb257caadae82a5c7dffcceab04/datasets"
 _SHA256 = {
-    "crime_D_101_N_1600.mat": "606d5502399be17384890bdad045539a9f6c9fdc05c175d41b6cdd6c91408732",
+    "crime_D_101_N_200.mat": "2f0864be73b53a08016ffba334c39494edbc653c287699df97bf5ee6e5bf038f",
+    "crime_D_101_N_400.mat": "6a93367ca4335e4fbd147004ae4f729a29a9ad6e51f356877249dc9b762c4306",
+    "crime_D_101_N_600.mat": "5c025ab6b9a38aba6e7f675c66b469f1a200fdb88c5eba0b759ef78f0447c2af",
     "crime_D_101_N_800.mat": "5624a7275ab0a706f1424d93267b269a050ed6820c37b04381e2f568f2a22f68",
+    "crime_D_101_N_1000.mat": "cc17c0b25aa45e5fa06337488f872ba1238dd768534cb8bcc3f25f770e56786a",
+    "crime_D_101_N_1200.mat": "88156877db529407ac2474375acb0c628bfe5f66d940f8758b1ed32949b4bd0b",
+    "crime_D_101_N_1400.mat": "5fcad22a7ade874667429103845aa709ea79799cb1ed08fb6613b0ac9044a1c1",
+    "crime_D_101_N_1600.mat": "606d5502399be17384890bdad045539a9f6c9fdc05c175d41b6cdd6c91408732",
+    "crime_D_101_N_1800.mat": "93427b76dc25977db2df66cd3db6bf9cc69a143fd1d1c3cd1b675cf6e1233f18",
     "synth_D_20_N_1000.mat": "7ff06a0e1b79779f80e6b3a4759deaffc13018b6943f58209fe933783b0e7938",
-    "synth_D_20_N_20000.mat": "d94a3790650bb3457d5ec37add30a9443f4752fd8df33d18a652c9a9802d92e4",
     "synth_D_20_N_5000.mat": "43a9b5743f8852d5da068755945fbeb261b2a21e15b987b4aac4a872dfd4ee94",
+    "synth_D_20_N_20000.mat": "d94a3790650bb3457d5ec37add30a9443f4752fd8df33d18a652c9a9802d92e4",
+    "twitter_D_77_N_500.mat": "92d42656124d15710fa94b57ee8ccd7eb5b88a667b4b7307812ce6c7699dfa06",
     "twitter_D_77_N_1000.mat": "08b24700bc607114d4784c125ac01c5d0797ceb8bceb02c1d996be2d72ada91b",
+    "twitter_D_77_N_2000.mat": "e352dfeced0fa98e2b0173eb0ab128270446ae4afe43f31bdc8357a5c11c3f4f",
+    "twitter_D_77_N_5000.mat": "5841dd6d0860d32be2f370fecacab8b72f61a5c7008b48ff9987e2e929b850ec",
+    "twitter_D_77_N_10000.mat": "035a99fd7528affeb8b972e4155ba0e7aaafc9e78105b9960996bf5db32448f5",
     "twitter_D_77_N_20000.mat": "b71b61f4ebe776f95dfbda54725cfe415e8af39039f0e4392bf78b0742bca09d",
 }
 

@@ -31,7 +31,8 @@ class WDBC:
         schema="30 real features of cell nuclei. Label +1: malignant.",
         papers="Rajkumar & Agarwal 2012 use five-fold cross-validation; their scaling is not stated.",
         differences="A fifth of the rows, drawn at random, is for testing; with dataset.folds=5, seeds 0 to 4 test on "
-        "one part each of the same split into five. Each feature is scaled to [0, 1] and centred, then all rows are "
+        "one part each of the same split into five, seeds 5 to 9 of another, and so on. Each feature is scaled to "
+        "[0, 1] and centred, then all rows are "
         "divided by the largest training norm.",
     )
     test_fraction: float = 0.2

@@ -1,6 +1,7 @@
 """Rows of computed blocks (`dpml.running.computed`): analytic curves, and comparisons at the same proven privacy.
 
-A curve of delta is given as `digits` = log10(1/delta), because delta itself leaves the range of floating-point numbers.
+A curve of delta is given as `digits` = log10(1/delta), because delta itself leaves the range of floating-point numbers,
+and as `log10_delta`, the height on a logarithmic axis, down to `DRAWN`.
 """
 
 import math
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
@@ -16,7 +18,8 @@ from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.distributed_noise import cape_whole_view
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism
 from dpml.arrays import Array
-from dpml.data.partition import Equal
+from dpml.data import Files
+from dpml.data.partition import Equal, Parties, TwoGroup, partition
 from dpml.data.sets.synthetic import RECIPES, Synthetic
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget, Calibration, Problem, gdp, noise, worst
@@ -24,6 +27,10 @@ from dpml.running.cell import Cell, measure
 from dpml.seeds import generator
 
 FAMILY = {algorithm.name: algorithm for algorithm in (FunctionalMechanism, CapeFM, Conventional)}
+
+
+DRAWN = -20.0
+"""log10 of the smallest delta that is drawn: below, privacy fails for other reasons first."""
 
 
 def delta_against_tau(
@@ -74,9 +81,12 @@ def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[st
         ("conv", "as plotted"): math.log(1.25) - M * (N / M * eps * tau / M) ** 2 / 2,
         ("conv", "whole view"): gdp.log_delta_of(conventional, eps),
     }
+    tens = {key: log / math.log(10) for key, log in logs.items()}
     return [
-        {"algo": algo, "reading": reading, "metric": "digits", "value": -log / math.log(10)}
-        for (algo, reading), log in logs.items()
+        {"algo": algo, "reading": reading, "metric": metric, "value": value}
+        for (algo, reading), ten in tens.items()
+        for metric, value in (("digits", -ten), ("log10_delta", ten))
+        if metric == "digits" or ten >= DRAWN
     ]
 
 
@@ -120,6 +130,52 @@ def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.Data
         ):
             rows.append({"M": sites, "algo": "cape", "samples": samples, "metric": metric, "value": value})
     return pd.DataFrame(rows)
+
+
+def noise_of_uneven_sites(
+    M: int, u: Sequence[float], N: int = 10000, samples: int = 20000, seed: int = 0
+) -> pd.DataFrame:
+    """Remark 3 and Prop. 2 of Imtiaz et al. 2019: variances over the pooled mechanism's where sites differ in size.
+
+    A site of the second half has u times the rows of one of the first, N_k. A target that moves by 1/N_k needs noise
+    tau_k in proportion to 1/N_k. Metrics, by `reading`:
+
+    - `variance_ratio` of `H(n)`: the formula ``(N^2/M^3) sum 1/N_k^2`` for the plain average of CAPE's messages;
+    - of `plain average`: the same, from samples of ``e_k = ehat_k - mean ehat`` and ``g_k`` of variance tau_k^2/M;
+    - of `weighted sum`: of the noise in the linear coefficients that capeFM and, as algorithm `conv`, conv release for
+      sites of these sizes, around the exact ones of all rows, over that of one trusted curator.
+    """
+    rows = []
+    for ratio in u:
+        data = Synthetic(recipe="linear", d=10, rows=N).load(Files(), N, generator(seed, "data"))
+        parties = partition(data, TwoGroup(u=ratio), M, generator(seed, "partition"))
+        sizes = np.array(parties.sizes, dtype=float)
+        rng = generator(seed, "noise", "uneven", f"{ratio:g}")
+        tau = sizes.sum() / sizes  # in units of the pooled mechanism's
+        ehat, g = (tau * noise.gaussian(rng, (samples, M)) for _ in range(2))
+        messages = ehat - ehat.mean(axis=1, keepdims=True) + g / math.sqrt(M)
+        values = {
+            ("cape", "H(n)"): float(sizes.sum() ** 2 / M**3 * np.sum(sizes**-2)),
+            ("cape", "plain average"): _variance(messages.mean(axis=1)),
+        }
+        for name in ("capefm", "conv"):
+            values[name, "weighted sum"] = _released_variance(FAMILY[name], parties, rng, samples)
+        rows += [
+            {"u": ratio, "algo": algo, "reading": reading, "metric": "variance_ratio", "value": value}
+            for (algo, reading), value in values.items()
+        ]
+    return pd.DataFrame(rows).assign(M=M, N=N, samples=samples)
+
+
+def _released_variance(kind: type[FunctionalMechanism], parties: Parties, rng: Generator, samples: int) -> float:
+    """The variance of the released linear coefficients around those of all rows, over a trusted curator's."""
+    budget, loss = Budget(1.0, 1e-5), for_task("regression")
+    prepared = kind(loss).prepare(parties, rng)
+    scales = prepared.scales([budget])
+    pooled = FunctionalMechanism(loss).prepare(parties, rng).scales([budget])[0, 1]
+    _, linear, _ = prepared.noisy(scales, rng, samples // parties.problem.d)
+    exact = -2 * parties.y @ parties.X / len(parties.y)
+    return _variance((linear - exact) / pooled)
 
 
 def _variance(values: Array) -> float:

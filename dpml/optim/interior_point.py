@@ -1,0 +1,183 @@
+"""Where a general solver with a small budget stops on a quadratic over a box, which need not be the minimum.
+
+Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon`, at its
+defaults: no gradient is given, so that it takes d evaluations of the objective by forward differences, and after 3,000
+evaluations it stops wherever it is. That is 29 steps at d = 101, too few to converge. What is here follows the papers
+that its manual cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and has their
+constants; the solver itself is not public, so that this is an emulation. Gradients are exact: of a quadratic, forward
+differences are off by the step, 1e-8, times the curvature.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Array
+from dpml.errors import UserError
+from dpml.optim.losses import Loss
+
+EVALUATIONS = 3000  # of the objective at most: MaxFunctionEvaluations
+TOLERANCE = 1e-6  # of the gradient and of complementarity, relative to the first gradient where that exceeds 1
+
+_BARRIER = 0.1  # the first barrier parameter, InitBarrierParam
+_FASTER = 0.2  # what it is multiplied by once its own problem is solved up to it
+_INSIDE = 0.995  # of the way to the boundary is as far as a step goes
+_ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
+_DAMPED = 0.2  # curvature along a step is never taken to be less than this share of what it was (Powell)
+_HALVINGS = 40  # of one step at most
+
+
+def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
+    """Where the loss's quadratic form + lam/2 ||w||^2 is left, from `usual_start`: (d,).
+
+    Raises:
+        UserError: the loss has no quadratic form.
+    """
+    if loss.quadratic is None:
+        raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
+    n, d = X.shape
+    A = loss.quadratic.square * (X.T @ X) / n + lam / 2 * np.eye(d)
+    return stop_in_box(A[None], (loss.quadratic.linear(y) @ X / n)[None], usual_start(d))[0]
+
+
+def usual_start(d: int) -> Array:
+    """Where the authors start: 1/sqrt(d) in every coordinate, a model of norm 1."""
+    return np.full(d, 1 / np.sqrt(d))
+
+
+def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS) -> Array:
+    """Where the minimisation of ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
+
+    A primal-dual interior-point method with a logarithmic barrier and damped BFGS from the identity, on all problems
+    side by side. A step costs an evaluation for every length that is tried, and d for the next gradient; the count is
+    looked at between steps.
+
+    Args:
+        A: (B, d, d), symmetric, definite or not.
+        b: (B, d).
+        start: (d,), in the box; on its boundary it is moved inside, as the solver does.
+        evaluations: of the objective, after which a problem stops.
+    """
+    found = np.broadcast_to(np.clip(start, -_INSIDE, _INSIDE), b.shape).copy()
+    state = _State.first(A, b, found)
+    while True:
+        done = (state.used >= evaluations) | (state.error(0.0) <= state.tolerance) | state.stuck
+        found[state.number[done]] = state.w[done]
+        if done.all():
+            return found
+        if done.any():
+            state = state.of(~done)
+        state.lower_barrier()
+        state.step()
+
+
+@dataclass
+class _State:
+    """Problems that still run: everything has one line for each."""
+
+    number: NDArray[np.int_]
+    A: Array
+    b: Array
+    w: Array
+    gradient: Array
+    low: Array  # multipliers of w >= -1
+    high: Array  # and of w <= 1
+    hessian: Array
+    barrier: Array
+    used: NDArray[np.int_]
+    tolerance: Array
+    stuck: NDArray[np.bool_]
+
+    @classmethod
+    def first(cls, A: Array, b: Array, w: Array) -> "_State":
+        count, d = b.shape
+        gradient = _times(A, 2 * w) + b
+        return cls(
+            number=np.arange(count),
+            A=A,
+            b=b,
+            w=w.copy(),
+            gradient=gradient,
+            low=_BARRIER / (1 + w),
+            high=_BARRIER / (1 - w),
+            hessian=np.broadcast_to(np.eye(d), A.shape).copy(),
+            barrier=np.full(count, _BARRIER),
+            used=np.full(count, d + 1),
+            tolerance=TOLERANCE * np.maximum(1.0, np.abs(gradient).max(axis=1, initial=0.0)),
+            stuck=np.zeros(count, dtype=bool),
+        )
+
+    def of(self, which: NDArray[np.bool_]) -> "_State":
+        return _State(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    def error(self, barrier: Array | float) -> Array:
+        """The largest of what the conditions of a minimum of the barrier's problem are off by, (B,)."""
+        target = np.broadcast_to(barrier, self.used.shape)[:, None]
+        off = self.gradient - self.low + self.high, self.low * (1 + self.w) - target, self.high * (1 - self.w) - target
+        return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)
+
+    def lower_barrier(self) -> None:
+        while (solved := self.error(self.barrier) <= self.barrier).any():
+            self.barrier[solved] *= _FASTER
+
+    def step(self) -> None:
+        """One step of all problems, with a line search on the barrier's objective, and the next gradient."""
+        below, above, mu = 1 + self.w, 1 - self.w, self.barrier[:, None]
+        downhill = -(self.gradient - mu / below + mu / above)
+        curved = self.hessian.copy()
+        np.einsum("bii->bi", curved)[...] += self.low / below + self.high / above
+        move = np.linalg.solve(curved, downhill[..., None])[..., 0].astype(np.float64, copy=False)
+        low = mu / below - self.low - self.low / below * move
+        high = mu / above - self.high + self.high / above * move
+        length = np.minimum(_room(below, move), _room(above, -move))
+        room = np.minimum(_room(self.low, low), _room(self.high, high))[:, None]
+        move = self._search(move, length, np.sum(downhill * move, axis=1))
+        self.low, self.high = self.low + room * low, self.high + room * high
+        self.w = self.w + move
+        change = _times(self.A, 2 * move)
+        self.gradient = self.gradient + change
+        self._learn(move, change)
+        self.used += move.shape[1]
+
+    def _search(self, move: Array, length: Array, decrease: Array) -> Array:
+        """The first of length, length/2, ... times `move` that decreases enough; every trial is an evaluation."""
+        rise, bend = np.sum(self.gradient * move, axis=1), np.sum(move * _times(self.A, move), axis=1)
+        bad = np.ones(len(length), dtype=bool)
+        for _ in range(_HALVINGS):
+            self.used += bad
+            moved = self.w + length[:, None] * move
+            walls = np.log1p((moved - self.w) / (1 + self.w)) + np.log1p((self.w - moved) / (1 - self.w))
+            change = length * rise + length**2 * bend - self.barrier * walls.sum(axis=1)
+            bad &= change > -_ARMIJO * length * decrease
+            if not bad.any():
+                break
+            length = np.where(bad, length / 2, length)
+        self.stuck = bad
+        return np.where(bad, 0.0, length)[:, None] * move
+
+    def _learn(self, move: Array, change: Array) -> None:
+        """Damped BFGS."""
+        expected = _times(self.hessian, move)
+        known, seen = np.sum(move * expected, axis=1), np.sum(move * change, axis=1)
+        damp = np.where(seen < _DAMPED * known, (1 - _DAMPED) * known / np.where(known > seen, known - seen, 1.0), 1.0)
+        change = damp[:, None] * change + (1 - damp)[:, None] * expected
+        seen = np.sum(move * change, axis=1)
+        good = (known > 0) & (seen > 0)
+        expected[good] /= np.sqrt(known[good])[:, None]
+        change[good] /= np.sqrt(seen[good])[:, None]
+        expected[~good] = change[~good] = 0.0
+        self.hessian += change[:, :, None] * change[:, None] - expected[:, :, None] * expected[:, None]
+
+
+def _times(A: Array, v: Array) -> Array:
+    product: Array = (A @ v[..., None])[..., 0]
+    return product
+
+
+def _room(distance: Array, move: Array) -> Array:
+    """The longest step, 1 at most, that uses up no more than `_INSIDE` of any distance: (B,)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steps = np.where(move < 0, -_INSIDE * distance / move, 1.0)
+    longest: Array = np.minimum(1.0, steps.min(axis=1))
+    return longest

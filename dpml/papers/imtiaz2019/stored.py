@@ -1,0 +1,125 @@
+"""The values that the authors stored, means and standard deviations of their runs, against ours."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from dpml.reporting.criteria import fewest_seeds
+from dpml.reporting.judging import FACTOR, MOST, Check, Evidence, NotComputedError, Reading, Test, every
+from dpml.reporting.statistics import Shown, per_seed
+
+ERRORS = 3.0
+"""Standard errors of a difference that chance explains. Of two means of ten normal values each, 0.8 to 1.5 % of the
+differences are larger (Welch's degrees of freedom are 18 to 9): one point in 70 to 130 is called off that is not."""
+
+
+def ratio(a: float, b: float) -> float:
+    """The larger over the smaller of two sizes."""
+    return max(a, b) / min(a, b) if min(a, b) > 0 else float("inf")
+
+
+def difference(a: float, b: float) -> float:
+    """How far two numbers are apart."""
+    return abs(a - b)
+
+
+def agrees(
+    series: Mapping[str, str],
+    algorithms: Sequence[str],
+    distance: Callable[[float, float], float] = ratio,
+    limit: float = FACTOR,
+) -> Test:
+    """For every algorithm at least nine in ten published points are what our runs give.
+
+    A point is, where the two means, in absolute size, are within `limit`, or within `ERRORS` standard errors of their
+    difference: theirs over their runs, ours over our seeds, or over the draws where there is one seed. Where that many
+    errors of theirs alone do not explain it, more seeds of ours could refute the point, and it is undecided.
+
+    `series` gives the name of every block's published points. Points that were not computed count neither way: where
+    they could turn the decision, the claim cannot be tested.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        runs = evidence.all_runs(dict.fromkeys(series, algorithms), reading)
+        found: dict[str, list[Shown]] = {algorithm: [] for algorithm in algorithms}
+        absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
+        near, furthest = dict.fromkeys(algorithms, 0), dict.fromkeys(algorithms, 0.0)
+        for (block, algorithm), values in runs.items():
+            for x, mean, error in _points(evidence.published, series[block], algorithm, reading):
+                at = np.isclose(values.columns.to_numpy(dtype=float), x)
+                if not at.any():
+                    absent[algorithm].append(f"{block} at {evidence.axis(block)} = {x:g}")
+                    continue
+                ours = values.loc[:, at].iloc[:, 0].dropna()
+                apart = distance(abs(float(ours.mean())), mean)
+                near[algorithm] += apart <= limit
+                furthest[algorithm] = max(furthest[algorithm], apart)
+                found[algorithm].append(Shown(True) if apart <= limit else by_chance(ours, mean, error))
+        unpublished = [algorithm for algorithm in algorithms if not found[algorithm]]
+        if unpublished:
+            raise NotComputedError([f"published points of {', '.join(unpublished)}"])
+        left_out = list(dict.fromkeys(point for points in absent.values() for point in points))
+        holds, at_best = (
+            every(nine_in_ten(found[a], [absent_ones] * len(absent[a])) for a in algorithms)
+            for absent_ones in (False, True)
+        )
+        if holds != at_best and holds is not True:
+            raise NotComputedError(left_out)
+        text = ", ".join(_words(a, found[a], near[a], furthest[a]) for a in algorithms)
+        text += f"; not computed: {', '.join(left_out)}" if left_out else ""
+        check = Check.of(holds, text, [point for points in found.values() for point in points])
+        return Check(check.holds, check.numbers, fewest_seeds(runs), check.needed)
+
+    return test
+
+
+def by_chance(ours: pd.Series, theirs: float, error: float) -> Shown:
+    """Whether the standard errors explain that a mean, in absolute size, is not `theirs`.
+
+    Args:
+        ours: runs, whose index is (seed, draw).
+        theirs: a published mean, in absolute size, and its standard `error`.
+
+    Returns:
+        None where more seeds (draws, of one seed) could refute it, with the number that would, if the means stay.
+    """
+    means = per_seed(ours)
+    means = means if len(means) > 1 else ours
+    variance = float(means.var()) if len(means) > 1 else 0.0
+    apart = (abs(float(ours.mean())) - theirs) ** 2 / ERRORS**2
+    if apart <= error**2:
+        return Shown(True)
+    if apart > error**2 + variance / len(means):
+        return Shown(False)
+    return Shown(None, int(variance / (apart - error**2)) + 1)
+
+
+def nine_in_ten(points: Sequence[Shown], others: Sequence[bool] = ()) -> bool | None:
+    """Whether nine in ten hold; None where that rests on those that are undecided."""
+    values = [*(point.holds for point in points), *others]
+    if values.count(True) >= MOST * len(values):
+        return True
+    return None if values.count(True) + values.count(None) >= MOST * len(values) else False
+
+
+def _words(algorithm: str, points: Sequence[Shown], near: int, furthest: float) -> str:
+    explained = sum(point.holds is True for point in points) - near
+    undecided = sum(point.holds is None for point in points)
+    parts = [f"{algorithm} {near} of {len(points)}"]
+    parts += [f"{explained} more within the errors"] if explained else []
+    parts += [f"{undecided} undecided"] if undecided else []
+    return f"{' and '.join(parts)}, furthest {furthest:.2g}"
+
+
+def _points(
+    published: pd.DataFrame, series: str, algorithm: str, reading: Reading
+) -> Iterator[tuple[float, float, float]]:
+    """The published points of an algorithm: x, the mean in absolute size, and its standard error."""
+    rows = published[
+        (published["series"] == series) & (published["algo"] == algorithm) & (published["metric"] == reading.metric)
+    ]
+    numbers: Iterable[tuple[float, float, float, float]] = rows[["x", "mean", "std", "n"]].itertuples(index=False)
+    for x, mean, std, n in numbers:
+        # a value of one run has no error that is known
+        yield float(x), abs(float(mean)), float(std) / float(np.sqrt(n)) if n > 1 else 0.0

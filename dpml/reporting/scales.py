@@ -1,0 +1,159 @@
+"""Axes of panels: their scales, ends and ticks."""
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+    StrMethodFormatter,
+)
+
+from dpml.arrays import Array
+from dpml.reporting.style import DIGITS
+from dpml.running.spec import Panel
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The y axis of a panel, logarithmic or linear, and its ends."""
+
+    log: bool
+    low: float
+    high: float
+
+    @property
+    def height(self) -> float:
+        """From end to end, in logarithms on a log axis."""
+        return float(self.place(self.high) - self.place(self.low))
+
+    def place(self, values: Array | float) -> Array:
+        """Where values stand on the axis, in its own units; NaN where they have no place."""
+        return _place(values, self.log)
+
+
+def _place(values: Array | float, log: bool) -> Array:
+    values = np.asarray(values, dtype=float)
+    known = np.where(np.isfinite(values) & ((values > 0) | (not log)), values, np.nan)
+    return np.log(known) if log else known
+
+
+def scale_for(values: Array, ends: Array, floors: Array, log: bool) -> Scale:
+    """A y axis that holds all means, and of what is beside them as much as does not make them flat.
+
+    Args:
+        values: the means and the published points.
+        ends: of bands. On a log axis they stretch it by half its height, or by a factor of three, at either end.
+        floors: the means of algorithms that use no feature, which stretch it by its own height at most.
+        log: whether the axis is logarithmic.
+    """
+    values, ends, floors = (_finite(_place(some, log)) for some in (values, ends, floors))
+    values = values if len(values) else floors if len(floors) else np.zeros(1)
+    low, high = values.min(), values.max()
+    height = high - low
+    if len(ends):
+        reach = max(height / 2, np.log(3.0)) if log else np.inf
+        low, high = min(low, max(ends.min(), low - reach)), max(high, min(ends.max(), high + reach))
+    reach = max(high - low, np.log(3.0) if log else 0.0)
+    near = floors[(floors >= low - reach) & (floors <= high + reach)]
+    low, high = min([low, *near]), max([high, *near])
+    margin = 0.05 * (high - low) or (np.log(1.5) if log else 0.05 * abs(high) or 0.05)
+    low, high = low - margin, high + margin
+    return Scale(True, float(np.exp(low)), float(np.exp(high))) if log else Scale(False, float(low), float(high))
+
+
+def _finite(values: Array) -> Array:
+    return values[np.isfinite(values)]
+
+
+def joined(scales: Sequence[Scale]) -> Sequence[Scale]:
+    """One axis for several panels of the same kind, unless a panel would be less than a third filled."""
+    whole = Scale(scales[0].log, min(one.low for one in scales), max(one.high for one in scales))
+    return scales if min(one.height for one in scales) < whole.height / 3 else [whole] * len(scales)
+
+
+def y_axis(axes: Axes, scale: Scale, metric: str) -> None:
+    """Set the scale of a panel's y axis, its ends and its ticks."""
+    if scale.log:
+        axes.set_yscale("log")
+    axes.set_ylim(scale.low, scale.high)
+    if scale.log:
+        _log_ticks(axes.yaxis, 100.0)
+    elif metric == DIGITS:  # digits of 1/delta are drawn as the delta that they stand for, the smallest at the bottom
+        axes.invert_yaxis()
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda digits, _: _power(10.0**-digits)))
+
+
+def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
+    """Set the scale of a panel's x axis and its ticks, which are `names` where it has words on it."""
+    if names:
+        axes.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 14) for name in names], fontsize=7)
+        axes.margins(x=0.2)
+        return
+    # an eps of 0 has no place on a log axis, and one of infinity on none
+    values = values[np.isfinite(values) & ((values > 0) | (panel.x != "proven_eps"))]
+    least, most = values.min(), values.max()
+    wide = least > 0 and most >= 5 * least
+    zero_first = least == 0 and most >= 5 * values[values > 0].min()
+    auto = panel.xscale == "auto"
+    if panel.xscale == "symlog" or (auto and (zero_first or (panel.x == "inverse_eps" and least == 0 < most))):
+        _log_with_zero(axes, values)
+    elif panel.xscale == "log" or (auto and wide):
+        axes.set_xscale("log")
+        _log_ticks(axes.xaxis, 50.0)
+    elif panel.x in ("M", "N"):
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        if values.nunique() <= 5:
+            axes.set_xticks(sorted(values.unique()))
+        else:
+            axes.locator_params(axis="x", nbins=5)
+
+
+def _log_with_zero(axes: Axes, values: pd.Series) -> None:
+    """A log axis with a place for 0, half a decade to the left of the smallest positive value."""
+    least = values[values > 0].min()
+    axes.set_xscale("symlog", linthresh=least, linscale=0.45)
+    powers = 10.0 ** np.arange(np.ceil(np.log10(least) - 1e-9), np.floor(np.log10(values.max()) + 1e-9) + 1)
+    axes.set_xticks([0.0, *powers], ["0", *(f"{power:g}" for power in powers)])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _log_ticks(axis: XAxis | YAxis, narrow: float) -> None:
+    """Ticks of a log axis, its ends being set; numbers are written out where they are neither small nor large.
+
+    Numbers stand at powers of ten, with many of them at some. An axis whose ends are less than a factor `narrow` apart
+    has them at 2 and 5, too, or as many more as it needs.
+    """
+    low, high = sorted(axis.get_view_interval())
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1)
+    choices = [np.outer(powers, steps).ravel() for steps in ([1, 2, 5], [1, 1.5, 2, 3, 5, 7])]
+    choices.append(np.asarray(MaxNLocator(4).tick_values(low, high), dtype=float))
+    choices = [ticks[(ticks >= low) & (ticks <= high)] for ticks in choices]
+    enough = next((ticks for ticks in choices if len(ticks) >= 3), choices[-1])
+    axis.set_major_locator(FixedLocator(enough.tolist()) if high < narrow * low else LogLocator(numticks=8))
+    axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)) if high < 1e6 * low else (1.0,), numticks=200))
+    write = _plain if low >= 5e-4 and high <= 2e5 else _power
+    axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:g}"
+
+
+def _power(value: float) -> str:
+    digits, exponent = f"{value:.1e}".split("e")
+    if int(exponent) == 0:
+        return f"{value:g}"
+    factor = "" if digits == "1.0" else rf"{float(digits):g}\times"
+    return rf"$\mathdefault{{{factor}10^{{{int(exponent)}}}}}$"

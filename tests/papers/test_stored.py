@@ -1,0 +1,168 @@
+"""Whether stored values are ours: within a factor, within the standard errors, or not to be told with these seeds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import NO_POINTS
+
+from dpml.papers.imtiaz2019.near import within
+from dpml.papers.imtiaz2019.stored import agrees, by_chance, nine_in_ten
+from dpml.reporting.judging import Claim, Evidence, Reading
+from dpml.reporting.statistics import Shown
+
+PLOTTED = Reading("plotted", "authors", "noisy_objective")
+BLOCK = {"d20_eps": "s"}
+
+
+def judge(test, found):
+    return Claim("X", "x/x", "text", "criterion", test, (PLOTTED,)).judge(found)
+
+
+def decide(found):
+    return judge(agrees(BLOCK, ["capefm"]), found).decision
+
+
+def published(factors, std=0.0, n=10):
+    """Points that lie by `factors` off a mean of -2, on a grid of their own."""
+    grid = np.geomspace(0.1, 100, len(factors))
+    about = {"series": "s", "algo": "capefm", "metric": "noisy_objective", "std": std, "n": n}
+    return pd.DataFrame([about | {"x": at, "mean": 2 * factor} for at, factor in zip(grid, factors, strict=True)])
+
+
+def flat(points, spread=0.0, seeds=2, draws=1):
+    """A mean of -2 at every x of some points; seeds (draws, if there is one seed) lie `spread` off it, both ways."""
+    lines = [
+        {"block": "d20_eps", "algo": "capefm", "variant": "authors", "metric": "noisy_objective", "eps": x,
+         "seed": seed, "draw": draw, "value": -2.0 + spread * (-1) ** (seed + draw)}
+        for x in points["x"].unique() for seed in range(seeds) for draw in range(draws)
+    ]  # fmt: skip
+    return Evidence(pd.DataFrame(lines), points, {"d20_eps": "eps"})
+
+
+@pytest.mark.parametrize(
+    ("factors", "decision"),
+    [
+        ([1.9] * 5 + [1 / 1.9] * 4 + [9], "reproduced"),  # nine in ten, either way
+        ([1] * 8 + [9, 9], "not reproduced"),
+        ([1] * 8 + [2.2, 2.2], "not reproduced"),
+        ([1] * 8 + [1 / 2.2, 1 / 2.2], "not reproduced"),
+    ],
+)
+def test_a_factor_of_two(factors, decision):
+    assert decide(flat(published(factors))) == decision
+
+
+@pytest.mark.parametrize(
+    ("std", "spread", "seeds", "draws", "decision"),
+    [
+        (0.0, 0.0, 10, 1, "not reproduced"),
+        (4.3, 0.0, 10, 1, "reproduced"),  # 4 apart, 3 * 4.3 / sqrt(10) = 4.08
+        (4.1, 0.0, 10, 1, "not reproduced"),
+        (0.0, 4.2, 10, 1, "undecided with these seeds"),  # 3 * 4.2 / sqrt(9)
+        (0.0, 3.8, 10, 1, "not reproduced"),
+        (0.0, 4.2, 1, 10, "undecided with these seeds"),  # of one seed the draws count
+        (0.0, 4.2, 10, 10, "not reproduced"),  # of many their means
+        (3.0, 3.0, 10, 1, "undecided with these seeds"),  # 4.1, of both
+        (3.0, 2.5, 10, 1, "not reproduced"),
+    ],
+)
+def test_three_standard_errors_of_the_difference(std, spread, seeds, draws, decision):
+    points = published([1] * 8 + [3, 3], std)  # two points at 6, where ours is 2
+    assert decide(flat(points, spread, seeds, draws)) == decision
+
+
+def test_a_published_value_of_one_run_has_no_error():
+    assert decide(flat(published([1] * 8 + [9, 9], std=np.nan, n=1))) == "not reproduced"
+
+
+def test_an_undecided_point_says_how_many_seeds_would_decide_it():
+    points = published([1] * 8 + [3, 3])
+    verdict = judge(agrees(BLOCK, ["capefm"]), flat(points, 5.0, 10))
+    assert verdict.decision == "undecided with these seeds"
+    assert "capefm 8 of 10 and 2 undecided, furthest 3" in verdict.numbers
+    decide_at = verdict.needed
+    variance = 5.0**2 * 10 / 9
+    assert 3 * np.sqrt(variance / decide_at) < 4 < 3 * np.sqrt(variance / (decide_at - 1))
+    assert by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1) == Shown(True)
+
+
+def test_the_errors_are_in_the_numbers():
+    verdict = judge(agrees(BLOCK, ["capefm"]), flat(published([1] * 8 + [3, 3], 6.0), seeds=10))
+    assert "capefm 8 of 10 and 2 more within the errors, furthest 3" in verdict.numbers
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_false_alarms(heavy):
+    """Runs of the same distribution, 10 of theirs and 10 seeds of ours: how often a point, and a claim, is called off.
+
+    Means are small beside the spread, so that a factor of two is no help. Normal: Welch's quantile of 3 with 9 to 18
+    degrees of freedom, 0.8 to 1.5 % of the points. Heavy tails are chi-squared with one degree. Of claims with 24
+    points, of which 3 must fail, fewer than one in a hundred.
+    """
+    rng = np.random.default_rng(0)
+
+    def mean_and_error(shape):
+        values = rng.standard_normal((*shape, 10))
+        values = values**2 if heavy else values
+        return values.mean(axis=-1), values.std(axis=-1, ddof=1) / np.sqrt(10)
+
+    (ours, error), (theirs, other) = mean_and_error((4000, 24)), mean_and_error((4000, 24))
+    off = np.abs(ours - theirs) > 3 * np.sqrt(error**2 + other**2)
+    assert off.mean() < 0.015
+    assert np.mean(off.sum(axis=1) >= 3) < 0.01
+    seeds = pd.MultiIndex.from_product([range(10), [0]], names=["seed", "draw"])
+    for number in range(300):  # and by_chance says the same
+        a, b = rng.standard_normal(10) + 3, rng.standard_normal(10) + 3 + number / 100
+        spread = np.sqrt(a.var(ddof=1) / 10 + b.var(ddof=1) / 10)
+        found = by_chance(pd.Series(a, seeds), b.mean(), b.std(ddof=1) / np.sqrt(10))
+        assert (found.holds is False) == (abs(a.mean() - b.mean()) > 3 * spread)
+
+
+def test_means_are_compared_with_their_signs():
+    """Runs of either sign: the published points are means of these, drawn in size."""
+    points = published([0.05] * 3)
+    found = flat(points)
+    cancelling = found.rows.assign(value=np.where(found.rows["seed"] == 0, 2.1, -1.9))
+    assert decide(Evidence(cancelling, points, found.axes)) == "reproduced"
+
+
+def test_published_points_that_were_not_computed_count_neither_way():
+    points = published([1] * 10)
+    cut = flat(points.iloc[:9])
+    verdict = judge(agrees(BLOCK, ["capefm"]), Evidence(cut.rows, points, cut.axes))
+    assert verdict.decision == "reproduced"
+    assert verdict.numbers.endswith("capefm 9 of 9, furthest 1; not computed: d20_eps at eps = 100")
+    few = flat(points.iloc[:8])
+    assert decide(Evidence(few.rows, points, few.axes)) == "cannot be tested here"
+    far = published([1] * 7 + [9] * 3)
+    assert decide(Evidence(few.rows, far, few.axes)) == "cannot be tested here"  # 7 or 9 of 10
+    further = published([1] * 6 + [9] * 4)
+    assert decide(Evidence(few.rows, further, few.axes)) == "not reproduced"  # 8 at the most
+    assert decide(Evidence(cut.rows, NO_POINTS, cut.axes)) == "cannot be tested here"
+
+
+def test_nine_in_ten():
+    yes, no, open_ = Shown(True), Shown(False), Shown(None, 20)
+    assert nine_in_ten([yes] * 9 + [no]) is True
+    assert nine_in_ten([yes] * 9 + [open_]) is True
+    assert nine_in_ten([yes] * 8 + [open_, no]) is None
+    assert nine_in_ten([yes] * 8 + [no, no]) is False
+
+
+def test_within_goes_by_the_interval():
+    """Differences 1 + 2 (-1)^k of 10 seeds: mean 1, half-width 2.262 * 2.108 / sqrt(10) = 1.508."""
+    index = pd.MultiIndex.from_product([range(10), range(2)], names=["seed", "draw"])
+    a = pd.Series([1 + 2 * (-1) ** seed + (5 if draw else -5) for seed, draw in index], index, dtype=float)
+    zero = 0 * a
+    assert within(a, zero, 2.51) == Shown(True)
+    found = within(a, zero, 2.50)
+    assert found.holds is None
+    assert found.needed == pytest.approx(10 * (1.508 / 1.5) ** 2 + 1, abs=1)
+    assert within(a + 2, zero, 1.49) == Shown(False)
+    assert within(a + 2, zero, 1.50).holds is None
+    assert within(a, zero + 4, 4.51) == Shown(True)  # either side
+    draws = pd.Series([1.0 + 2 * (-1) ** k for k in range(10)], index=index[::2].set_levels([range(10), range(2)]))
+    one_seed = draws.set_axis(pd.MultiIndex.from_product([[0], range(10)], names=["seed", "draw"]))
+    assert within(one_seed, 0 * one_seed, 2.51) == Shown(True)
+    assert within(one_seed, 0 * one_seed, 2.50).holds is None
+    assert within(one_seed.iloc[:1], 0 * one_seed.iloc[:1], 9.0) == Shown(None, 2)
