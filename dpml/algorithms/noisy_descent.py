@@ -15,6 +15,7 @@ from dpml.algorithms.noisy_rounds import NoisyDescent
 from dpml.algorithms.transcript import Channel, Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.optim.descent import Rows, Single
 from dpml.privacy import Problem, View, noise
 
@@ -115,10 +116,14 @@ class WeightedDescent(NoisyDescent):
     The published noise is what one place with all rows would need, and every client adds that to a mean over its own
     N_k rows. So whoever sees a client's rounds has mu = sqrt(T) 2G/(N_k sigma), N/N_k times what is counted. Theorem 1
     treats another algorithm, in which only a weighted average is seen and all go on from it: `variant=synchronous`.
-    Even there the average has noise sigma sqrt(sum (N_k/N)^2), where the proof has sigma.
+    Even there the average has noise sigma sqrt(sum (N_k/N)^2), where the proof has sigma. Eq. (4) as it is printed, one
+    N(0, sigma^2) on the weighted average of gradients at one model, is `variant=once`: then what is seen is what `wang`
+    shows, whoever holds the rows. Nobody may see a gradient without noise, so that noise has to be made inside an MPC,
+    as `jayaraman`'s is.
 
     Args:
-        variant: `paper`, local rounds, or `synchronous`: a secure sum in every round, which all go on from.
+        variant: `paper`, local rounds; `synchronous`: a secure sum in every round, which all go on from; `once`: the
+            same with noise once on the sum, of which nobody knows a part.
         protects: the view that `tight` noise is for. `aggregate`: synchronous rounds and secure sums, in which every
             client adds an equal share of the noise that one place with all rows would add. `colluders`: the shares of
             those who do not collude are enough. `client`: even a client's own messages may be seen; the variant's
@@ -127,13 +132,23 @@ class WeightedDescent(NoisyDescent):
 
     name: ClassVar[str] = "wddp"
     claim: ClassVar[str] = "Kang et al. 2019, Thm 1"
-    variants: ClassVar[tuple[str, ...]] = ("paper", "synchronous")
+    variants: ClassVar[tuple[str, ...]] = ("paper", "synchronous", "once")
     protectable: ClassVar[tuple[View, ...]] = ("aggregate", "colluders", "client")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.once and self.calibration == "tight" and self.protects == "client":
+            raise UserError("algo.protects=client needs noise of the clients' own, which algo.variant=once has not.")
+
+    @property
+    def once(self) -> bool:
+        """Whether noise is added once to the sum of a round, instead of by every client."""
+        return self.variant == "once"
 
     @property
     def secure(self) -> bool:
         """Whether single messages are hidden in secure sums."""
-        return self.calibration == "tight" and self.protects != "client"
+        return self.once or (self.calibration == "tight" and self.protects != "client")
 
     @property
     def synchronous(self) -> bool:
@@ -152,13 +167,20 @@ class WeightedDescent(NoisyDescent):
 
     def reaching(self, problem: Problem, honest: bool = False) -> float:
         """The noise in the weighted average: of all clients, or of those who do not collude."""
+        if self.once:
+            return 1 / problem.N
         if self.calibration == "published":  # equal noise, weights N_k/N
             return math.sqrt(problem.honest_squares if honest else problem.squares) / problem.N
         # noise proportional to 1/N_k: every share of the weighted sum is the same
         return math.sqrt((problem.honest if honest else problem.M) / self.sharing(problem)) / problem.N
 
     def single(self, problem: Problem) -> Mapping[View, float]:
-        """The worst client is the smallest: the noise times N_k is least there, or the same for all."""
+        """The worst client is the smallest: the noise times N_k is least there, or the same for all.
+
+        Noise once on the sum: a row of any client moves the weighted average by 2G/N, and colluders know no noise.
+        """
+        if self.once:
+            return dict.fromkeys(("release", "aggregate", "colluders"), 2 * self.lipschitz)
         client = self.of_client(problem)
         summed, colluders = (
             2 * self.lipschitz / (problem.N * self.reaching(problem, honest)) for honest in (False, True)
@@ -178,8 +200,11 @@ class WeightedDescent(NoisyDescent):
 
         A row touches one chain, that of its client, of which it moves N_k/N of a round by 2G/N, whoever it is; so the
         worst client is the one with the least noise left there, the smallest. In the last round all clients' noise adds
-        up in the average. Theirs of earlier rounds goes through maps of their own, and is not counted.
+        up in the average. Theirs of earlier rounds goes through maps of their own, and is not counted. Noise once: the
+        clients learn every round, and who is shown the last model alone sees what `wang` shows.
         """
+        if self.once:
+            return {"release": (2 * self.lipschitz, 1.0)}
         if self.synchronous:
             return {}
         client = self.of_client(problem)
@@ -200,6 +225,8 @@ class WeightedDescent(NoisyDescent):
         return np.ones(1) if self.synchronous else parties.sizes / len(parties.y)
 
     def sources(self, parties: Parties) -> Array:
+        if self.once:
+            return np.array([self.reaching(parties.problem)])
         return self.client_noise(parties.problem, parties.sizes.astype(float)) * parties.sizes / len(parties.y)
 
     def unit_scales(self, parties: Parties) -> Array:
@@ -210,11 +237,11 @@ class WeightedDescent(NoisyDescent):
     def noise_source(
         self, parties: Parties, rng: Generator, draws: int, watch: Watch | None = None
     ) -> Callable[[], Single]:
-        """Every client draws its own noise; in synchronous rounds what reaches the weighted sum is added up."""
-        shape = (len(parties.sizes), draws, parties.X.shape[1])
+        """Every source, a client or the sum, draws its own; in synchronous rounds what reaches the sum is added up."""
+        reaches = self.sources(parties)
+        shape = (len(reaches), draws, parties.X.shape[1])
         if not self.synchronous:
             return lambda: noise.single_gaussian(rng, shape)
-        reaches = self.sources(parties)
         reaches = (reaches / np.linalg.norm(reaches)).astype(np.float32)
 
         def draw() -> Single:
@@ -231,5 +258,5 @@ class WeightedDescent(NoisyDescent):
         each = np.diag(reaching)
         if view == "client":
             return Channel.of(each[-1:], reaching)
-        known = parties.problem.colluders if view == "colluders" else 0
+        known = parties.problem.colluders if view == "colluders" and not self.once else 0
         return Channel.of(np.vstack([reaching, each[:known]]), reaching)

@@ -26,8 +26,9 @@ from dpml.algorithms import Release, require_domain
 from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
 from dpml.algorithms.neighbours import far_start, in_a_crowd, initial_model, turned_label
-from dpml.algorithms.step_sizes import SHARE, TUNED, Tuned, clipped_losses, rule
-from dpml.algorithms.transcript import Channel, Recorder, Transcript, Watch, transcript
+from dpml.algorithms.noisy_views import all_rounds, last_models
+from dpml.algorithms.step_sizes import CHOSEN, SHARE, TUNED, UNCOUNTED, Tuned, clipped_losses, held_out, rule
+from dpml.algorithms.transcript import Channel, Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
@@ -40,7 +41,10 @@ from dpml.privacy.proofs.last_iterate import last_iterate_mu
 
 _ROUNDS = "Gaussian DP of T adaptive rounds"
 _LAST = "Gaussian DP of the last of T rounds (shifted interpolation), of which each is {:.9g}-Lipschitz{}"
-_NOT_COUNTED = "selection by the private objective is not counted"
+_NOT_COUNTED = {
+    "oracle": "selection by the private objective is not counted",
+    "validated": "selection by private rows held out is not counted",
+}
 
 
 @lru_cache(maxsize=1 << 12)
@@ -63,10 +67,11 @@ class NoisyDescent(ABC):
         rounds: T.
         c: the constant of the published noise. The paper says "some constant"; its proof's inequalities need 16.
         tuned: the step size is by `rule` (`step_sizes.rule`), which reads no row; `private`: one of `steps`, chosen by
-            noisy scores that the budget pays for; `oracle`: the one of `steps` with the least training objective, which
-            reads the private rows, and no budget counts it; `fixed`: `step`.
+            noisy scores that the budget pays for; `oracle`: the one of `steps` with the least training objective;
+            `validated`: the one that does best on rows held out of training (`step_sizes.held_out`); both read the
+            private rows, and no budget counts them; `fixed`: `step`.
         step: the fixed step size; None: 1/L, L = smoothness of the loss + lam. A number makes `rule` `fixed`.
-        steps: the step sizes that `private` and `oracle` try.
+        steps: the step sizes that `private`, `oracle` and `validated` try.
         protects: the view that `tight` noise is for.
     """
 
@@ -103,7 +108,7 @@ class NoisyDescent(ABC):
             )
         if self.step is not None:
             check_positive("algo.step", self.step)
-            if self.tuned in ("private", "oracle"):
+            if self.tuned in CHOSEN:
                 raise UserError(f"algo.step is a fixed step size: set it to null with algo.tuned={self.tuned}.")
             object.__setattr__(self, "tuned", "fixed")
 
@@ -193,16 +198,17 @@ class NoisyDescent(ABC):
 
     def tried(self, budget: Budget, problem: Problem) -> Array:
         """The step sizes of a release, (S,)."""
-        if self.tuned in ("private", "oracle"):
+        if self.tuned in CHOSEN:
             return np.array(self.steps)
         if self.tuned == "fixed":
             return np.array([self.largest if self.step is None else self.step])
         scale = self.per_row(budget, problem, 0.0) * self.reaching(problem)
         return np.array([rule(scale, problem.d, self.rounds, self.largest)])
 
-    def per_rows(self, budget: Budget, problem: Problem) -> Array:
-        """`per_row` of every step size that is tried, (S,): the one source of noise, for sampling and accounting."""
-        return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
+    def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
+        """`per_row` of step sizes (S,), of all that are tried: the one source of noise, for sampling and accounting."""
+        steps = self.tried(budget, problem) if steps is None else steps
+        return np.array([self.per_row(budget, problem, step) for step in steps])
 
     def per_score(self, budget: Budget, problem: Problem) -> float:
         """The noise on every score of a private choice, in the same unit; a row moves the score of one n by 1/n."""
@@ -241,8 +247,8 @@ class NoisyDescent(ABC):
             if self.calibration == "published":
                 guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.claim))
             eps, source = gdp.eps_of(mu, delta), self.argument(view, budget, problem)
-            if self.tuned == "oracle":
-                guarantees.append(Guarantee(view, "sample", math.inf, delta, "proven", _NOT_COUNTED))
+            if self.tuned in UNCOUNTED:
+                guarantees.append(Guarantee(view, "sample", math.inf, delta, "proven", _NOT_COUNTED[self.tuned]))
                 guarantees.append(Guarantee(view, "sample", eps, delta, "conditional", source, mu))
             else:
                 guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source, mu))
@@ -262,13 +268,21 @@ class NoisyDescent(ABC):
         return in_a_crowd(problem, ahead, reached, self.loss)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """Last models, or all rounds as a view sees them; a private choice shows all candidates' rounds and scores."""
+        """Last models, or all rounds as a view sees them; a private choice shows all candidates' rounds and scores.
+
+        Raises:
+            UserError: the step is `validated`.
+        """
+        if self.tuned == "validated":
+            raise UserError(
+                "algo.tuned=validated has no guarantee that could be audited: choose rule, private or fixed."
+            )
         problem = pair[0].problem
         prepared = [self.prepare(p, far_start(problem.d)) for p in pair]
         return [
             last_models(view, prepared, budget)
             if view == "release" or view in self.hidden(problem)
-            else _rounds(view, prepared, budget)
+            else all_rounds(view, prepared, budget)
             for view in self.single(problem)
         ]
 
@@ -277,40 +291,6 @@ class NoisyDescent(ABC):
         require_domain(parties, self.loss)
         d = parties.X.shape[1]
         return PreparedNoisyDescent(self, parties, initial_model(rng, d))
-
-
-def _rounds(view: View, prepared: "Sequence[PreparedNoisyDescent]", budget: Budget) -> Transcript:
-    """All rounds, and the noisy scores of a private choice."""
-    algorithm, parties = prepared[0].algorithm, prepared[0].parties
-    problem = parties.problem
-    per_rows = algorithm.per_rows(budget, problem)
-    if algorithm.tuned == "private":  # one candidate after the other
-        scores = np.full(len(per_rows), algorithm.per_score(budget, problem))
-        scales = np.concatenate([np.repeat(per_rows, algorithm.rounds), scores])
-    else:
-        scales = np.tile(per_rows, algorithm.rounds)
-    channel = algorithm.channel(view, parties)
-
-    def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
-        prepared[which].release([budget], rng, draws, watch)
-
-    return transcript(view, release, lambda: Recorder(prepared, channel, scales), len(scales))
-
-
-def last_models(view: View, prepared: "Sequence[PreparedNoisyDescent]", budget: Budget) -> Exposure:
-    """What is released, with the chosen step size; of a client, or of colluders with a server, that client's models."""
-
-    hidden = view in ("client", "colluders") and prepared[0].algorithm.hidden(prepared[0].parties.problem)
-
-    def sample(which: int, rng: Generator, draws: int) -> Array:
-        if hidden:
-            models = prepared[which].models([budget], rng, draws)[-1 if view == "client" else 0 :, 0]
-            return np.moveaxis(models, 2, 0).reshape(draws, -1).astype(float)
-        release = prepared[which].release([budget], rng, draws)
-        assert release.weights is not None
-        return np.column_stack([release.weights[0], *(metric[0] for metric in release.metrics.values())])
-
-    return Exposure(view, sample)
 
 
 @dataclass(frozen=True)
@@ -327,13 +307,12 @@ class PreparedNoisyDescent:
         Budgets share their noise directions, and so do the step sizes of an oracle. `watch` is told of every round of a
         release under one budget, and of the scores.
         """
-        algorithm, problem = self.algorithm, self.parties.problem
-        shares = algorithm.shares(self.parties)
-        weights = np.einsum("g,gesij->esij", shares, self.models(budgets, rng, draws, watch).astype(float))
-        steps = np.array([algorithm.tried(budget, problem) for budget in budgets])
+        algorithm = self.algorithm
+        steps = self.validated(budgets, rng) if algorithm.tuned == "validated" else self.tried(budgets)
+        weights = self.averaged(self.models(budgets, rng, draws, watch, steps))
         if algorithm.tuned == "fixed":
             return Release(weights[:, 0])
-        if algorithm.tuned == "rule":
+        if algorithm.tuned in ("rule", "validated"):
             return Release(weights[:, 0], {"step": np.repeat(steps, draws, axis=1)})
         score = (
             self.noisy_score(budgets, weights, rng, watch) if algorithm.tuned == "private" else self.objective(weights)
@@ -342,14 +321,43 @@ class PreparedNoisyDescent:
         chosen = np.take_along_axis(weights, best[:, None, :, None], axis=1)[:, 0]
         return Release(chosen, {"step": np.take_along_axis(steps, best, axis=1)})
 
-    def models(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Single:
-        """The last models of every group, (groups, budgets, steps, draws, d).
+    def tried(self, budgets: Sequence[Budget]) -> Array:
+        """The step sizes that are tried, (budgets, steps)."""
+        return np.array([self.algorithm.tried(budget, self.parties.problem) for budget in budgets])
+
+    def averaged(self, models: Single) -> Array:
+        """The released average (budgets, steps, draws, d) of all groups' models."""
+        averages: Array = np.einsum("g,gesij->esij", self.algorithm.shares(self.parties), models.astype(float))
+        return averages
+
+    def validated(self, budgets: Sequence[Budget], rng: Generator) -> Array:
+        """The step size with which one run on four fifths of every client's rows does best on the others: (budgets, 1).
+
+        The runs have the noise of their own sizes, and share its directions.
+        """
+        part, X, y = held_out(self.parties)
+        trial = PreparedNoisyDescent(self.algorithm, part, self.start)
+        weights = trial.averaged(trial.models(budgets, rng, 1))[:, :, 0]
+        losses = mean_loss(self.algorithm.loss, X, y, weights.reshape(-1, len(self.start)))
+        score = losses.reshape(weights.shape[:2]) + self.ridge(weights)
+        return np.take_along_axis(self.tried(budgets), np.argmin(score, axis=1)[:, None], axis=1)
+
+    def models(
+        self,
+        budgets: Sequence[Budget],
+        rng: Generator,
+        draws: int,
+        watch: Watch | None = None,
+        steps: Array | None = None,
+    ) -> Single:
+        """The last models of every group, (groups, budgets, steps, draws, d), of all `steps` (budgets, S) tried.
 
         Candidates of a private choice have noise of their own.
         """
         algorithm, parties = self.algorithm, self.parties
-        steps = np.array([algorithm.tried(budget, parties.problem) for budget in budgets])
-        noises = np.array([algorithm.per_rows(budget, parties.problem) for budget in budgets])
+        steps = self.tried(budgets) if steps is None else steps
+        own = zip(budgets, steps, strict=True)
+        noises = np.array([algorithm.per_rows(budget, parties.problem, some) for budget, some in own])
         scales = algorithm.unit_scales(parties)[:, None, None] * noises
         together = [slice(i, i + 1) for i in range(steps.shape[1])] if algorithm.tuned == "private" else [slice(None)]
         found = [

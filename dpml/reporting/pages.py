@@ -99,6 +99,7 @@ def _tuning(summary: pd.DataFrame) -> str:
         "rule": "By a rule that reads no private row: hyper-parameters of {}.",
         "private": "Chosen on the private rows, which the budget counts: hyper-parameters of {}.",
         "oracle": "Chosen on the private rows, which no budget counts: hyper-parameters of {}.",
+        "validated": "Chosen on private rows held out, which no budget counts: hyper-parameters of {}.",
     }
     named = {way: sorted(set(summary.loc[summary["tuned"] == way, "algo"])) for way in ways}
     sentences = [ways[way].format(", ".join(names)) for way, names in named.items() if names]

@@ -46,6 +46,10 @@ METRICS = {
     "asked_eps": "ε asked for (claimed)",
     "site_bytes": "bytes per site",
     "aggregator_bytes": "bytes at the aggregator",
+    "excess_risk": "excess risk",
+    "theorem2_bound": "Theorem 2's bound",
+    "theorem3_bound": "Theorem 3's bound",
+    "pl_constant": "Polyak-Lojasiewicz constant",
 }
 SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
 LINEAR = (DIGITS, "accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")

@@ -65,6 +65,9 @@ def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
     Noise is listed source by source (client, round), what is seen is a matrix times it.
     """
     T, M, N = algorithm.rounds, len(sizes), sum(sizes)
+    if algorithm.variant == "once":  # all that anybody sees: T sums, of one source of noise each, moved by 2G/N
+        variance = per_row_of(algorithm, budget) ** 2 / N**2
+        return gdp.correlated(variance * np.eye(T), np.full(T, 2 * algorithm.lipschitz / N))
     shares = np.asarray(sizes) / N
     widths = noise_of_clients(algorithm, sizes, budget)
     honest = problem_of(sizes).honest
@@ -97,9 +100,19 @@ def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
     return worst
 
 
+def per_row_of(algorithm, budget) -> float:
+    """G sqrt(c T ln(1/delta)) / eps as printed; tight: sqrt(T) 2G over the mu of the budget."""
+    if algorithm.calibration == "tight":
+        return math.sqrt(algorithm.rounds) * 2 * algorithm.lipschitz / gdp.mu_of(budget.eps, budget.delta)
+    return algorithm.lipschitz * math.sqrt(16 * algorithm.rounds * math.log(1 / budget.delta)) / budget.eps
+
+
 KINDS = {
     "paper": {},
     "synchronous": {"variant": "synchronous"},
+    "once": {"variant": "once"},
+    "tight once": {"variant": "once", "calibration": "tight"},
+    "tight once, colluders": {"variant": "once", "calibration": "tight", "protects": "colluders"},
     "tight aggregate": {"calibration": "tight"},
     "tight colluders": {"calibration": "tight", "protects": "colluders"},
     "tight client": {"calibration": "tight", "protects": "client"},
@@ -246,7 +259,9 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
     for algorithm in (Central(LOGISTIC, calibration="tight"), Jayaraman(SIGMOID, calibration="tight")):
         assert all(found == pytest.approx(eps, rel=1e-9) for found in proven(algorithm, budget).values())
     for view in ("aggregate", "colluders", "client"):
-        for variant in ("paper", "synchronous"):
+        for variant in ("paper", "synchronous", "once"):
+            if (view, variant) == ("client", "once"):
+                continue
             algorithm = WeightedDescent(LOGISTIC, calibration="tight", protects=view, variant=variant)
             assert proven(algorithm, budget)[view] == pytest.approx(eps, rel=1e-9)
             if view != "aggregate":
@@ -284,6 +299,27 @@ def test_equal_sizes_make_jayaraman_wang():
     )  # fmt: skip
     np.testing.assert_allclose(first, second, rtol=1e-5)
     assert proven(Jayaraman(LOGISTIC), problem=parties.problem)["release"] == proven(Central(LOGISTIC))["release"]
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibration):
+    """Eq. (4) as printed: the same models number for number, and the same guarantees, whoever else colludes."""
+    options = {"calibration": calibration, "rounds": 30, "lam": 0.01}
+    wang = Central(LOGISTIC, protects="aggregate", **options)
+    once = WeightedDescent(LOGISTIC, variant="once", **options)
+
+    def released(algorithm, parties):
+        mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+        return mechanism.release([BUDGET, Budget(2.0, 1e-3)], np.random.default_rng(1), 3).weights
+
+    for sizes in (SIZES, [20] * 5):
+        parties = dealt(sizes)
+        np.testing.assert_array_equal(released(once, parties), released(wang, parties))
+        ours, theirs = (proven(algorithm, problem=parties.problem) for algorithm in (once, wang))
+        assert ours == theirs | {"colluders": theirs["aggregate"]}
+        assert calibration == "published" or ours["aggregate"] == pytest.approx(BUDGET.eps)
+    equal = released(Jayaraman(LOGISTIC, **options), parties)
+    np.testing.assert_allclose(released(once, parties), equal, rtol=1e-4, atol=1e-6)
 
 
 def test_without_noise_every_one_of_them_learns():
@@ -385,6 +421,7 @@ def test_the_command_takes_any_number_of_rows(run_command):
         ({"tuned": "oracle", "step": 0.1}, "algo.step is a fixed step size"),
         ({"protects": "clients"}, "did you mean 'client'"),
         ({"variant": "authors"}, "algo.variant"),
+        ({"variant": "once", "calibration": "tight", "protects": "client"}, "noise of the clients' own"),
         ({"calibration": "loose"}, "calibration"),
         ({"loss": LOSSES["squared"]}, "loss=logistic or loss=sigmoid"),
     ],

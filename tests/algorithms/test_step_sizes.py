@@ -10,6 +10,7 @@ from dpml.algorithms.neighbours import turned_label
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.audit import audit
 from dpml.audit.bounds import eps_by_rates
+from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 
@@ -50,7 +51,7 @@ def test_the_rule_reads_no_row():
     assert first[-1, 0] == 1 / 0.35
 
 
-@pytest.mark.parametrize("tuned", ["rule", "private", "oracle"])
+@pytest.mark.parametrize("tuned", ["rule", "private", "oracle", "validated"])
 def test_budgets_together_are_each_budget_alone(tuned):
     """Steps and noise differ from budget to budget; the noise's directions are the same."""
     parties, budgets = dealt(), [Budget(eps, 1e-3) for eps in (0.05, 1.0, 20.0)]
@@ -157,6 +158,48 @@ def test_audits_of_a_private_choice(kind, options):
     assert {finding.verdict for finding in found} == {"no violation seen"}  # with 2,000 draws
 
 
+# ---- by validation
+
+
+@pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
+def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
+    """Every step alone, on the first four fifths of every client; then all rows with the best, noise drawn on."""
+    sizes, budgets = [400, 203], [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]
+    parties, steps = dealt(sizes), (0.01, 0.3, 4.0)
+    parts = np.split(np.arange(603), [400])
+    kept = np.concatenate([part[: len(part) - len(part) // 5] for part in parts])
+    aside = np.setdiff1d(np.arange(603), kept)
+    assert len(aside) == 80 + 40
+    less = dealt([320, 163])
+    less.X[:], less.y[:] = parties.X[kept], parties.y[kept]
+    losses, states = [], []
+    for step in steps:
+        rng = np.random.default_rng(1)
+        start = kind(LOGISTIC, rounds=40, lam=0.1, step=step).prepare(less, np.random.default_rng(0))
+        w = start.release(budgets, rng, 1).weights[:, 0]
+        scores = parties.X[aside] @ w.T
+        losses.append(np.logaddexp(0, -parties.y[aside, None] * scores).mean(axis=0) + 0.05 * np.sum(w**2, axis=1))
+        states.append(rng)
+    best = np.argmin(losses, axis=0)
+    assert best[0] < best[1]  # more noise, smaller steps
+    found = released(kind(LOGISTIC, rounds=40, lam=0.1, tuned="validated", steps=steps), parties, budgets, draws=3)
+    np.testing.assert_array_equal(found.metrics["step"], np.array(steps)[best][:, None] * np.ones(3))
+    for e, budget in enumerate(budgets):
+        mechanism = kind(LOGISTIC, rounds=40, lam=0.1, step=steps[best[e]]).prepare(parties, np.random.default_rng(0))
+        rng = np.random.default_rng(1)
+        rng.bit_generator.state = states[0].bit_generator.state
+        alone = mechanism.release([budget], rng, 3).weights[0]
+        np.testing.assert_allclose(found.weights[e], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_validation_needs_a_client_of_five_rows_and_cannot_be_audited():
+    algorithm = Central(LOGISTIC, tuned="validated")
+    with pytest.raises(UserError, match="no client here has five rows"):
+        released(algorithm, dealt([4, 3]))
+    with pytest.raises(UserError, match="has no guarantee that could be audited"):
+        audit(algorithm, BUDGET, SMALL, 100)
+
+
 # ---- by an oracle
 
 
@@ -175,10 +218,11 @@ def test_the_oracle_takes_the_best_step_of_every_draw():
     assert best[0].mean() < best[1].mean()  # more noise, smaller steps
 
 
+@pytest.mark.parametrize("tuned", ["oracle", "validated"])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_of_an_oracle_nothing_is_proven(calibration):
+def test_of_a_choice_by_private_rows_nothing_is_proven(calibration, tuned):
     """Beside it stands what would hold for the worst of its steps, fixed beforehand."""
-    algorithm = Central(LOGISTIC, calibration=calibration, tuned="oracle", protects="aggregate", lam=0.01)
+    algorithm = Central(LOGISTIC, calibration=calibration, tuned=tuned, protects="aggregate", lam=0.01)
     given = algorithm.guarantees(BUDGET, SMALL)
     fixed = [
         Central(LOGISTIC, calibration=calibration, step=s, protects="aggregate", lam=0.01) for s in algorithm.steps

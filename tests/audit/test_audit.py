@@ -78,6 +78,7 @@ ROUNDS = [
     Jayaraman(LOGISTIC, rounds=6),
     WeightedDescent(LOGISTIC, rounds=6),
     WeightedDescent(LOGISTIC, rounds=6, variant="synchronous"),
+    WeightedDescent(LOGISTIC, rounds=6, variant="once"),
     GaussianObjectivePerturbation(LOGISTIC),
     PrivateSGD(LOGISTIC, rounds=6),
     LocalAggregation(LOGISTIC),

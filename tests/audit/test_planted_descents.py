@@ -21,7 +21,8 @@ LOCAL = WeightedDescent(LOGISTIC, rounds=ROUNDS["rounds"])
 SYNCHRONOUS = WeightedDescent(LOGISTIC, rounds=ROUNDS["rounds"], variant="synchronous")
 SECURE = WeightedDescent(LOGISTIC, rounds=ROUNDS["rounds"], calibration="tight")
 slow = pytest.mark.slow  # the same bug in code that is mostly the same
-IN_THE_OPEN = [WANG, pytest.param(JAYARAMAN, marks=slow), pytest.param(SYNCHRONOUS, marks=slow), SECURE]
+ONCE = WeightedDescent(LOGISTIC, rounds=ROUNDS["rounds"], variant="once")
+IN_THE_OPEN = [WANG, *(pytest.param(a, marks=slow) for a in (JAYARAMAN, SYNCHRONOUS, ONCE)), SECURE]
 
 
 def name(algorithm) -> str:

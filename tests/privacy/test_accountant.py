@@ -161,7 +161,7 @@ def test_mistakes(call, message: str) -> None:
 ALL = [
     *(kind(LOGISTIC, calibration=c) for kind in (Central, Jayaraman, WeightedDescent) for c in ("published", "tight")),
     Jayaraman(LOGISTIC, calibration="tight", tuned="private"),
-    WeightedDescent(LOGISTIC, variant="synchronous"),
+    *(WeightedDescent(LOGISTIC, variant=variant) for variant in ("synchronous", "once")),
     PrivateSGD(LOGISTIC, calibration="tight"),
     *(kind(LOGISTIC, calibration=c) for kind in (CapeNetwork, CapeFM) for c in ("published", "tight")),
 ]

@@ -1,0 +1,126 @@
+"""Kang, Liu & Wang 2019, Theorems 2 and 3 beside what a run of wddp comes to, on real rows.
+
+Both theorems are about gradient descent with step 1/L and noise in the gradient, as synchronous rounds are
+(`variant=synchronous`, `once`), and both need ``||grad R||^2 >= 2 mu (R - min R)``: Theorem 2 with mu = lam, for a
+convex loss with a regulariser; Theorem 3 with some mu > 0, the Polyak-Lojasiewicz condition. Nobody knows that mu for a
+loss that is not convex. Here it is measured: the least ``||grad R||^2 / (2 (R - min R))`` over models on the way. That
+is the largest mu with which the condition holds there, and says nothing of other models. Where the loss is not convex,
+min R is the least value that was found from several starts. It may lie too high; then the excess risk is too small, and
+mu too large.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from scipy.optimize import minimize
+
+from dpml.algorithms import Release
+from dpml.algorithms.baselines import least
+from dpml.algorithms.noisy_descent import WeightedDescent
+from dpml.algorithms.noisy_rounds import PreparedNoisyDescent
+from dpml.algorithms.transcript import Watch
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.optim import descent
+from dpml.optim.descent import Single
+from dpml.papers.kang2019.bounds import Descent, excess_risk_bound
+from dpml.privacy import Budget
+
+EVERY = 20  # rounds from one model that is looked at to the next
+
+
+@dataclass(frozen=True)
+class MeasuredDescent(WeightedDescent):
+    """`wddp` with step 1/L in synchronous rounds, which says beside its models what the theorems bound.
+
+    The metrics of a release, for the experimenter's eyes: `excess_risk`, R(w_T) - min R; `theorem2_bound` on its mean,
+    for a convex loss; `theorem3_bound`, with the measured mu; `pl_constant`, that mu.
+
+    Args:
+        restarts: from how many starts a minimum of a loss that is not convex is sought.
+    """
+
+    restarts: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.synchronous or self.tuned != "fixed" or self.step is not None:
+            raise UserError("the theorems need algo.variant=synchronous or once, and algo.tuned=fixed with step=null.")
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedMeasurement":
+        """As any noisy descent is prepared."""
+        prepared = super().prepare(parties, rng)
+        return PreparedMeasurement(self, parties, prepared.start)
+
+
+@dataclass(frozen=True)
+class PreparedMeasurement(PreparedNoisyDescent):
+    """A prepared descent that looks at every `EVERY`-th model on its way."""
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
+        """The last models, with what the theorems bound."""
+        algorithm, problem = self.algorithm, self.parties.problem
+        noises = np.array([algorithm.per_rows(budget, problem)[0] for budget in budgets]) * algorithm.reaching(problem)
+        seen: list[Array] = []
+        rounds = iter(range(algorithm.rounds))
+
+        def heard(before: Single, _: Single) -> None:
+            if next(rounds) % EVERY == 0:
+                seen.append(before[0, :, 0].astype(float))
+
+        last = descent.descend(
+            self.groups, self.start, self.tried(budgets), noises[None],
+            algorithm.noise_source(self.parties, rng, draws, watch), algorithm.rounds, algorithm.lam, heard,
+        )[0, :, 0].astype(float)  # fmt: skip
+        return Release(last, self._measured(np.array([*seen, last]), noises))
+
+    def _measured(self, path: Array, noises: Array) -> dict[str, Array]:
+        """The metrics (budgets, draws) of models on the way (times, budgets, draws, d)."""
+        algorithm = self.algorithm
+        slopes = self.gradient(path.reshape(-1, path.shape[-1])).reshape(path.shape) + algorithm.lam * path
+        values = self.objective(path)
+        minimum = min(self.minimum(), values.min())
+        excess = values - minimum
+        ratios = np.einsum("...j,...j->...", slopes, slopes) / (2 * np.where(excess > 0, excess, np.nan))
+        # at a value that rounds to the minimum the ratio is noise
+        found = np.nanmin(np.where(excess > 1e-9, ratios, np.nan), axis=0)
+        metrics = {
+            "excess_risk": excess[-1],
+            "theorem3_bound": self._bound(found, noises, excess[0]),
+            "pl_constant": found,
+        }
+        if algorithm.loss.convex and algorithm.lam > 0:
+            metrics["theorem2_bound"] = self._bound(np.full_like(found, algorithm.lam), noises, excess[0])
+        return metrics
+
+    def _bound(self, constants: Array, noises: Array, start: Array) -> Array:
+        """Ineq. (11) for constants mu and start gaps (budgets, draws), and noises (budgets,)."""
+        smoothness = 1 / self.algorithm.largest
+        bounds = np.empty_like(constants)
+        for at in np.ndindex(constants.shape):
+            setting = Descent(len(self.start), self.algorithm.rounds, min(float(constants[at]), smoothness), smoothness)
+            bounds[at] = excess_risk_bound(setting, float(noises[at[0]] ** 2), float(start[at]))
+        return bounds
+
+    def minimum(self) -> float:
+        """The minimum of the objective; for a loss that is not convex the least value found from several starts."""
+        algorithm = self.algorithm
+        assert isinstance(algorithm, MeasuredDescent)
+        if algorithm.loss.convex:
+            return least(self.parties, algorithm.loss, algorithm.lam)
+        rng = np.random.default_rng(0)  # protects nobody: the starts of a search
+        d = len(self.start)
+        lengths = np.geomspace(0.1, 30, algorithm.restarts - 1)
+        starts = lengths[:, None] * rng.standard_normal((algorithm.restarts - 1, d)) / np.sqrt(d)
+
+        def objective(w: Array) -> tuple[float, Array]:
+            return float(self.objective(w[None])[0]), self.gradient(w[None])[0] + algorithm.lam * w
+
+        found = [
+            minimize(objective, w, jac=True, method="L-BFGS-B", options={"maxiter": 300})
+            for w in (0 * self.start, *starts)
+        ]
+        return float(min(result.fun for result in found))
