@@ -192,8 +192,7 @@ def below(a: pd.Series, b: pd.Series) -> float:
 
     Over seeds; over draws, which share the noise's directions, when there is one seed.
     """
-    gaps = _gaps(a, b)
-    return _one_sided(gaps if len(gaps) > 1 else (a - b).dropna())
+    return _one_sided(_paired(a, b))
 
 
 def algorithm_below(a: pd.Series, b: pd.Series) -> float:
@@ -279,9 +278,7 @@ def alike(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
 
     False where a two-sided test at 5 % tells them apart, by more than what matters as far as can be seen.
     """
-    gaps = _gaps(a, b)
-    if len(gaps) < 2:
-        gaps = (a - b).dropna()
+    gaps = _paired(a, b)
     n = len(gaps)
     if n < 2:
         return Shown(None, 2)
@@ -296,9 +293,7 @@ def alike(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
 
 def _not_below(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
     """What is left to say of a mean that is not significantly below another."""
-    gaps = -_gaps(a, b)
-    if len(gaps) < 2:
-        gaps = (b - a).dropna()
+    gaps = _paired(b, a)
     n = len(gaps)
     if n < 2:
         return Shown(None, 2)
@@ -325,6 +320,12 @@ def per_seed(runs: pd.Series) -> pd.Series:
 def _gaps(a: pd.Series, b: pd.Series) -> pd.Series:
     """a - b for every seed that both have."""
     return (per_seed(a) - per_seed(b)).dropna()
+
+
+def _paired(a: pd.Series, b: pd.Series) -> pd.Series:
+    """a - b for every seed that both have; for every draw where there are not two."""
+    gaps = _gaps(a, b)
+    return gaps if len(gaps) > 1 else (a - b).dropna()
 
 
 def _one_sided(differences: pd.Series) -> float:
