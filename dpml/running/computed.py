@@ -76,12 +76,23 @@ class Computed:
         """Its rows, from `store` when they are there."""
         text = self._kept(store)
         if text is None:
-            with limit_blas():
-                table = complete(self._function()(**self.arguments), self.block)
-            text = table.to_csv(index=False)
-            store.write_text(self.key, "rows.csv", text)
+            text = self.text()
+            self.keep(store, text)
         # always as it was written, so that the first run and the next ones see the same
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+
+    def waiting(self, store: Store) -> bool:
+        """Whether its rows have to be computed."""
+        return self._kept(store) is None
+
+    def text(self) -> str:
+        """Its rows, computed, as they are kept."""
+        with limit_blas():
+            return complete(self._function()(**self.arguments), self.block).to_csv(index=False)
+
+    def keep(self, store: Store, text: str) -> None:
+        """Write its rows down."""
+        store.write_text(self.key, "rows.csv", text)
 
     def _kept(self, store: Store) -> str | None:
         try:

@@ -1,8 +1,8 @@
-"""Where cells are computed: in this process, in local worker processes, or on a Dask cluster.
+"""Where cells and computed blocks are computed: in this process, in local worker processes, or on a Dask cluster.
 
-Every engine takes cells, which are small, and yields what became of each as soon as it is known. Workers load the data
-themselves and return numbers; this process alone writes them down, so the machines need share no disk except the data.
-The numbers are the same bits whichever engine and however many workers made them.
+Every engine takes jobs, which are small, and yields what became of each as soon as it is known. Workers load the data
+themselves and return numbers, of a block the text of its rows; this process alone writes them down, so the machines
+need share no disk except the data. The numbers are the same bits whichever engine and however many workers made them.
 """
 
 import importlib
@@ -20,11 +20,12 @@ from typing import Any
 from dpml.errors import UserError, nearest
 from dpml.optim import NotConvergedError
 from dpml.running.cell import Cell, limit_blas, measure
+from dpml.running.computed import Computed
 from dpml.running.store import Record
 
 ENGINES = ("auto", "serial", "processes", "dask")
 PATIENCE = 20.0  # seconds to wait for a scheduler
-ATTEMPTS = 3  # a cell that has brought down this many workers is failed, not tried again
+ATTEMPTS = 3  # a job that has brought down this many workers is failed, not tried again
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,24 @@ class Failure:
     log: str
 
 
-Outcome = Record | Failure
+Job = Cell | Computed
+Outcome = Record | Failure | str
 
 
-def attempt(cell: Cell) -> Outcome:
+def attempt(job: Job) -> Outcome:
+    """Do a job: of a block its rows, of a cell what it measured."""
+    return _measured(job) if isinstance(job, Cell) else _written(job)
+
+
+def _written(block: Computed) -> str | Failure:
+    """The rows of a block as they are kept."""
+    try:
+        return block.text()
+    except Exception as error:
+        return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def _measured(cell: Cell) -> Record | Failure:
     """Measure a cell and time it. A UserError is the reason to skip it; anything else is a failure.
 
     CPU seconds: how long it takes by the clock depends on what else runs there. One thread does all of it.
@@ -55,11 +70,11 @@ def attempt(cell: Cell) -> Outcome:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
-def compute(cells: Iterable[Cell], engine: str, workers: int, address: str | None) -> Iterator[tuple[Cell, Outcome]]:
-    """Compute `cells` and yield (cell, outcome) in whatever order they finish.
+def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None) -> Iterator[tuple[Job, Outcome]]:
+    """Do `jobs` and yield (job, outcome) in whatever order they finish.
 
     Args:
-        cells: what to compute.
+        jobs: what to compute.
         engine: serial, processes, dask; auto is serial for one worker and processes for more.
         workers: how many processes; a Dask cluster that is already there has its own.
         address: of that cluster's scheduler, tcp://HOST:PORT; None starts one on this machine.
@@ -73,49 +88,49 @@ def compute(cells: Iterable[Cell], engine: str, workers: int, address: str | Non
         raise UserError(f"run.workers must be at least 1, got {workers}.")
     if engine == "auto":
         engine = "dask" if address else "processes" if workers > 1 else "serial"
-    cells = list(cells)
+    jobs = list(jobs)
     if engine == "serial":
-        return ((cell, attempt(cell)) for cell in cells)
-    return _processes(cells, workers) if engine == "processes" else _dask(cells, workers, address)
+        return ((job, attempt(job)) for job in jobs)
+    return _processes(jobs, workers) if engine == "processes" else _dask(jobs, workers, address)
 
 
-def _processes(cells: list[Cell], workers: int) -> Iterator[tuple[Cell, Outcome]]:
+def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
     """Local processes. When one dies the pool is made anew and what it had not finished is done again."""
-    waiting = dict.fromkeys(range(len(cells)), 0)  # number of the cell -> workers that died with it
+    waiting = dict.fromkeys(range(len(jobs)), 0)  # number of the job -> workers that died with it
     while waiting:
         # spawned, not forked: a fork copies locks that BLAS threads may hold
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(workers, len(waiting)), context, initializer=_end_with_parent) as pool:
             running: dict[Future[Outcome], int] = {}
             try:
-                for number, outcome in _as_completed(pool, cells, list(waiting), running, workers):
+                for number, outcome in _as_completed(pool, jobs, list(waiting), running, workers):
                     del waiting[number]
-                    yield cells[number], outcome
+                    yield jobs[number], outcome
             except BrokenProcessPool:
                 for number in running.values():
                     waiting[number] += 1
                 for number in [number for number, deaths in waiting.items() if deaths >= ATTEMPTS]:
                     del waiting[number]
                     line = f"{ATTEMPTS} worker processes died while computing it (out of memory?)"
-                    yield cells[number], Failure(line, line + "\n")
+                    yield jobs[number], Failure(line, line + "\n")
             except BaseException:
-                for process in list(pool._processes.values()):  # Ctrl-C: do not wait for cells in flight
+                for process in list(pool._processes.values()):  # Ctrl-C: do not wait for jobs in flight
                     process.terminate()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
 
 def _as_completed(
-    pool: ProcessPoolExecutor, cells: list[Cell], numbers: list[int], running: dict[Future[Outcome], int], workers: int
+    pool: ProcessPoolExecutor, jobs: list[Job], numbers: list[int], running: dict[Future[Outcome], int], workers: int
 ) -> Iterator[tuple[int, Outcome]]:
-    """The outcomes of some cells as they come; `running` has those in flight.
+    """The outcomes of some jobs as they come; `running` has those in flight.
 
     Only a few at a time are handed over, so that few are suspect when a worker dies.
     """
     queue = iter(numbers)
     while True:
         while len(running) <= workers and (number := next(queue, None)) is not None:
-            running[pool.submit(attempt, cells[number])] = number
+            running[pool.submit(attempt, jobs[number])] = number
         if not running:
             return
         for done in wait(running, return_when=FIRST_COMPLETED).done:
@@ -124,7 +139,7 @@ def _as_completed(
 
 
 def _end_with_parent() -> None:
-    """Make a worker end when the main process is killed, instead of waiting for ever for the next cell."""
+    """Make a worker end when the main process is killed, instead of waiting for ever for the next job."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -135,7 +150,7 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _dask(cells: list[Cell], workers: int, address: str | None) -> Iterator[tuple[Cell, Outcome]]:
+def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[Job, Outcome]]:
     """A Dask cluster: the one at `address`, or worker processes of our own. Dask reschedules what a dead worker had."""
     try:
         distributed: Any = importlib.import_module("distributed")
@@ -151,7 +166,7 @@ def _dask(cells: list[Cell], workers: int, address: str | None) -> Iterator[tupl
     except (OSError, TimeoutError, ValueError) as error:
         raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error
     try:
-        numbers = {client.submit(_attempt_there, cell, pure=False): i for i, cell in enumerate(cells)}
+        numbers = {client.submit(_attempt_there, job, pure=False): i for i, job in enumerate(jobs)}
         for future in distributed.as_completed(numbers):
             try:
                 # done, and yet it may be pending again: its worker died with the result, and it is being recomputed
@@ -159,7 +174,7 @@ def _dask(cells: list[Cell], workers: int, address: str | None) -> Iterator[tupl
             except Exception as error:
                 log = "".join(traceback.format_exception(error))
                 outcome = Failure(f"{type(error).__name__}: {error}".splitlines()[0], log)
-            yield cells[numbers[future]], outcome
+            yield jobs[numbers[future]], outcome
             future.release()
     finally:
         client.close()
@@ -167,7 +182,7 @@ def _dask(cells: list[Cell], workers: int, address: str | None) -> Iterator[tupl
             cluster.close()
 
 
-def _attempt_there(cell: Cell) -> Outcome:
-    # somebody else's worker may run several cells in threads, so its one BLAS thread is set once and for all
+def _attempt_there(job: Job) -> Outcome:
+    # somebody else's worker may run several jobs in threads, so its one BLAS thread is set once and for all
     limit_blas()
-    return attempt(cell)
+    return attempt(job)

@@ -8,8 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dpml.running.executors import Failure, Outcome, compute
+from dpml.running.cell import Cell
+from dpml.running.computed import Computed
+from dpml.running.executors import Failure, compute
 from dpml.running.plan import Entry, Options, Plan
+from dpml.running.store import Record
 
 _log = logging.getLogger("dpml")
 
@@ -49,34 +52,43 @@ def _duration(seconds: float) -> str:
 
 
 def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
-    """Compute what is waiting, and write each cell down as it comes. False: stopped after a failure.
+    """Compute what is waiting, and write each cell and block down as it comes. False: stopped after a failure.
+
+    Blocks come first, as one may take as long as many cells. One that fails is left to whoever reads its rows.
 
     Raises:
         UserError: there is no such executor, or it cannot be reached.
-        KeyboardInterrupt: the user wants to stop; finished cells are kept.
+        KeyboardInterrupt: the user wants to stop; what is finished is kept.
     """
     waiting = {id(entry.point.cell): entry for entry in plan.waiting()}
-    if not waiting:
-        return True
     cells = [entry.point.cell for entry in waiting.values() if entry.point.cell]
+    blocks = {block.key: block for task in plan.tasks for block in task.computed if block.waiting(plan.store)}
+    jobs: list[Cell | Computed] = [*blocks.values(), *cells]
+    if not jobs:
+        return True
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"))
-    alone = len(waiting) == 1  # nothing to show before it is done
+    alone = len(jobs) == 1  # nothing to show before it is done
     with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress:
-        bar = progress.add_task("cells", total=len(waiting))
-        outcomes = compute(cells, options.engine, options.workers, options.address)
+        bar = progress.add_task("cells", total=len(jobs))
+        outcomes = compute(jobs, options.engine, options.workers, options.address)
         try:
-            for cell, outcome in outcomes:
-                entry = waiting[id(cell)]
+            for job, outcome in outcomes:
+                progress.advance(bar)
+                if isinstance(job, Computed):
+                    if isinstance(outcome, str):
+                        job.keep(plan.store, outcome)
+                    continue
+                assert not isinstance(outcome, str)
+                entry = waiting[id(job)]
                 _keep(plan, entry, outcome, progress.console)
                 if entry.status == "failed" and options.on_error == "raise":
                     return False
-                progress.advance(bar)
         finally:
             outcomes.close()  # type: ignore[attr-defined]
     return True
 
 
-def _keep(plan: Plan, entry: Entry, outcome: Outcome, console: Console) -> None:
+def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console) -> None:
     """Write down what became of a cell, and say so where it has no numbers."""
     if isinstance(outcome, Failure):
         log = plan.store.fail(entry.key, outcome.log)

@@ -84,6 +84,23 @@ def test_an_experiment_of_computed_blocks_only(tmp_path):
     assert "small_tau" in write_report(tmp_path).read_text()
 
 
+def test_worker_processes_make_the_same_files_and_this_one_computes_no_block(tmp_path):
+    assert run(tmp_path / "here", ALONE) == 0
+    calls().clear()
+    assert run(tmp_path / "there", ALONE, workers=2) == 0
+    assert not calls()
+    assert digests(tmp_path / "there") == digests(tmp_path / "here")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_block_that_fails_says_why_and_leaves_nothing(tmp_path, module, workers):
+    (module / "analytic.py").write_text(SOURCE.replace("return pd.DataFrame(", "raise ValueError('no curve') or ("))
+    forget_code()
+    with pytest.raises(ValueError, match="no curve"):
+        run(tmp_path / "out", ALONE, workers=workers)
+    assert [path.name for path in (tmp_path / "out" / "mine").iterdir()] == ["tiny_plan.csv"]
+
+
 def test_beside_cells_the_rows_of_cells_stay_as_they_are(tmp_path):
     assert run(tmp_path / "without") == 0
     block = {"_target_": "curves.analytic.curve", "M": 2}
