@@ -127,7 +127,7 @@ class _State:
         downhill = -(self.gradient - mu / below + mu / above)
         curved = self.hessian.copy()
         np.einsum("bii->bi", curved)[...] += self.low / below + self.high / above
-        move = np.linalg.solve(curved, downhill[..., None])[..., 0].astype(np.float64, copy=False)
+        move = _solve(curved, downhill)
         low = mu / below - self.low - self.low / below * move
         high = mu / above - self.high + self.high / above * move
         length = np.minimum(_room(below, move), _room(above, -move))
@@ -173,6 +173,14 @@ class _State:
 def _times(A: Array, v: Array) -> Array:
     product: Array = (A @ v[..., None])[..., 0]
     return product
+
+
+def _solve(A: Array, b: Array) -> Array:
+    """x of ``A x = b``, (B, d, d) and (B, d); the shortest of the best where A is singular to rounding."""
+    try:
+        return np.linalg.solve(A, b[..., None])[..., 0].astype(np.float64, copy=False)
+    except np.linalg.LinAlgError:
+        return np.array([np.linalg.lstsq(one, side)[0] for one, side in zip(A, b, strict=True)])
 
 
 def _room(distance: Array, move: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.judging import FACTOR, Check, Evidence, NotComputedError, Reading, Runs, Test, every
-from dpml.reporting.statistics import Shown, algorithm_below, below, holm, matters, shows
+from dpml.reporting.statistics import Shown, algorithm_below, below, holm, matters, shows, worse
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
 """How many of several must hold, in three-valued logic: `every`, `some` or `most`."""
@@ -53,17 +53,17 @@ def falls(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
 
     def decide(runs: Runs, reading: Reading) -> Check:
         drops: dict[str, tuple[pd.Series, pd.Series]] = {}
-        rises: dict[str, float] = {}
+        rises: dict[str, tuple[pd.Series, pd.Series]] = {}
         means = []
         for (block, algorithm), values in runs.items():
             columns = several(values, block)
             curve = f"{algorithm} {block}"
             drops[curve] = values[columns[-1]], values[columns[0]]
             for a, b in pairwise(columns):
-                rises[f"{curve} {a:g}-{b:g}"] = below(values[a], values[b])
+                rises[f"{curve} {a:g}-{b:g}"] = values[a], values[b]
             means.append(f"{curve} {values[columns[0]].mean():.3g} to {values[columns[-1]].mean():.3g}")
         shown = shows(drops, matters(reading.metric))
-        risen = [key for key, significant in holm(rises).items() if significant]
+        risen = worse(rises, matters(reading.metric))
         text = ", ".join(means) + failing("no fall", shown)
         text += f"; significant rises: {', '.join(risen)}" if risen else ""
         return Check.of(every([not risen, *(one.holds for one in shown.values())]), text, shown.values())
@@ -100,19 +100,19 @@ def beats(
         if on_logs:
             runs = {key: values.apply(np.log) for key, values in runs.items()}
         lower: dict[tuple[str, str, Any], tuple[pd.Series, pd.Series]] = {}
-        higher: dict[tuple[str, str, Any], float] = {}
+        higher: dict[tuple[str, str, Any], tuple[pd.Series, pd.Series]] = {}
         for block in blocks:
             ours = runs[block, algorithm]
             for other in others:
                 theirs = runs[block, other]
                 for x in ours:
                     lower[block, other, x] = ours[x], theirs[x]
-                    higher[block, other, x] = algorithm_below(theirs[x], ours[x])
-        shown, losses = shows(lower, matter, algorithm_below), holm(higher)
+                    higher[block, other, x] = theirs[x], ours[x]
+        shown, losses = shows(lower, matter, algorithm_below), worse(higher, matter, algorithm_below)
         holds, counts = [], []
         for block, other in dict.fromkeys(key[:2] for key in lower):
             keys = [key for key in lower if key[:2] == (block, other)]
-            lost = sum(losses[key] for key in keys)
+            lost = sum(key in losses for key in keys)
             holds += [amount([shown[key].holds for key in keys]), not lost]
             won = sum(shown[key].holds is True for key in keys)
             counts.append(f"{block}: {won} won, {lost} lost of {len(keys)} against {other}")

@@ -129,7 +129,8 @@ def claims_page(manifests: Iterable[Mapping[str, Any]]) -> str:
         "objective at its own minimiser, in size, as the authors ran it; *true* is the loss of the released models.\n",
         "A difference matters when it is 0.01 of an accuracy or an error, or a tenth of the larger of two losses, "
         "gaps or distances. What is not significant counts as false only where the 95 % bound on the difference is "
-        "less than that; otherwise the claim is undecided, and the verdict names the seeds that would show such a "
+        "less than that, and a loss or a step the wrong way counts only where it is significant and matters; otherwise "
+        "the claim is undecided, and the verdict names the seeds that would show such a "
         "difference with a probability of 0.8, at the spread that was seen. *seeds* are those of the reading and the "
         "algorithm that has the fewest; a claim without any is about formulas, bytes or single numbers.\n",
     ]

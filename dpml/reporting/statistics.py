@@ -273,6 +273,23 @@ def shows(
     return {key: Shown(True) if significant[key] else _not_below(a, b, matter) for key, (a, b) in pairs.items()}
 
 
+def worse(
+    pairs: Mapping[K, tuple[pd.Series, pd.Series]],
+    matter: Matters,
+    p_below: Callable[[pd.Series, pd.Series], float] = below,
+) -> list[K]:
+    """The pairs (a, b) of which a is significantly below b, Holm-corrected, and by as much as matters.
+
+    For what a claim rules out: a fall by one in ten thousand, however significant, contradicts nobody.
+    """
+    significant = holm({key: p_below(a, b) for key, (a, b) in pairs.items()})
+    return [
+        key
+        for key, (a, b) in pairs.items()
+        if significant[key] and b.mean() - a.mean() >= matter(float(a.mean()), float(b.mean()))
+    ]
+
+
 def alike(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
     """Whether two means are the same, as far as it matters: two one-sided tests at 5 % each (`Shown.holds` True).
 

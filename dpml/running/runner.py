@@ -67,25 +67,23 @@ def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
     if not jobs:
         return True
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"))
-    alone = len(jobs) == 1  # nothing to show before it is done
+    stop, alone = False, len(jobs) == 1  # nothing to show before it is done
     with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress:
         bar = progress.add_task("cells", total=len(jobs))
         outcomes = compute(jobs, options.engine, options.workers, options.address)
         try:
             for job, outcome in outcomes:
                 progress.advance(bar)
-                if isinstance(job, Computed):
-                    if isinstance(outcome, str):
-                        job.keep(plan.store, outcome)
-                    continue
-                assert not isinstance(outcome, str)
-                entry = waiting[id(job)]
-                _keep(plan, entry, outcome, progress.console)
-                if entry.status == "failed" and options.on_error == "raise":
-                    return False
+                if isinstance(job, Computed) and isinstance(outcome, str):
+                    job.keep(plan.store, outcome)
+                elif not isinstance(outcome, str) and (entry := waiting.get(id(job))) is not None:
+                    _keep(plan, entry, outcome, progress.console)
+                    stop |= entry.status == "failed" and options.on_error == "raise"
+                if stop:
+                    break
         finally:
             outcomes.close()  # type: ignore[attr-defined]
-    return True
+    return not stop
 
 
 def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console) -> None:

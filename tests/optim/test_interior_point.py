@@ -10,7 +10,7 @@ from scipy.io import loadmat
 from scipy.optimize import approx_fprime, minimize
 
 from dpml.errors import UserError
-from dpml.optim.interior_point import EVALUATIONS, stop_in_box, stopped_model, usual_start
+from dpml.optim.interior_point import EVALUATIONS, _solve, stop_in_box, stopped_model, usual_start
 from dpml.optim.losses import LOSSES
 
 SAMPLES = Path(__file__).parents[3] / "shared/data/raw/imtiaz_authors"
@@ -170,3 +170,11 @@ def test_the_model_of_a_losss_quadratic_form(name: str) -> None:
     assert (np.abs(found) < 0.99).any()
     with pytest.raises(UserError, match="needs loss=squared or loss=logistic, not loss=sigmoid"):
         stopped_model(LOSSES["sigmoid"], X, y, lam)
+
+
+def test_a_problem_that_is_singular_to_rounding_leaves_the_others_alone():
+    A = np.array([[[1.0, 0.2], [0.2, 1.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    b = np.array([[1.0, 2.0], [3.0, 3.0]])
+    found = _solve(A, b)
+    np.testing.assert_allclose(found[0], np.linalg.solve(A[0], b[0]))
+    np.testing.assert_allclose(found[1], [1.5, 1.5])  # the shortest of all that solve it

@@ -21,6 +21,7 @@ from dpml.reporting.statistics import (
     shows,
     summarise,
     welch,
+    worse,
 )
 from dpml.running.rows import COLUMNS
 
@@ -295,3 +296,12 @@ def test_alike_is_within_what_matters_not_without_significance():
     assert few.holds is None
     assert few.needed > 100
     assert alike(runs(base), runs(base), matter).holds is True
+
+
+def test_a_difference_that_does_not_matter_is_held_against_nobody():
+    rng = np.random.default_rng(6)
+    base = rng.normal(0.9, 0.01, (20, 1))
+    slightly = runs(base), runs(base + 1e-4 + rng.normal(0, 1e-6, (20, 1)))
+    clearly = runs(base), runs(base + 0.05 + rng.normal(0, 1e-3, (20, 1)))
+    assert below(*slightly) < 1e-9
+    assert worse({"slightly": slightly, "clearly": clearly}, matters("accuracy")) == ["clearly"]

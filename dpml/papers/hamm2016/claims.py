@@ -17,7 +17,7 @@ import pandas as pd
 
 from dpml.reporting.criteria import both, failing, on_runs
 from dpml.reporting.judging import NEAR, Check, Claim, NotComputedError, Reading, Runs, Test, every, some
-from dpml.reporting.statistics import Shown, algorithm_below, alike, holm, matters, per_seed, shows
+from dpml.reporting.statistics import Shown, algorithm_below, alike, matters, per_seed, shows, worse
 
 ROUGHLY = 0.01
 ACCURACY = matters("accuracy")
@@ -139,19 +139,19 @@ def holds_longer(many: str, few: str, algorithms: Sequence[str]) -> Test:
 
     def decide(runs: Runs, _: Reading) -> Check:
         above: dict[tuple[str, float], tuple[pd.Series, pd.Series]] = {}
-        below: dict[tuple[str, float], float] = {}
+        below: dict[tuple[str, float], tuple[pd.Series, pd.Series]] = {}
         for algorithm in algorithms:
             ours, theirs = runs[many, algorithm], runs[few, algorithm]
             if _grid(ours) != _grid(theirs):
                 raise NotComputedError([f"{algorithm} at the same eps in {many} and {few}"])
             for x in filter(math.isfinite, _grid(ours)):
                 above[algorithm, x] = theirs[x], ours[x]
-                below[algorithm, x] = algorithm_below(ours[x], theirs[x])
-        shown, losses = shows(above, ACCURACY, algorithm_below), holm(below)
+                below[algorithm, x] = ours[x], theirs[x]
+        shown, losses = shows(above, ACCURACY, algorithm_below), worse(below, ACCURACY, algorithm_below)
         holds, texts = [], []
         for algorithm in algorithms:
             keys = [key for key in above if key[0] == algorithm]
-            won, lost = sum(shown[key].holds is True for key in keys), sum(losses[key] for key in keys)
+            won, lost = sum(shown[key].holds is True for key in keys), sum(key in losses for key in keys)
             holds += [some(shown[key].holds for key in keys), not lost]
             texts.append(f"{algorithm}: higher at {won}, lower at {lost} of {len(keys)}")
         return Check.of(every(holds), ", ".join(texts), shown.values())

@@ -17,7 +17,7 @@ from dpml.reporting.criteria import most, on_runs, several
 from dpml.reporting.judging import FACTOR, NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
 from dpml.reporting.judging import every as all_of
 from dpml.reporting.judging import some as any_of
-from dpml.reporting.statistics import Shown, algorithm_below, below, holm, matters, shows
+from dpml.reporting.statistics import Shown, algorithm_below, below, matters, shows, worse
 
 SETS = ("kdd", "adult", "bank", "breast", "credit")
 EPS, U = tuple(f"{name}_eps" for name in SETS), tuple(f"{name}_u" for name in SETS)
@@ -75,13 +75,13 @@ def _beats(curves: Curves, reading: Reading, _: str) -> Judged:
     ours, theirs, centre = (curves[algorithm] for algorithm in ("wddp", "jayaraman", "wang"))
     grid = list(ours.columns)
     wins = _shown({x: _better(ours[x], theirs[x], reading) for x in grid}, reading, algorithm_below)
-    losses = holm({x: algorithm_below(*_better(theirs[x], ours[x], reading)) for x in grid})
+    losses = worse({x: _better(theirs[x], ours[x], reading) for x in grid}, matters(reading.metric), algorithm_below)
     near = _shown({x: _no_worse(ours[x], centre[x], reading) for x in grid}, reading, algorithm_below)
-    held = all_of([most([wins[x].holds for x in grid]), not any(losses.values()), *(near[x].holds for x in grid)])
+    held = all_of([most([wins[x].holds for x in grid]), not losses, *(near[x].holds for x in grid)])
     won, close = (sum(one.holds is True for one in found.values()) for found in (wins, near))
     last = grid[-1]
     means = ", ".join(f"{algorithm} {runs[last].mean():.3g}" for algorithm, runs in curves.items())
-    text = f"{won} won, {sum(losses.values())} lost of {len(grid)}, no worse than wang at {close}; at {last:g}: {means}"
+    text = f"{won} won, {len(losses)} lost of {len(grid)}, no worse than wang at {close}; at {last:g}: {means}"
     return Judged(held, text, [*wins.values(), *near.values()])
 
 
@@ -89,8 +89,8 @@ def _improves(curves: Curves, reading: Reading, block: str) -> Judged:
     runs = curves["wddp"]
     grid = several(runs, block)
     gain = _shown({"": _better(runs[grid[-1]], runs[grid[0]], reading)}, reading, below)[""]
-    worse = holm({f"{a:g}-{b:g}": below(*_better(runs[a], runs[b], reading)) for a, b in pairwise(grid)})
-    steps = [step for step, significant in worse.items() if significant]
+    ways = {f"{a:g}-{b:g}": _better(runs[a], runs[b], reading) for a, b in pairwise(grid)}
+    steps = worse(ways, matters(reading.metric))
     text = f"{runs[grid[0]].mean():.3g} to {runs[grid[-1]].mean():.3g}"
     return Judged(all_of([gain.holds, not steps]), text + (f", worse at {', '.join(steps)}" if steps else ""), [gain])
 
@@ -105,13 +105,13 @@ def _steady(curves: Curves, reading: Reading, block: str) -> Judged:
     ours, theirs = curves["wddp"], curves["jayaraman"]
     our_equal, equal = (_equal(curves, algorithm, block) for algorithm in ("wddp", "jayaraman"))
     uneven = [u for u in several(theirs, block) if u != 1]
-    worse = _shown({u: _better(equal, theirs[u], reading) for u in uneven}, reading, below)
+    lower = _shown({u: _better(equal, theirs[u], reading) for u in uneven}, reading, below)
     steady = _both_ways({u: (ours[u], our_equal) for u in uneven}, reading, below)
-    means, lost = ours.mean(), sum(one.holds is True for one in worse.values())
-    text = f"wddp {means.min():.3g} to {means.max():.3g}; jayaraman significantly worse at {lost} of {len(worse)} u, "
+    means, lost = ours.mean(), sum(one.holds is True for one in lower.values())
+    text = f"wddp {means.min():.3g} to {means.max():.3g}; jayaraman significantly worse at {lost} of {len(lower)} u, "
     text += f"{equal.mean():.3g} to {theirs[uneven[-1]].mean():.3g}"
-    held = all_of([any_of(one.holds for one in worse.values()), *(one.holds for one in steady)])
-    return Judged(held, text, [*worse.values(), *steady])
+    held = all_of([any_of(one.holds for one in lower.values()), *(one.holds for one in steady)])
+    return Judged(held, text, [*lower.values(), *steady])
 
 
 def _both_ways(pairs: Mapping[Any, Pair], reading: Reading, p_below: PBelow) -> list[Shown]:

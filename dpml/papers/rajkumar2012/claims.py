@@ -18,7 +18,7 @@ import pandas as pd
 
 from dpml.reporting.criteria import both, failing, fewest_seeds, several
 from dpml.reporting.judging import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test, every
-from dpml.reporting.statistics import Shown, algorithm_below, alike, below, holm, matters, shows
+from dpml.reporting.statistics import Shown, algorithm_below, alike, matters, shows, worse
 
 EPS = (0.1, 0.2)
 ERRORS = matters("error")
@@ -64,16 +64,16 @@ def degrades(axis: str, algorithm: str) -> Test:
 
     def decide(runs: Runs) -> Check:
         rises: dict[str, tuple[pd.Series, pd.Series]] = {}
-        drops: dict[str, float] = {}
+        drops: dict[str, tuple[pd.Series, pd.Series]] = {}
         texts = []
         for (panel, _), values in runs.items():
             columns = _in_order(several(values, panel))
             rises[panel] = values[columns[0]], values[columns[-1]]
             for a, b in pairwise(columns):
-                drops[f"{panel} {a} to {b}"] = below(values[b], values[a])
+                drops[f"{panel} {a} to {b}"] = values[b], values[a]
             texts.append(f"{panel}: " + " ".join(f"{values[column].mean():.3g}" for column in columns))
         shown = shows(rises, ERRORS)
-        fallen = [key for key, significant in holm(drops).items() if significant]
+        fallen = worse(drops, ERRORS)
         text = f"{algorithm}, {'; '.join(texts)}{failing('no rise', shown)}"
         text += f"; significant falls at {', '.join(fallen)}" if fallen else ""
         return Check.of(every([not fallen, *(one.holds for one in shown.values())]), text, shown.values())
