@@ -12,6 +12,7 @@ from dpml.algorithms import Release, require_domain
 from dpml.algorithms.guarantees import no_privacy
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
 from dpml.algorithms.local_models import LocalClassifiers, check_local, vote_shares
+from dpml.algorithms.references import least
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
@@ -115,19 +116,6 @@ class Individual(LocalClassifiers):
 @remembered
 def _accuracy(parties: Parties, algorithm: Individual) -> float:
     return algorithm.accuracy(parties, np.random.default_rng(0))
-
-
-@remembered
-def least(parties: Parties, loss: Loss, lam: float) -> float:
-    """The minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum where it has none.
-
-    Where a plane has all rows of one label on its one side, no w is the minimiser for lam = 0: Newton's method then
-    runs towards infinity until the gradient is less than 1e-9.
-    """
-    X, y, counts = parties.folded
-    regularised = loss.name in ("logistic", "softmax") and lam > 0
-    best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]
-    return float(mean_loss(loss, X, y, best, counts)[0] + lam / 2 * np.sum(best * best))
 
 
 @dataclass(frozen=True)

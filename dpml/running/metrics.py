@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpml.algorithms.baselines import least
+from dpml.algorithms.references import least
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError

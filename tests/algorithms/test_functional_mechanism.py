@@ -112,7 +112,7 @@ def test_the_authors_minimiser_starts_at_one_over_root_d(monkeypatch) -> None:
         assert start[0] > 0
 
 
-@pytest.mark.skipif(not (RAW / "imtiaz_authors").is_dir(), reason="needs shared/data/raw/imtiaz_authors")
+@pytest.mark.skipif(not (RAW / "imtiaz_authors").is_dir(), reason="needs the real data in DPML_TEST_DATA")
 def test_crime_curves_of_the_authors_are_met_within_a_factor_of_two() -> None:
     """The noisy objective of Imtiaz et al. 2019, fig. 4a: stored results of hafizimtiaz/capeFM, 10 runs, N = 800.
 

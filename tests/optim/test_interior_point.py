@@ -1,5 +1,6 @@
 """Where the emulated solver stops: against SciPy, the method written down plainly, and stored results."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from dpml.errors import UserError
 from dpml.optim.interior_point import EVALUATIONS, _solve, stop_in_box, stopped_model, usual_start
 from dpml.optim.losses import LOSSES
 
-SAMPLES = Path(__file__).parents[3] / "shared/data/raw/imtiaz_authors"
+SAMPLES = Path(os.environ.get("DPML_TEST_DATA", Path(__file__).parents[3] / "shared/data/raw")) / "imtiaz_authors"
 PUBLISHED = Path(__file__).parents[2] / "experiments/imtiaz2019/published.csv"
 
 
@@ -127,7 +128,7 @@ def test_a_start_on_the_boundary_is_moved_inside() -> None:
     assert np.allclose(w.ravel(), [-0.25, 1.0], atol=1e-4)
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs shared/data/raw/imtiaz_authors")
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs the real data in DPML_TEST_DATA")
 @pytest.mark.parametrize("N", range(200, 2000, 200))
 def test_it_stops_where_the_authors_solver_stopped(N: int) -> None:
     """Their stored non-private value on their own rows of Crime, d = 101: no noise, and 12 to 42 % above the optimum.

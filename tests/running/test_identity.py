@@ -13,6 +13,7 @@ import pytest
 from harness import forget_code
 
 import dpml
+from dpml import code
 from dpml.config.compose import initialise
 from dpml.running import cell as cell_module
 from dpml.running.expansion import Expansion
@@ -128,3 +129,12 @@ def test_an_old_number_is_never_shown_for_a_new_formula(tmp_path):
     inverted, said = run("c")
     assert "0 cached, 1 to run" in said
     assert inverted == pytest.approx(1 - accuracy)
+
+
+def test_what_all_cells_share_imports_no_algorithm(monkeypatch):
+    """Otherwise a change of one algorithm would have every cell of every other computed again."""
+    seen, read = [], code._read
+    monkeypatch.setattr(code, "_read", lambda path, name: seen.append(name) or read(path, name))
+    code.digest.__wrapped__("dpml.running.cell")
+    ours = {name for name in seen if name.startswith("dpml.algorithms.")}
+    assert ours == {"dpml.algorithms.references"}

@@ -17,9 +17,9 @@ from numpy.random import Generator
 from scipy.optimize import minimize
 
 from dpml.algorithms import Release
-from dpml.algorithms.baselines import least
 from dpml.algorithms.noisy_descent import WeightedDescent
 from dpml.algorithms.noisy_rounds import PreparedNoisyDescent
+from dpml.algorithms.references import least
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
