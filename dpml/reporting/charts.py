@@ -16,7 +16,7 @@ _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """The rows of a summary that a panel draws.
+    """The rows of a summary that a panel draws. What has no value of x, since it has no such setting, stands at each.
 
     Raises:
         UserError: a column that it asks for is not there, or none of its rows has its metric.
@@ -31,6 +31,7 @@ def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
         raise UserError(
             f"unknown key {panel.x!r} in a panel of block {panel.block}: {nearest(panel.x, map(str, rows))}"
         )
+    rows = _level(rows, panel.x)
     if panel.y in EPS:
         return _eps_rows(rows, panel)
     name = panel.y.rpartition(".")[2]
@@ -39,6 +40,16 @@ def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
             f"unknown metric {panel.y!r} in a panel of block {panel.block}: {nearest(name, set(rows['metric']))}"
         )
     return rows[rows["metric"] == name]
+
+
+def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
+    """The rows without a value of x at every x of the others."""
+    missing = rows[x].isna()
+    if missing.all() or not missing.any():
+        return rows
+    places = rows.loc[~missing, x].unique()
+    rows = pd.concat([rows[~missing], *(rows[missing].assign(**{x: place}) for place in places)])
+    return rows.assign(**{x: rows[x].infer_objects()})
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:

@@ -101,6 +101,6 @@ def test_a_bound_is_kept_by_nine_in_ten(far, decision):
     measured = made_up({"excess_N": {"gop": (0.3, 0.1)}}, {"N": (100, 1000)}, "excess_loss", shape=(20, 2), noise=1e-3)
     outside = (measured.rows["seed"] < far) & (measured.rows["draw"] == 1) & (measured.rows["N"] == 1000)
     measured.rows.loc[outside, "value"] = 0.6
-    limit = made_up({"bound_N": {"bound_N": (0.5, 0.5)}}, {"N": (100, 1000)}, "bound", shape=(1, 1), noise=0.0)
+    limit = made_up({"bound_N": {"gop": (0.5, 0.5)}}, {"N": (100, 1000)}, "bound", shape=(1, 1), noise=0.0)
     assert decide(CLAIMS["R5.3"], joined(measured, limit)) == decision
     assert decide(CLAIMS["R5.3"], measured) == "cannot be tested here"

@@ -8,6 +8,7 @@ import pytest
 
 from dpml.errors import UserError
 from dpml.reporting import figures, style
+from dpml.reporting.charts import shown
 from dpml.reporting.figures import plot, plot_experiment
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
@@ -355,3 +356,18 @@ def test_many_readings_have_colours_of_their_own():
 def lightness(look):
     red, green, blue = (int(look.colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_what_lacks_the_setting_of_the_axis_is_a_level_line(monkeypatch):
+    rounds = [1, 10, 100]
+    table = summary(
+        *({"algo": "psgd", "algo.rounds": T, "mean": 1 / T} for T in rounds),
+        {"algo": "constant", "algo.rounds": None, "mean": 0.5},
+    ).assign(block="a")
+    panel = Panel("a", "algo.rounds", "loss", xscale="log")
+    found = shown(table.astype({"algo.rounds": object}), panel)
+    (axes,) = drawn(monkeypatch, Chart(panel, found)).axes
+    assert axes.get_xscale() == "log"
+    level = next(line for label, line in lines_of(axes).items() if "constant" in label)
+    assert list(level.get_xdata()) == rounds
+    assert set(level.get_ydata()) == {0.5}

@@ -63,7 +63,7 @@ def rows_needed(budget: Budget, d: int, tau: float, length: float) -> int:
 def bounds(N: Sequence[int], d: int, eps: float, delta: float, lam: float, length: float) -> pd.DataFrame:
     """`risk_bound` for every N."""
     lines = [
-        {"N": n, "eps": eps, "delta": delta, "d": d, "metric": "bound"}
+        {"algo": "gop", "N": n, "eps": eps, "delta": delta, "d": d, "metric": "bound"}
         | {"value": risk_bound(Budget(eps, delta), Problem(1, n, d), lam, length)}
         for n in N
     ]

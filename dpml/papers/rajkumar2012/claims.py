@@ -212,7 +212,7 @@ def bounded(block: str, bound: str) -> Test:
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = evidence.all_runs({block: ("gop",)}, reading)[block, "gop"]
-        bounds = evidence.runs(bound, bound, replace(reading, metric="bound"))
+        bounds = evidence.runs(bound, "gop", replace(reading, metric="bound"))
         if bounds.empty or set(runs) - set(bounds):
             raise NotComputedError([f"the bound at every N of {block}"])
         limit = {N: float(bounds[N].iloc[0]) for N in runs}
