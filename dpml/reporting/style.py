@@ -18,6 +18,7 @@ LABELS = AXES | {
     "share": "share of colluding sites M_C / M",
     "partition": "shares of the parties",
     "partition.u": "rows of a large client / of a small one, u",
+    "u": "rows of a large site / of a small one, u",
     "algo.rounds": "rounds T",
     "proven_eps": "ε proven for the worst view",
 }
@@ -25,6 +26,8 @@ DIGITS = "digits"
 """The metric log10(1/delta): its axis is linear, for it is a logarithm already, and is labelled by delta."""
 MOST_DIGITS = 20.0  # a delta below 1e-20 is none
 METRICS = {
+    "log10_delta": "log₁₀ δ",
+    "variance_ratio": "variance / that of all rows together",
     "loss": "training loss f(w)",
     "optimality_gap": "optimality gap",
     "accuracy": "test accuracy",
@@ -79,6 +82,7 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "nn_nonpriv": ("#000000", ""),
     "nn_cape": ("#D55E00", "p"),
     "nn_conv": ("#009E73", "<"),
+    "heikkila2017": ("#7F7F7F", "s"),
     "gop": ("#332288", ">"),
     "psgd": ("#EE3377", "<"),
     "la": ("#8C510A", "h"),
