@@ -223,7 +223,7 @@ def mean_over_rows(
             models = slice(start, start + width)
             judged = judge(scores(X[rows], weights[models], classes), y[rows])
             total[..., models] += judged.sum(axis=0) if counts is None else counts[rows].T @ judged
-    return total / (len(y) if counts is None else np.asarray(counts.sum(axis=0))[..., None])
+    return total / (len(y) if counts is None else np.asarray(counts.sum(axis=0, dtype=float))[..., None])
 
 
 def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:

@@ -171,6 +171,6 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         command, _, needs = first.removeprefix("# To run: ").partition("(")
         about = {"experiment": claim.figure, "title": "not computed here", "command": command.strip(), "claims": []}
         verdict = {"id": claim.id, "text": claim.text, "criterion": claim.criterion, "decision": NOT_TESTED}
-        verdict["numbers"] = f"not computed; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "not computed"
+        verdict["numbers"] = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
         absent.setdefault(claim.figure, about)["claims"].append(verdict)
     return list(absent.values())

@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpml.algorithms.references import least
 from dpml.arrays import Array
@@ -68,11 +69,12 @@ def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
     """What share of the rows X (n, d) models `weights` (B, d), or (B, K d) for K classes, label as y does: (B,) each.
 
     First of all rows, then the mean over the classes that y has of the share of that class: 1/K for a model that gives
-    all rows one label, however many rows of it there are.
+    all rows one label, however many rows of it there are. NaN for weights that are not numbers.
     """
     classes, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
-    members = (place[:, None] == np.arange(len(classes))).astype(float)
-    recalls = mean_over_rows(_correct, X, y, weights, members)
+    # sums of a block's ones are exact in float32, and twice as fast
+    members = (place[:, None] == np.arange(len(classes))).astype(np.float32)
+    recalls = np.where(np.isnan(weights).any(axis=1), np.nan, mean_over_rows(_correct, X, y, weights, members))
     right = np.rint(recalls * sizes[:, None])  # whole numbers, so that a share is the nearest to what it is
     return right.sum(axis=0) / len(y), recalls.mean(axis=0)
 
@@ -103,9 +105,7 @@ def _squared_error(scores: Array, y: Array) -> Array:
     return (scores - y[:, None]) ** 2
 
 
-def _correct(scores: Array, y: Array) -> Array:
-    """Whether rows are labelled right, (n, B); NaN scores make NaN."""
-    known = np.where(np.isnan(scores).any(axis=-1) if scores.ndim == 3 else np.isnan(scores), np.nan, 1.0)
+def _correct(scores: Array, y: Array) -> NDArray[np.bool_]:
     if scores.ndim == 3:
-        return known * (np.argmax(scores, axis=-1) == y[:, None])
-    return known * ((scores >= 0) == (y > 0)[:, None])
+        return np.argmax(scores, axis=-1) == y[:, None]
+    return (scores >= 0) == (y > 0)[:, None]
