@@ -48,9 +48,7 @@ def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_compu
     assert "`dpml-run experiment=hamm2016/fig4 data_dir=DIR`" in url
     for name in ("H4.1", "H4.2"):
         (line,) = (line for line in url if line.startswith(f"| {name} "))
-        assert (
-            "| cannot be tested here |  | not computed; needs data_dir=DIR: DIR holds the official url/Day0.svm to url/Day19.svm, "
-            in line
-        )
+        needs = "DIR holds the official url/Day0.svm to url/Day19.svm, "
+        assert f"| cannot be tested here |  | not computed; needs data_dir=DIR: {needs}" in line
     assert "cannot be tested here" not in sections["hamm2016/fig2"]
     assert artifacts.write_claims(tmp_path) == []
