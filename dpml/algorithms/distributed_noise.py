@@ -144,6 +144,36 @@ class IndependentNoise:
         return total
 
 
+@dataclass(frozen=True)
+class SecureSumNoise:
+    """Every party adds an equal share of the noise to its own part, and secure aggregation shows the sum alone.
+
+    The colluders know their shares of the noise, so that the others' are left: H/M of the variance, H parties honest.
+    """
+
+    def views(self, problem: Problem) -> dict[View, float]:
+        return {"release": 1.0, "aggregate": 1.0, "colluders": math.sqrt(problem.M / problem.honest)}
+
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """The sum, and for colluders, who are the first parties, the noise in their messages."""
+        M = problem.M
+        each, total = np.eye(M), np.ones(M)
+        known = problem.colluders if view == "colluders" else 0
+        return Channel.of(np.vstack([total, each[:known]]), total, each / M)
+
+    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
+        if watch is None:
+            return noise.gaussian(rng, (draws, size))
+        parts = self.parts(rng, draws, M, size)
+        watch.drawn(parts)
+        total: Array = parts.sum(axis=0)
+        return total
+
+    def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        """Every party's share: (M, draws, size)."""
+        return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
+
+
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
     """mu of all that the aggregator and M - `honest` colluders see of a CAPE release, over that of the sum alone.
 

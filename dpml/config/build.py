@@ -25,9 +25,13 @@ KEYS += ["metrics", "objective", "data_dir", "mirror", "offline", "results_dir",
 
 
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
-    """The algorithm of a composed configuration, with the loss that `loss` or the data set's task says."""
+    """The algorithm of a composed configuration, with the loss that `loss` or the data set's task says.
+
+    Where `calibration` is null the algorithm has its own: its field's default.
+    """
     loss = for_task(dataset.info.task, config.loss)
-    algorithm: Algorithm = instantiate(config.algo, "algo", loss=loss, calibration=config.calibration)
+    own = {} if config.calibration is None else {"calibration": config.calibration}
+    algorithm: Algorithm = instantiate(config.algo, "algo", loss=loss, **own)
     return algorithm
 
 
@@ -225,7 +229,7 @@ _LISTS: dict[str, Callable[[Any, str], Any]] = {
     "draws": whole,
 }
 _VALUES: dict[str, Callable[[Any, str], Any]] = {
-    "calibration": text,
+    "calibration": optional(text),
     "loss": optional(text),
     "objective": optional(text),
     "data_dir": optional(text),

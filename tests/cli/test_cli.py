@@ -256,9 +256,9 @@ def test_an_interrupted_write_leaves_no_half_file(run_command, tmp_path, monkeyp
 
 def test_help_names_groups_and_keys(run_command) -> None:
     done = run_command("dpml-run", "--help")
+    algorithms = sorted(path.stem for path in (where.folder("conf") / "algo").glob("*.yaml"))
     for word in (
-        "algo: avg, batch, capefm, constant, conv, dpfm, fm, gop, indiv, jayaraman, la, local, nn_cape, nn_conv, "
-        "nn_nonpriv, nonpriv, objpert, psgd, soft, vote, wang, wddp",
+        f"algo: {', '.join(algorithms)}",
         "calibration:",
         "dpml-run algo=capefm eps=0.1",
     ):
