@@ -155,6 +155,16 @@ def undecided(problem: Problem) -> Pair:
     return _labelled(pair[0], first), _labelled(pair[1], second)
 
 
+def undecided_parties(problem: Problem) -> Pair:
+    """The same at party level: all rows of every other party have the label -1, and all of the last party's turn."""
+    first, second = one_replaced("binary", problem, [1.0], [1.0], rest=[1.0])
+    labels = np.repeat(np.where(np.arange(problem.M) % 2, -1.0, 1.0), first.sizes)
+    last = first.of(problem.M - 1)
+    turned = labels.copy()
+    labels[last], turned[last] = 1.0, -1.0
+    return _labelled(first, labels), _labelled(second, turned)
+
+
 def _labelled(parties: Parties, y: Array) -> Parties:
     return replace(parties, data=replace(parties.data, y=y), y=y)
 

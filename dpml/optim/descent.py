@@ -13,10 +13,10 @@ h = tanh(t/2)
 
     logistic: loss'(t, y) = (h - y)/2,      sigmoid: loss'(t, y) = y (h^2 - 1)/4,
 
-so that the gradient is ``constant + sum_i f_i h_i^k x_i/2``, k = 1 or 2: labels and weights are in a constant, added to the
-noise, and in one factor per row. A slope that is *clipped* at c is that of the logistic loss, taken of the rows u = y x,
-``-min(sigma(-u'w), c)``, so that the pass over the scores has one maximum more; or that of the squared loss, whose
-residuals lose the label and are cut. Everything is float32. For eps <= 10 that moves the released models by less than one
+so that the gradient is ``constant + sum_i f_i h_i^k x_i/2``, k = 1 or 2: labels and weights are in a constant, added to
+the noise, and in one factor per row. Slopes that are *clipped* at c are those of the logistic loss in the rows u = y x,
+``-min(sigma(-u'w), c)``, for which the pass over the scores has one maximum more; or those of the squared loss, whose
+scores lose the label and are cut. Everything is float32. For eps <= 10 that moves the released models by less than one
 part in a thousand of their noise, and their risk without noise by about 1e-7 (tests/optim/test_descent.py). The last
 bits of a run may depend on how many there are, for BLAS may sum in another order.
 """
@@ -84,10 +84,10 @@ class Rows:
         if loss.name == "logistic":
             half = y[:, None] * X / 2
             constant = -half.sum(axis=0)[:, None].astype(dtype)
-            bend = partial(_tanh_from, dtype(1 - 2 * clip))
+            bend = partial(_tanh_from, dtype(1 - 2 * clip)) if clip < 1 else _tanh
             return cls(np.ascontiguousarray(half, dtype), None, 1.0, constant, bend)
         # slope 2 (x'w - y) of the row x is 8 (half'w - y/2) of half
-        bend = partial(_cut, dtype(clip / 4))
+        bend = partial(_cut, dtype(clip / 4))  # an infinite one cuts nothing
         labels = (y[:, None] / 2).astype(dtype)
         half = np.ascontiguousarray(X / 2, dtype)
         return cls(half, None, 8.0, np.zeros((X.shape[1], 1), dtype), bend, labels)
@@ -113,8 +113,7 @@ class Rows:
         (n, d), dtype = self.half.shape, self.half.dtype
         widest = max(w.shape[1] for w in models)
         height = min(max(_PRODUCTS // (d * widest), 1), _MOST, n)
-        parts = [self.half, self.labels, self.factors]
-        blocks = [[None if part is None else part[rows] for part in parts] for rows in _blocks(n, height)]
+        blocks = [(self.half[rows], _part(self.labels, rows), _part(self.factors, rows)) for rows in _blocks(n, height)]
         room = {w.shape[1]: (aligned(np.empty((height, w.shape[1]), dtype)), aligned(w)) for w in models}
         tiles = [(w, total, *room[w.shape[1]]) for w, total in zip(models, totals, strict=True)]
 
@@ -136,10 +135,13 @@ class Rows:
 
         return write
 
-    def advance(self, w: Single, noise: Single, step: Single, decay: Single | None) -> None:
+    def advance(
+        self, w: Single, noise: Single, step: Single, decay: Single | None, total: Single | None = None
+    ) -> None:
         """Advance the models `w` (d, B) by a round for each of the noises (rounds, d, B): what the data do not move.
 
-        `step` and `decay`, how much of a model is left where that is not all of it, are (B,).
+        `step` and `decay`, how much of a model is left where that is not all of it, are (B,). To `total` (d, B), where
+        there is one, the models after every round are added.
         """
         runs = self.tiles(w.shape[1])
         models = [aligned(w[:, some]) for some in runs]
@@ -148,6 +150,7 @@ class Rows:
         scale = np.broadcast_to(step * self.half.dtype.type(self.common), w.shape).copy()
         left = None if decay is None else np.broadcast_to(decay, w.shape).copy()
         sums = self.sums(models, moves)
+        added = [] if total is None else [np.zeros_like(each) for each in models]
         for kick in noise:
             sums()
             for some, each, move in zip(runs, models, moves, strict=True):
@@ -156,8 +159,13 @@ class Rows:
                     each *= left[:, some]
                 each -= move
                 each -= kick[:, some]
+            for each, path in zip(models, added, strict=False):
+                path += each
         for some, each in zip(runs, models, strict=True):
             w[:, some] = each
+        if total is not None:
+            for some, path in zip(runs, added, strict=True):
+                total[:, some] += path
 
 
 def _tanh(h: Single) -> None:
@@ -188,9 +196,14 @@ def aligned(values: Single) -> Single:
     return copy
 
 
-def _blocks(length: int, size: int) -> Iterator[slice]:
-    """Slices of at most `size` that cover `length`."""
-    return (slice(start, min(start + size, length)) for start in range(0, length, size))
+def _part(values: Single | None, rows: slice) -> Single | None:
+    return None if values is None else values[rows]
+
+
+def _blocks(length: int, size: int, first: int = 0) -> Iterator[slice]:
+    """Slices of at most `size` that cover `length`, from `first` on."""
+    end = first + length
+    return (slice(start, min(start + size, end)) for start in range(first, end, size))
 
 
 def descend(  # many parameters: one for each symbol of the recursion
@@ -202,6 +215,7 @@ def descend(  # many parameters: one for each symbol of the recursion
     rounds: int,
     lam: float = 0.0,
     heard: Callable[[Single, Single], None] | None = None,
+    averaged: int = 1,
 ) -> Single:
     """The last models of all runs, (G, E, S, D, d): of G groups that never meet, E noise scales, S steps, D draws.
 
@@ -215,6 +229,7 @@ def descend(  # many parameters: one for each symbol of the recursion
         lam: coefficient of lam/2 ||w||^2.
         heard: is told in every round the models (G, E, S, D, d) before it, and the noisy gradients that moved them.
             Without it the noise of several rounds is drawn before they begin.
+        averaged: how many of the last models of a run are averaged.
     """
     dtype = groups[0].half.dtype
     noise = [np.asarray(draw(), dtype)]
@@ -230,15 +245,21 @@ def descend(  # many parameters: one for each symbol of the recursion
     def runs(models: Single) -> Single:
         return models.reshape(G, d, D, E, S).transpose(0, 3, 4, 2, 1)
 
-    for some in _blocks(rounds, together):
+    total = np.zeros_like(w) if averaged > 1 else None
+    before_the_last = rounds - (averaged if averaged > 1 else 0)
+    blocks = [*_blocks(before_the_last, together), *_blocks(rounds - before_the_last, together, before_the_last)]
+    for some in blocks:
         noise += [np.asarray(draw(), dtype) for _ in range(some.stop - some.start - len(noise))]
         before = w.copy() if heard else w
         for g, rows in enumerate(groups):
             z = np.array([each[g].T for each in noise])
             moved = (z[..., None] * kick[g]).reshape(len(noise), d, -1)
             moved += rows.constant * step
-            rows.advance(w[g], moved, step, decay if lam else None)
+            last = total if some.start >= before_the_last else None
+            rows.advance(w[g], moved, step, decay if lam else None, None if last is None else last[g])
         if heard:
             heard(runs(before), runs((decay * before - w) / step))
         noise = []
+    if total is not None:
+        w = total / dtype.type(averaged)
     return np.ascontiguousarray(runs(w))

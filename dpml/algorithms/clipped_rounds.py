@@ -1,0 +1,195 @@
+"""The rounds of clipped noisy gradient descent (`clipped_descent`), of all budgets and draws at once."""
+
+import math
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms import Release
+from dpml.algorithms.clipped_sums import ClippedSums, RowSums, Widths, exact_sums, sharing
+from dpml.algorithms.exposure import Exposure
+from dpml.algorithms.transcript import Recorder, Watch, transcript
+from dpml.arrays import Array
+from dpml.optim.descent import Single, descend
+from dpml.privacy import Budget, Problem, View, noise
+
+TARGET = 0.25  # the quantile of the parties' lengths that an adaptive clip follows
+FIRST_CLIP = 0.3  # where it starts
+_PACE = 0.3  # by how much it moves in a round, in logarithms, for all parties that are below or above
+AVERAGED = 0.5
+"""The part of all rounds, the last ones, whose models are averaged."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All that a release under one budget depends on.
+
+    Attributes:
+        rounds: T.
+        clip: c; where it is `adaptive`, in the first round.
+        step: of the noisy mean of gradients in units of c.
+        noise: z, the standard deviation of the noise in a sum, in units of c.
+        count_noise: the same of the noise in a count of parties; inf where nothing is counted.
+        adaptive: Whether c follows the parties.
+    """
+
+    rounds: int
+    clip: float
+    step: float
+    noise: float
+    count_noise: float
+
+    @property
+    def adaptive(self) -> bool:
+        return math.isfinite(self.count_noise)
+
+    @property
+    def scales(self) -> list[float]:
+        """The noise of every message, one after the other."""
+        return [self.noise, *([self.count_noise] if self.adaptive else [])] * self.rounds
+
+    @property
+    def mu(self) -> float:
+        """Of all rounds' sums and counts."""
+        if self.noise == 0:
+            return math.inf
+        return math.sqrt(self.rounds * (4 / self.noise**2 + 1 / self.count_noise**2))
+
+
+class Scheduled(Protocol):
+    """What the rounds read of an algorithm."""
+
+    @property
+    def lam(self) -> float: ...
+
+    def counted(self, problem: Problem) -> int: ...
+
+    def schedule(self, budget: Budget, problem: Problem) -> Schedule: ...
+
+
+def averaged(rounds: int) -> int:
+    """How many models are averaged."""
+    return max(1, round(AVERAGED * rounds))
+
+
+def run(
+    sums: ClippedSums,
+    schedules: Sequence[Schedule],
+    start: Single,
+    move: Callable[[Single, Single, Single], Single],
+    rng: Generator,
+    watch: Watch | None = None,
+) -> tuple[Single, Single]:
+    """The averages of the last models (B, d) of runs from `start` (B, d), and their last clips (B,).
+
+    Runs of schedule 0, all its draws, come first. All schedules have the same rounds and first clip. ``move(w, g, c)``
+    says how far models go by the noisy sums of gradients g (B, d) in units of the clips c (B,).
+    """
+    first, draws = schedules[0], len(start) // len(schedules)
+    width, count_width = (
+        np.repeat([getattr(schedule, key) for schedule in schedules], draws) for key in ("noise", "count_noise")
+    )
+    widths = Widths(draws, width, count_width if first.adaptive else None)
+    w, total = start.copy(), np.zeros_like(start)
+    clip = np.full(len(w), first.clip, np.float32)
+    last = averaged(first.rounds)
+    for t in range(first.rounds):
+        gradients, counts = sums.noisy(w, clip, widths, rng, watch)
+        w -= move(w, gradients, clip)
+        if first.adaptive:
+            share = counts / len(sums.parties.sizes)
+            clip *= np.exp(-_PACE * (share - TARGET)).astype(np.float32)
+        if t >= first.rounds - last:
+            total += w
+    return total / np.float32(last), clip
+
+
+@dataclass(frozen=True)
+class PreparedDescent:
+    """The rows of a `dpgd`."""
+
+    algorithm: Scheduled
+    sums: ClippedSums
+
+    @property
+    def problem(self) -> Problem:
+        """Of the parties."""
+        return self.sums.parties.problem
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
+        """All budgets with the same rounds and clip, and all draws, descend together.
+
+        Every budget has the same noise directions, whichever others there are. `rounds`, `clip` (the last one, where
+        it is adaptive) and `step` are what was used. `watch` is told of every sum in units of c, and of every count.
+        """
+        schedules = [self.algorithm.schedule(budget, self.problem) for budget in budgets]
+        weights = np.empty((len(budgets), draws, self.problem.d))
+        clips = np.empty((len(budgets), draws))
+        for kind in dict.fromkeys((schedule.rounds, schedule.clip) for schedule in schedules):
+            some = [i for i, schedule in enumerate(schedules) if (schedule.rounds, schedule.clip) == kind]
+            alike = [schedules[i] for i in some]
+            weights[some], clips[some] = self.descend(alike, deepcopy(rng), draws, watch)
+        used = {key: [[getattr(schedule, key)] * draws for schedule in schedules] for key in ("rounds", "step")}
+        return Release(weights, {key: np.array(values, dtype=float) for key, values in used.items()} | {"clip": clips})
+
+    def descend(
+        self, schedules: Sequence[Schedule], rng: Generator, draws: int, watch: Watch | None
+    ) -> tuple[Array, Array]:
+        """Averages of the last models (schedules, draws, d) of runs that share rounds and clip, and the last clips."""
+        n, lam = self.algorithm.counted(self.problem), self.algorithm.lam
+        step = np.repeat([schedule.step for schedule in schedules], draws)[:, None].astype(np.float32)
+
+        def move(w: Single, gradients: Single, clip: Single) -> Single:
+            towards = gradients / np.float32(n)
+            return step * (towards + lam * w / clip[:, None] if lam else towards)
+
+        start = np.zeros((len(step), self.problem.d), np.float32)
+        weights, clip = run(self.sums, schedules, start, move, rng, watch)
+        shape = len(schedules), draws
+        return weights.reshape(*shape, -1).astype(float), clip.reshape(shape).astype(float)
+
+    def exposure(self, view: View, both: "Sequence[PreparedDescent]", budget: Budget) -> Exposure:
+        """All sums, and counts, one after the other."""
+        scales = self.algorithm.schedule(budget, self.problem).scales
+        channel = sharing(self.problem).channel(view, self.problem)
+
+        def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
+            both[which].release([budget], rng, draws, watch)
+
+        return transcript(view, release, lambda: Recorder(both, channel, scales), len(scales))
+
+
+@dataclass(frozen=True)
+class RowDescent(PreparedDescent):
+    """At record level, where the clip is fixed, the rounds go through the engine for long descents."""
+
+    sums: RowSums
+
+    def descend(
+        self, schedules: Sequence[Schedule], rng: Generator, draws: int, watch: Watch | None
+    ) -> tuple[Array, Array]:
+        problem, rounds, clip = self.problem, schedules[0].rounds, schedules[0].clip
+
+        def draw() -> Single:
+            if watch is None:
+                return noise.single_gaussian(rng, (1, draws, problem.d))
+            return sharing(problem).total(rng, draws, problem.M, problem.d, watch)[None].astype(np.float32)
+
+        def heard(models: Single, gradients: Single) -> None:
+            assert watch is not None
+            told = partial(exact_sums, models[0, 0, 0], np.full(draws, clip))
+            watch.sent(gradients[0, 0, 0] / clip, told)
+
+        weights = descend(
+            [self.sums.rows(clip)],
+            np.zeros(problem.d),
+            np.array([[schedule.step / (problem.N * clip)] for schedule in schedules]),
+            np.array([[schedule.noise * clip for schedule in schedules]]),
+            draw, rounds, self.algorithm.lam * problem.N, heard if watch is not None else None, averaged(rounds),
+        )[0, :, 0]  # fmt: skip
+        return weights.astype(float), np.full((len(schedules), draws), clip)

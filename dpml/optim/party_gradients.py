@@ -1,0 +1,121 @@
+"""The clipped mean gradients of many parties, at many models at once.
+
+Parties of about the same size lie in one array, filled up with rows of zeros, which have no gradient; so M parties are
+a few dozen products of arrays, whatever M is. Everything is float32.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Array, Index
+from dpml.optim.descent import Rows, Single
+from dpml.optim.losses import Loss
+
+_GROWTH = 1.25  # the largest party of a bucket over its smallest
+_HELD = 1 << 22  # numbers held at once: 16 MiB
+_ROUNDING = 1e-6  # lengths are single precision: clipped a little below
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """P parties of at most m rows each: `half` (P, m, d), `labels` (P, m, 1) or None, `constant` (P, d), `rows` (P,).
+
+    `members` (P,) are their numbers.
+    """
+
+    members: NDArray[np.intp]
+    half: Single
+    labels: Single | None
+    constant: Single
+    rows: Single
+
+
+@dataclass(frozen=True)
+class PartyGradients:
+    """The parties' rows in buckets, and the slopes' form (`descent.Rows.clipped`, with nothing clipped)."""
+
+    plain: Rows
+    buckets: Sequence[Bucket]
+
+    @classmethod
+    def of(
+        cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32
+    ) -> "PartyGradients":
+        """Rows X (N, d) with labels y (N,), party by party; party k has ``offsets[k]:offsets[k + 1]``."""
+        plain = Rows.clipped(loss, X, y, np.inf, dtype)
+        return cls(plain, [_bucket(plain, offsets, members) for members in _alike(np.diff(offsets))])
+
+    def clipped_sums(self, w: Single, clip: Single) -> tuple[Single, Single]:
+        """Of models w (B, d): the sum over parties of their mean gradients, none longer than `clip` (B,): (B, d);
+        and how many parties' gradients were no longer than that, (B,).
+        """
+        models = np.ascontiguousarray(w.T)
+        total, below = np.zeros_like(models), np.zeros(len(w))
+        for _, gradients in self._gradients(models):
+            shrink, within = _clipped(gradients, clip)
+            below += within.sum(axis=0)
+            total += np.einsum("pdb,pb->db", gradients, shrink)
+        return total.T, below
+
+    def clipped(self, w: Single, clip: Single) -> tuple[Single, Array]:
+        """The same party by party, (M, B, d) and (M, B)."""
+        M = sum(len(bucket.members) for bucket in self.buckets)
+        each, below = np.empty((M, *w.shape), w.dtype), np.empty((M, len(w)))
+        for members, gradients in self._gradients(np.ascontiguousarray(w.T)):
+            shrink, within = _clipped(gradients, clip)
+            each[members] = (gradients * shrink[:, None]).transpose(0, 2, 1)
+            below[members] = within
+        return each, below
+
+    def _gradients(self, models: Single) -> Iterator[tuple[NDArray[np.intp], Single]]:
+        """Some parties after the other, and their mean gradients (P, d, B)."""
+        d, B = models.shape
+        for bucket in self.buckets:
+            P, m, _ = bucket.half.shape
+            together = max(1, _HELD // (B * max(m, d)))
+            for start in range(0, P, together):
+                some = slice(start, start + together)
+                half = bucket.half[some]
+                scores = (half.reshape(-1, d) @ models).reshape(len(half), m, B)
+                if bucket.labels is not None:
+                    scores -= bucket.labels[some]
+                self.plain.bend(scores)
+                gradients = np.matmul(half.transpose(0, 2, 1), scores)
+                gradients *= models.dtype.type(self.plain.common)
+                gradients += bucket.constant[some, :, None]
+                gradients /= bucket.rows[some, None, None]
+                yield bucket.members[some], gradients
+
+
+def _clipped(gradients: Single, clip: Single) -> tuple[Single, NDArray[np.bool_]]:
+    """How much is left of gradients (P, d, B) that are clipped at (B,), and which were not longer: (P, B) both."""
+    limit = clip * gradients.dtype.type(1 - _ROUNDING)
+    lengths = np.sqrt(np.einsum("pdb,pdb->pb", gradients, gradients))
+    return limit / np.maximum(lengths, limit), lengths <= limit
+
+
+def _alike(sizes: Index) -> Iterator[NDArray[np.intp]]:
+    """The parties in groups of about the same size."""
+    order = np.argsort(sizes, kind="stable")
+    ordered = sizes[order]
+    start = 0
+    while start < len(order):
+        end = int(np.searchsorted(ordered, _GROWTH * ordered[start], side="right"))
+        yield order[start:end]
+        start = end
+
+
+def _bucket(plain: Rows, offsets: Index, members: NDArray[np.intp]) -> Bucket:
+    sizes = np.diff(offsets)[members]
+    places = offsets[members][:, None] + np.arange(sizes.max())
+    used = np.arange(sizes.max()) < sizes[:, None]
+    places = np.where(used, places, 0)
+    half = plain.half[places] * used[..., None]
+    labels = None if plain.labels is None else plain.labels[places] * used[..., None]
+    # the logistic loss's slopes are h - 1: the part that the models do not move
+    constant = -half.sum(axis=1) if labels is None else np.zeros_like(half[:, 0])
+    dtype = plain.half.dtype.type
+    return Bucket(members, half.astype(dtype), labels, constant.astype(dtype), sizes.astype(dtype))

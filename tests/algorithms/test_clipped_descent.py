@@ -1,0 +1,320 @@
+"""Clipped noisy gradient descent: its sensitivity by search, its noise as drawn, its runs against plain loops."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+from examples import ball, binary_parties
+from scipy import stats
+from scipy.optimize import minimize
+
+from dpml.algorithms import clipped_rounds
+from dpml.algorithms.clipped_descent import RULES, ClippedDescent
+from dpml.data import Dataset
+from dpml.data.partition import Equal, Fractions, PerParty, partition
+from dpml.errors import UserError
+from dpml.optim.convex import optimum
+from dpml.optim.descent import Rows
+from dpml.optim.losses import LOSSES
+from dpml.optim.party_gradients import PartyGradients
+from dpml.privacy import Adversary, Budget, Problem, gdp
+
+LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
+BUDGET = Budget(1.0, 1e-5)
+
+
+def some_parties(loss=LOGISTIC, N=120, d=4, M=6, rule=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = ball(rng, N, d)
+    scores = X @ np.arange(1, d + 1)
+    y = np.where(scores + 0.3 * rng.standard_normal(N) > 0, 1.0, -1.0) if loss is LOGISTIC else np.tanh(scores)
+    task = "binary" if loss is LOGISTIC else "regression"
+    return partition(Dataset("toy", task, X, y, X[:0], y[:0]), rule or Equal(), M, np.random.default_rng(1))
+
+
+def slope_of(loss, t, y, clip):
+    """The slope of one row, as the definition has it."""
+    slope = -y / (1 + math.exp(y * t)) if loss is LOGISTIC else 2 * (t - y)
+    return math.copysign(min(abs(slope), clip), slope)
+
+
+# ---- the engine
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.3, 2.0])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_clipped_sums_are_sums_of_clipped_gradients(loss, clip) -> None:
+    parties = some_parties(loss)
+    w = 3 * np.random.default_rng(2).standard_normal((5, 4))
+    found = np.empty_like(w)
+    Rows.clipped(loss, parties.X, parties.y, clip, np.float64).gradient(w, found)
+    for model, sums in zip(w, found, strict=True):
+        rows = zip(parties.X, parties.y, strict=True)
+        np.testing.assert_allclose(sums, sum(slope_of(loss, x @ model, y, clip) * x for x, y in rows), atol=1e-12)
+
+
+def test_the_clipped_logistic_loss_is_convex() -> None:
+    """Its gradient is monotone along every line."""
+    parties = some_parties()
+    rng = np.random.default_rng(0)
+    rows = Rows.clipped(LOGISTIC, parties.X, parties.y, 0.1, np.float64)
+    start, way = 5 * rng.standard_normal((50, 4)), rng.standard_normal((50, 4))
+    before, after = np.empty_like(start), np.empty_like(start)
+    rows.gradient(start, before)
+    rows.gradient(start + way, after)
+    assert np.all(np.einsum("bj,bj->b", after - before, way) >= -1e-12)
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("rule", [Equal(), Fractions(fractions=(0.5, 0.02, 0.3, 0.1, 0.05, 0.03)), PerParty(n=1)])
+def test_party_gradients_are_those_of_every_party_alone(loss, rule) -> None:
+    parties = some_parties(loss, M=6, rule=rule)
+    w = 3 * np.random.default_rng(2).standard_normal((5, 4))
+    clip = np.array([0.01, 0.1, 0.2, 0.5, 3.0])
+    engine = PartyGradients.of(loss, parties.X, parties.y, parties.offsets, np.float64)
+    each, within = engine.clipped(w, clip)
+    total, below = engine.clipped_sums(w, clip)
+    for k in range(6):
+        rows = list(zip(parties.X[parties.of(k)], parties.y[parties.of(k)], strict=True))
+        for b, model in enumerate(w):
+            mean = sum(slope_of(loss, x @ model, y, math.inf) * x for x, y in rows) / len(rows)
+            length = np.linalg.norm(mean)
+            np.testing.assert_allclose(each[k, b], mean * min(1, clip[b] / length), rtol=2e-6, atol=1e-9)
+            assert within[k, b] == (length <= clip[b])
+            assert np.linalg.norm(each[k, b]) <= clip[b]
+    np.testing.assert_allclose(total, each.sum(axis=0), rtol=1e-9, atol=1e-12)
+    assert np.array_equal(below, within.sum(axis=0))
+
+
+def test_many_parties_of_many_sizes() -> None:
+    """Buckets cover every party once, whatever the sizes are."""
+    rng = np.random.default_rng(0)
+    sizes = np.ceil(rng.pareto(1.0, 3000) * 2 + 1).astype(int)
+    X, y = ball(rng, sizes.sum(), 3), rng.choice([-1.0, 1.0], sizes.sum())
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    engine = PartyGradients.of(LOGISTIC, X, y, offsets, np.float64)
+    assert sorted(np.concatenate([bucket.members for bucket in engine.buckets])) == list(range(3000))
+    assert len(engine.buckets) < 60
+    total, _ = engine.clipped_sums(np.zeros((1, 3)), np.array([math.inf]))
+    means = np.add.reduceat(-y[:, None] * X / 2, offsets[:-1]) / sizes[:, None]
+    np.testing.assert_allclose(total[0], means.sum(axis=0), rtol=1e-9)
+
+
+# ---- what is proven
+
+
+def farthest(moved, shape) -> float:
+    """The largest value of ``moved(numbers)`` by random starts and Nelder-Mead."""
+    rng = np.random.default_rng(0)
+    starts = [rng.standard_normal(shape) * 3 for _ in range(40)]
+    return max(-minimize(lambda v: -moved(v), v, method="Nelder-Mead", options={"maxiter": 4000}).fun for v in starts)
+
+
+def in_ball(x):
+    return x / max(1.0, np.linalg.norm(x))
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_a_row_moves_a_sum_by_twice_the_clip_and_no_more(loss) -> None:
+    clip = 0.3
+
+    def moved(v):
+        w, x, other = v[:2], in_ball(v[2:4]), in_ball(v[4:6])
+        y, z = (np.sign(v[6]), np.sign(v[7])) if loss is LOGISTIC else np.tanh(v[6:8])
+        return np.linalg.norm(slope_of(loss, x @ w, y, clip) * x - slope_of(loss, other @ w, z, clip) * other)
+
+    assert 0.99 * 2 * clip <= farthest(moved, 8) <= 2 * clip * (1 + 1e-12)
+
+
+def test_rows_of_a_party_move_its_part_by_twice_the_clip_and_its_count_by_one() -> None:
+    clip = 0.2
+
+    def part(v, w):
+        X = np.array([in_ball(x) for x in v[:6].reshape(3, 2)])
+        y = np.where(v[6:9] >= 0, 1.0, -1.0)
+        each, within = PartyGradients.of(LOGISTIC, X, y, np.array([0, 3]), np.float64).clipped(w, np.array([clip]))
+        return each[0, 0], within[0, 0]
+
+    rng = np.random.default_rng(1)
+    most = bits = 0.0
+    for _ in range(3000):
+        w = rng.standard_normal((1, 2))
+        (g, bit), (other, other_bit) = part(3 * rng.standard_normal(9), w), part(3 * rng.standard_normal(9), w)
+        most, bits = max(most, float(np.linalg.norm(g - other))), max(bits, abs(bit - other_bit))
+    assert 0.95 * 2 * clip <= most <= 2 * clip
+    assert bits == 1
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(("M", "colluders"), [(1, 0), (5, 1), (9, 0), (9, 8)])
+@pytest.mark.parametrize("eps", [1e-3, 1.0, 50.0])
+def test_the_worst_view_has_exactly_the_budget(loss, unit, M, colluders, eps) -> None:
+    problem = Problem(M, 900, 3, colluders=colluders)
+    guarantees = ClippedDescent(loss, unit=unit).guarantees(Budget(eps, 1e-5), problem)
+    views = {g.view: g.eps for g in guarantees}
+    assert {g.unit for g in guarantees} == {unit}
+    assert {g.basis for g in guarantees} == {"proven"}
+    assert set(views) == ({"release"} if M == 1 else {"release", "aggregate", "colluders"})
+    assert max(views.values()) == pytest.approx(eps, rel=1e-9)
+    if M > 1:
+        apart = gdp.mu_of(views["colluders"], 1e-5) / gdp.mu_of(views["release"], 1e-5)
+        assert apart == pytest.approx(math.sqrt(M / (M - colluders)), rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_the_rounds_against_another_accountant(unit) -> None:
+    """Each sum is a Gaussian release of sensitivity 2 in noise z, each count one of sensitivity 1 in noise b."""
+    problem = Problem(1, 500, 3) if unit == "sample" else Problem(50, 500, 3, colluders=0)
+    schedule = ClippedDescent(LOGISTIC, unit=unit).schedule(BUDGET, problem)
+    accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-4)
+    accountant.compose(SelfComposedDpEvent(GaussianDpEvent(schedule.noise / 2), schedule.rounds))
+    assert schedule.adaptive == (unit == "party")
+    if schedule.adaptive:
+        accountant.compose(SelfComposedDpEvent(GaussianDpEvent(schedule.count_noise), schedule.rounds))
+    assert accountant.get_epsilon(1e-5) == pytest.approx(1.0, abs=2e-3)
+
+
+# ---- the release
+
+
+def plainly(algorithm, parties, schedule, noises):
+    """One run at record level as the definition has it, and the average of the last half."""
+    w, models = np.zeros(parties.X.shape[1]), []
+    N = len(parties.y)
+    for z in noises:
+        rows = zip(parties.X, parties.y, strict=True)
+        total = sum(slope_of(algorithm.loss, x @ w, y, schedule.clip) * x for x, y in rows)
+        noisy = total / schedule.clip + schedule.noise * z
+        w = w - schedule.step * (noisy / N + algorithm.lam * w / schedule.clip)
+        models.append(w)
+    return np.mean(models[len(models) // 2 :], axis=0)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.05])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_a_release_is_the_plain_loop(loss, lam) -> None:
+    parties = some_parties(loss, M=1)
+    algorithm = ClippedDescent(loss, rounds=8, lam=lam)
+    budgets = [Budget(eps, 1e-5) for eps in (0.5, 3.0)]
+    release = algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(3), 4)
+    rng = np.random.default_rng(3)
+    noises = np.array([rng.standard_normal((1, 4, 4), dtype=np.float32)[0] for _ in range(8)])
+    for b, budget in enumerate(budgets):
+        schedule = algorithm.schedule(budget, parties.problem)
+        for draw in range(4):
+            alone = plainly(algorithm, parties, schedule, noises[:, draw])
+            np.testing.assert_allclose(release.weights[b, draw], alone, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_budgets_share_noise_and_do_not_depend_on_each_other(loss, unit) -> None:
+    prepared = ClippedDescent(loss, unit=unit, rounds=6).prepare(some_parties(loss), np.random.default_rng(0))
+    budgets = [Budget(eps, 1e-5) for eps in (0.1, 1.0, 4.0)]
+    together = prepared.release(budgets, np.random.default_rng(5), 3).weights
+    for b, budget in enumerate(budgets):
+        alone = prepared.release([budget], np.random.default_rng(5), 3).weights
+        np.testing.assert_allclose(together[b], alone[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_without_noise_the_real_protocol_gives_the_same_model(loss, unit) -> None:
+    free = Budget(math.inf, 1e-5)
+    models = [
+        ClippedDescent(loss, unit=unit, rounds=12, protocol=protocol)
+        .prepare(some_parties(loss), np.random.default_rng(0))
+        .release([free], np.random.default_rng(0), 1)
+        .weights
+        for protocol in ("simulate", "secagg")
+    ]
+    np.testing.assert_allclose(*models, rtol=1e-3, atol=1e-4)
+
+
+def test_without_noise_and_clip_it_approaches_the_minimiser() -> None:
+    parties = some_parties(LOGISTIC, N=400, M=1)
+    algorithm = ClippedDescent(LOGISTIC, lam=0.05, clip=1.0, rounds=400)
+    weights = algorithm.prepare(parties, np.random.default_rng(0)).release(
+        [Budget(math.inf, 1e-5)], np.random.default_rng(0), 1
+    )
+    best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
+    best = best if isinstance(best, np.ndarray) else best.weights
+    np.testing.assert_allclose(weights.weights[0, 0], np.ravel(best), atol=0.02)
+
+
+# 2 x 3 tests at 1e-4 each
+@pytest.mark.parametrize("protocol", ["simulate", "secagg"])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_the_noise_as_drawn_is_the_noise_that_is_counted(unit, protocol) -> None:
+    """The models of one round are ``-step (sum/c + z N)/n``: a chi-square test of the variance, at 1e-4."""
+    parties = some_parties(M=4)
+    algorithm = ClippedDescent(LOGISTIC, unit=unit, rounds=1, protocol=protocol)
+    schedule = algorithm.schedule(BUDGET, parties.problem)
+    draws = 3000 if protocol == "simulate" else 400
+    release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws)
+    moved = release.weights[0] * algorithm.counted(parties.problem) / schedule.step / schedule.noise
+    moved = moved - moved.mean(axis=0)
+    low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], (draws - 1) * moved.shape[1])
+    assert low <= np.sum(moved**2) <= high
+    assert algorithm.guarantees(BUDGET, parties.problem)[0].mu == pytest.approx(schedule.mu)
+
+
+def test_an_adaptive_clip_follows_its_quantile() -> None:
+    """With little noise, a quarter of the parties' gradients are shorter than the last clip."""
+    rng = np.random.default_rng(0)
+    parties = binary_parties(N=4000, d=4, M=400)
+    algorithm = ClippedDescent(LOGISTIC, unit="party", rounds=150)
+    prepared = algorithm.prepare(parties, rng)
+    release = prepared.release([Budget(50.0, 1e-5)], rng, 3)
+    clip = release.metrics["clip"][0]
+    _, below = prepared.sums.exact(release.weights[0].astype(np.float32), clip.astype(np.float32))
+    assert np.all(np.abs(below / 400 - clipped_rounds.TARGET) < 0.08)
+
+
+def test_more_budget_means_longer_steps_up_to_a_limit() -> None:
+    algorithm, problem = ClippedDescent(LOGISTIC), Problem(1, 10_000, 5)
+    steps = [algorithm.schedule(Budget(eps, 1e-5), problem).step for eps in (0.1, 0.2, 1e6, math.inf)]
+    assert steps[0] < steps[1] < steps[2] == steps[3] == RULES["logistic", "sample"].largest
+    slow = replace(algorithm, lam=0.1).schedule(Budget(math.inf, 1e-5), problem)
+    assert slow.step * 0.1 / slow.clip == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("eps", [1e-30, 1e-6, 1e3, 1e30])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_every_budget_has_finite_models(loss, unit, eps) -> None:
+    algorithm = ClippedDescent(loss, unit=unit, rounds=3)
+    release = algorithm.prepare(some_parties(loss), np.random.default_rng(0)).release(
+        [Budget(eps, 1e-5)], np.random.default_rng(0), 2
+    )
+    assert np.isfinite(release.weights).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"calibration": "published"}, "calibration must be tight, got 'published'"),
+        ({"unit": "row"}, "algo.unit must be one of sample, party, got 'row'"),
+        ({"rounds": 0}, "algo.rounds of dpgd must be at least 1, got 0."),
+        ({"clip": 0.0}, "algo.clip of dpgd must be a positive number, got 0.0."),
+        ({"rate": -1.0}, "algo.rate of dpgd must be a positive number"),
+        ({"protocol": "mpc"}, "algo.protocol must be one of simulate, secagg"),
+    ],
+)
+def test_mistakes(options, sentence) -> None:
+    with pytest.raises(UserError) as error:
+        ClippedDescent(LOGISTIC, **options)
+    assert sentence in str(error.value)
+
+
+def test_a_party_and_a_row_are_different_units() -> None:
+    """The colluders' share of the noise does not depend on the unit, but what is counted does."""
+    problem = Problem(10, 1000, 3)
+    row, party = (ClippedDescent(LOGISTIC, unit=unit) for unit in ("sample", "party"))
+    assert row.counted(problem) == 1000
+    assert party.counted(problem) == 10
+    assert Adversary().count(10) == problem.colluders

@@ -1,0 +1,91 @@
+"""Bugs planted in `dpgd` and `ssp_descent`: each is seen in the rounds."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted import BUDGET, shared_seed, times
+
+from dpml.algorithms.clipped_descent import ClippedDescent
+from dpml.algorithms.clipped_sums import PartySums, RowSums
+from dpml.algorithms.distributed_noise import SecureSumNoise
+from dpml.audit import audit
+from dpml.optim.losses import LOSSES
+from dpml.optim.party_gradients import PartyGradients
+from dpml.privacy import Problem, noise
+
+LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
+ROWS = ClippedDescent(LOGISTIC, rounds=20)
+PARTIES = ClippedDescent(LOGISTIC, unit="party", rounds=20)
+PROBLEM, MANY = Problem(5, 2000, 2), Problem(40, 400, 2)
+DRAWS = 4000
+
+
+@pytest.fixture(autouse=True)
+def unsearched(monkeypatch) -> None:
+    """No search: the neighbours that an algorithm names are bad enough."""
+    monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
+
+
+def bugs(algorithm, problem: Problem, draws: int = DRAWS) -> set[str]:
+    return {found.view for found in audit(algorithm, BUDGET, problem, draws) if found.verdict == "BUG"}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "problem"), [(ROWS, PROBLEM), (ClippedDescent(SQUARED, rounds=20), PROBLEM), (PARTIES, MANY)]
+)
+def test_without_a_bug_none_is_found_and_the_pair_is_nearly_the_worst(algorithm, problem) -> None:
+    for found in audit(algorithm, BUDGET, problem, DRAWS):
+        assert found.verdict != "BUG"
+        assert found.power >= 0.8, found
+
+
+def test_slopes_that_are_not_clipped(monkeypatch) -> None:
+    right = RowSums.rows
+    monkeypatch.setattr(RowSums, "rows", lambda self, clip, *dtype: right(self, 2 * clip, *dtype))
+    assert "aggregate" in bugs(ROWS, PROBLEM)
+
+
+@pytest.mark.parametrize(("algorithm", "problem"), [(ROWS, PROBLEM), (PARTIES, MANY)])
+def test_half_of_the_noise(monkeypatch, algorithm, problem) -> None:
+    monkeypatch.setattr(noise, "gaussian", times(0.5)(noise.gaussian))
+    assert bugs(algorithm, problem) >= {"aggregate", "colluders"}
+
+
+@pytest.mark.parametrize(("algorithm", "problem"), [(ROWS, PROBLEM), (PARTIES, MANY)])
+def test_all_parties_with_the_same_seed(monkeypatch, algorithm, problem) -> None:
+    """The colluders know everybody's noise."""
+    parts = SecureSumNoise.parts
+
+    def same(self, rng, draws, M, size):
+        return shared_seed(*range(M))(lambda: parts(self, rng, draws, M, size))()
+
+    monkeypatch.setattr(SecureSumNoise, "parts", same)
+    assert "colluders" in bugs(algorithm, problem)
+
+
+def test_a_party_whose_gradient_is_not_clipped(monkeypatch) -> None:
+    right = PartyGradients.clipped_sums
+    monkeypatch.setattr(PartyGradients, "clipped_sums", lambda self, w, clip: right(self, w, clip * 10))
+    assert "aggregate" in bugs(PARTIES, MANY)
+
+
+def test_counts_without_noise(monkeypatch) -> None:
+    right = PartySums.noisy
+
+    def exact(self, w, clip, widths, *rest):
+        return right(self, w, clip, replace(widths, counts=0.01 * widths.counts), *rest)
+
+    monkeypatch.setattr(PartySums, "noisy", exact)
+    assert bugs(PARTIES, MANY)
+
+
+def test_the_same_noise_in_every_round(monkeypatch) -> None:
+    total, seeds = SecureSumNoise.total, {}
+
+    def once(self, rng, draws, M, size, watch=None):
+        seed = seeds.setdefault((id(rng), size), int(rng.integers(2**62)))
+        return total(self, type(rng)(np.random.PCG64(seed)), draws, M, size, watch)
+
+    monkeypatch.setattr(SecureSumNoise, "total", once)
+    assert bugs(ROWS, PROBLEM)
