@@ -28,7 +28,7 @@ from numpy.random import Generator
 
 from dpml.algorithms import require_domain
 from dpml.algorithms.clipped_rounds import FIRST_CLIP, PreparedDescent, RowDescent, Schedule
-from dpml.algorithms.clipped_sums import UNITS, PartySums, RowSums, SecureSums, Unit, sharing
+from dpml.algorithms.clipped_sums import UNITS, RowSums, Unit, clipped_sums, sharing
 from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice, check_common, check_positive
 from dpml.algorithms.neighbours import undecided, undecided_parties
@@ -38,6 +38,9 @@ from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp
 
 _COUNTING = 0.05  # the part of mu^2 that its counts get
+
+TURNED = {"sample": undecided, "party": undecided_parties}
+"""Neighbours of a unit that pull in opposite directions."""
 
 Clip = float | Literal["adaptive", "step"]
 
@@ -145,7 +148,7 @@ class ClippedDescent:
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """A row, or all rows of a party, turn where as many pull one way as the other, so that slopes stay clipped."""
-        return undecided(problem) if self.unit == "sample" else undecided_parties(problem)
+        return TURNED[self.unit](problem)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """All rounds, as every view sees them."""
@@ -155,8 +158,5 @@ class ClippedDescent:
     def prepare(self, parties: Parties, rng: Generator) -> PreparedDescent:
         """Lay out the rows."""
         require_domain(parties, self.loss)
-        if self.protocol == "secagg":
-            return PreparedDescent(self, SecureSums(self.loss, parties, self.unit))
-        if self.unit == "party":
-            return PreparedDescent(self, PartySums(self.loss, parties))
-        return RowDescent(self, RowSums(self.loss, parties))
+        sums = clipped_sums(self.loss, parties, self.unit, self.protocol)
+        return RowDescent(self, sums) if isinstance(sums, RowSums) else PreparedDescent(self, sums)

@@ -20,6 +20,7 @@ from dpml.privacy import Budget, Problem, View, noise
 
 TARGET = 0.25  # the quantile of the parties' lengths that an adaptive clip follows
 FIRST_CLIP = 0.3  # where it starts
+_LEAST_CLIP = 1e-6  # where it ends: all gradients then count by their direction
 _PACE = 0.3  # by how much it moves in a round, in logarithms, for all parties that are below or above
 AVERAGED = 0.5
 """The part of all rounds, the last ones, whose models are averaged."""
@@ -102,8 +103,8 @@ def run(
         gradients, counts = sums.noisy(w, clip, widths, rng, watch)
         w -= move(w, gradients, clip)
         if first.adaptive:
-            share = counts / len(sums.parties.sizes)
-            clip *= np.exp(-_PACE * (share - TARGET)).astype(np.float32)
+            share = np.clip(counts / len(sums.parties.sizes), 0, 1)  # the noise may be wider than the parties are many
+            clip = np.maximum(clip * np.exp(-_PACE * (share - TARGET)), _LEAST_CLIP).astype(np.float32)
         if t >= first.rounds - last:
             total += w
     return total / np.float32(last), clip

@@ -15,9 +15,9 @@ from dpml.optim.party_gradients import PartyGradients
 from dpml.privacy import Problem, noise
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
-ROWS = ClippedDescent(LOGISTIC, rounds=20)
-PARTIES = ClippedDescent(LOGISTIC, unit="party", rounds=20)
-PROBLEM, MANY = Problem(5, 2000, 2), Problem(40, 400, 2)
+ROWS = ClippedDescent(LOGISTIC, rounds=10)
+PARTIES = ClippedDescent(LOGISTIC, unit="party", rounds=10)
+PROBLEM, MANY = Problem(5, 100, 2), Problem(40, 80, 2)
 DRAWS = 4000
 
 
@@ -32,7 +32,7 @@ def bugs(algorithm, problem: Problem, draws: int = DRAWS) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "problem"), [(ROWS, PROBLEM), (ClippedDescent(SQUARED, rounds=20), PROBLEM), (PARTIES, MANY)]
+    ("algorithm", "problem"), [(ROWS, PROBLEM), (ClippedDescent(SQUARED, rounds=10), PROBLEM), (PARTIES, MANY)]
 )
 def test_without_a_bug_none_is_found_and_the_pair_is_nearly_the_worst(algorithm, problem) -> None:
     for found in audit(algorithm, BUDGET, problem, DRAWS):
