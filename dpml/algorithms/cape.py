@@ -6,8 +6,9 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.distributed_noise import CapeNoise, NoiseSharing, cape_spread
-from dpml.algorithms.functional_mechanism import FunctionalMechanism, PreparedQuadratic, flat
+from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice
+from dpml.algorithms.noisy_coefficients import PreparedQuadratic, flat
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -50,7 +51,7 @@ class CapeFM(FunctionalMechanism):
                 self.quadratic.linear(y) @ X,
                 self.quadratic.square * X.T @ X,
             )
-            shares.append(np.concatenate([np.ravel(numbers) for numbers in coefficients]) / pooled.rows)
+            shares.append(np.concatenate([np.ravel(numbers) for numbers in coefficients]) / pooled.count)
         return PreparedSites(**vars(pooled), shares=np.array(shares))
 
     @property

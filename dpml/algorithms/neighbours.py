@@ -73,6 +73,14 @@ def turned_label(problem: Problem) -> Pair:
     return one_replaced("binary", problem, [1.0], [1.0])
 
 
+def whole_party(parties: Parties) -> Parties:
+    """The same where all rows of the last party are its last one, with its label."""
+    X, y = parties.X.copy(), parties.y.copy()
+    rows = parties.of(len(parties.sizes) - 1)
+    X[rows], y[rows] = X[-1], y[-1]
+    return replace(parties, data=replace(parties.data, X=X, y=y), X=X, y=y)
+
+
 def mirrored_crowd(n: int, across: float, along: float) -> Array:
     """n rows (across, along) and (-across, along) in turn, the last one (0, along) if n is odd: (n, 2)."""
     rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]

@@ -9,9 +9,10 @@ from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
 from dpml.algorithms.exposure import Exposure, Pair
-from dpml.algorithms.functional_mechanism import EXACT, GDP_SOURCE, FunctionalMechanism, PreparedQuadratic, flat
+from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.hyperparameters import check_published_only
 from dpml.algorithms.neighbours import one_replaced_for_loss
+from dpml.algorithms.noisy_coefficients import EXACT, GDP_SOURCE, PreparedQuadratic, flat
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
@@ -135,7 +136,7 @@ class PureFunctionalMechanism(FunctionalMechanism):
         if self.variant == "authors":
             return super().exposure(view, both, budget)
         d = both[0].problem.d
-        scale = self.scales(budget, both[0].problem).vector(d) / both[0].rows
+        scale = self.scales(budget, both[0].problem).vector(d) / both[0].count
         first, second = (prepared.vector() for prepared in both)
         distinct = np.concatenate([np.ones(1 + d), np.triu(np.ones((d, d))).ravel()]) > 0
         kept = distinct & np.isfinite(scale) & ((scale > 0) | (first != second))  # what never moves may go without

@@ -1,4 +1,4 @@
-"""Minimisers of quadratics: free, in a ball, and with a trimmed spectrum."""
+"""Minimisers of quadratics: free, in a ball, with a trimmed spectrum, and with a floor under it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,30 @@ def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
         pass  # at least one of the stack is not positive definite
     values, vectors = np.linalg.eigh(A)
     keep = values > A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
+    return _in_eigenbasis(values, vectors, b, keep), ~keep.all(axis=-1)
+
+
+def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Minimise ``w'Bw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d), B being A with a higher spectrum.
+
+    The eigenvalues of A below `floor` (...) are raised to it. Directions whose eigenvalue is not positive even then are
+    left out, as in `minimise_quadratic`.
+
+    Returns:
+        w (..., d) and whether A had an eigenvalue that is not positive, up to rounding (...).
+    """
+    values, vectors = np.linalg.eigh(A)
+    least = A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
+    raised = np.maximum(values, floor[..., None])
+    return _in_eigenbasis(raised, vectors, b, raised > least), (values <= least).any(axis=-1)
+
+
+def _in_eigenbasis(values: Array, vectors: Array, b: Array, keep: NDArray[np.bool_]) -> Array:
+    """``-A^-1 b / 2`` in the span of the eigenvectors (..., d, d) that are kept (..., d)."""
     along = np.einsum("...ji,...j->...i", vectors, b)
     step = np.divide(along, values, out=np.zeros_like(along), where=keep)
-    return -np.einsum("...ij,...j->...i", vectors, step) / 2, ~keep.all(axis=-1)
+    w: Array = -np.einsum("...ij,...j->...i", vectors, step) / 2
+    return w
 
 
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:

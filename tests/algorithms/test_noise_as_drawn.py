@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpml.algorithms import coefficients, distributed_noise, functional_mechanism
+from dpml.algorithms import coefficients, distributed_noise, functional_mechanism, noisy_coefficients
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
@@ -34,17 +34,18 @@ def released_coefficients(
     """(L1, L2) of every draw, as the minimiser receives them, times the rows used, less ridge and exact value."""
     seen = []
 
-    def spy(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def spy(A: np.ndarray, b: np.ndarray, *floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         seen.append((A, b))
         return np.zeros_like(b), np.zeros(b.shape[:-1], dtype=bool)
 
     monkeypatch.setattr(functional_mechanism, "minimise_quadratic", spy)
+    monkeypatch.setattr(noisy_coefficients, "minimise_floored", spy)
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     prepared.release([budget], np.random.default_rng(11), DRAWS)
     A = np.concatenate([a[0] for a, _ in seen]) - prepared.square
     b = np.concatenate([b[0] for _, b in seen]) - prepared.linear
     A -= A.mean(axis=0)  # takes the ridge away; the noise has mean zero, tested elsewhere
-    return b * prepared.rows, A * prepared.rows
+    return b * prepared.count, A * prepared.count
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
@@ -96,7 +97,7 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
         mechanism = algorithm(loss, lam=0.3)
         prepared = mechanism.prepare(given, np.random.default_rng(0))
         rows = 24 if algorithm is Local else 60
-        assert prepared.rows == rows
+        assert prepared.count == rows
         own = given.y[-rows:], given.X[-rows:]
         q = loss.quadratic
         exact = (q.constant(own[0]).mean(), q.linear(own[0]) @ own[1] / rows)
@@ -116,7 +117,7 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
 
 
 def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new(monkeypatch) -> None:
-    monkeypatch.setattr(functional_mechanism, "_BLOCK", 5 * D * D)
+    monkeypatch.setattr(noisy_coefficients, "_BLOCK", 5 * D * D)
     prepared = CapeFM(SQUARED).prepare(parties("squared"), np.random.default_rng(0))
     release = prepared.release([Budget(1.0, 1e-3), Budget(9.0, 1e-3)], np.random.default_rng(1), 13)
     assert release.weights.shape == (2, 13, D)
@@ -130,7 +131,9 @@ def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new(monkeypatch) -> No
 def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibration, variant) -> None:
     """Without the ridge, which is for the minimisation only."""
     given = parties("squared", d=5)
-    prepared = CapeFM(SQUARED, calibration, variant, lam=0.2, ridge=2.0).prepare(given, np.random.default_rng(0))
+    prepared = CapeFM(SQUARED, calibration, variant=variant, lam=0.2, ridge=2.0).prepare(
+        given, np.random.default_rng(0)
+    )
     budgets = [Budget(0.5, 1e-3), Budget(50.0, 1e-3)]
     release = prepared.release(budgets, np.random.default_rng(1), 20)
     constant, linear, square = prepared.noisy(prepared.scales(budgets), np.random.default_rng(1), 20)
@@ -142,27 +145,33 @@ def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibra
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 @pytest.mark.parametrize("algorithm", [FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism])
-def test_the_ridge_is_in_units_of_the_largest_eigenvalue_of_the_noise(monkeypatch, algorithm, calibration, loss):
+def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(monkeypatch, algorithm, calibration, loss):
     """Measured on what is minimised, at d = 120: L2 as released less its mean is the noise, the mean holds the ridge.
 
     The largest eigenvalue is about 5 % below the edge of the semicircle at this d, and hardly varies.
     """
     d, given, seen = 120, parties(loss.name, d=120), []
 
-    def spy(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        seen.append(A)
+    def spy(A: np.ndarray, b: np.ndarray, *floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seen.append((A, *floor))
         return np.zeros_like(b), np.zeros(b.shape[:-1], dtype=bool)
 
     monkeypatch.setattr(functional_mechanism, "minimise_quadratic", spy)
+    monkeypatch.setattr(noisy_coefficients, "minimise_floored", spy)
     mechanism = algorithm(loss, calibration=calibration, ridge=3.0)
     prepared = mechanism.prepare(given, np.random.default_rng(0))
     for budget in (Budget(0.1, 1e-3), Budget(2.0, 1e-3)):
         seen.clear()
         prepared.release([budget], np.random.default_rng(1), 30)
-        A = np.concatenate([a[0] for a in seen]) - prepared.square
+        A = np.concatenate([a[0] for a, *_ in seen]) - prepared.square
         ridge = np.trace(A.mean(axis=0)) / d
         largest = np.linalg.eigvalsh(A - ridge * np.eye(d))[:, -1].mean()
-        assert 0.9 < largest / (ridge / 3.0) < 1.02
+        if calibration == "published":
+            assert 0.9 < largest / (ridge / 3.0) < 1.02
+        else:
+            (floor,) = {floor.item() for _, floor in seen}
+            assert abs(ridge) < 0.02 * largest  # there is none: 3600 entries of the diagonal of mean 0
+            assert 0.9 < largest / (floor / noisy_coefficients.FLOOR) < 1.02
 
 
 @pytest.mark.parametrize(

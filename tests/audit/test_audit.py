@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpml.algorithms import coefficients, functional_mechanism
+from dpml.algorithms import coefficients, noisy_coefficients
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
@@ -152,7 +152,7 @@ def test_too_little_noise_and_none(monkeypatch, algorithm, name, change) -> None
 @pytest.mark.parametrize("kind", GAUSSIAN)
 def test_a_sensitivity_that_lacks_sqrt_2(monkeypatch, kind) -> None:
     right = coefficients.joint_sensitivity
-    monkeypatch.setattr(functional_mechanism, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
+    monkeypatch.setattr(noisy_coefficients, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
     assert set(verdicts(kind(SQUARED)).values()) == {"BUG"}
 
 
@@ -169,7 +169,7 @@ def test_a_forgotten_composition(monkeypatch) -> None:
         square = np.sqrt(2) * quadratic.square / scales.square
         return max(quadratic.constant_range / scales.constant, 2 * quadratic.linear_bound / scales.linear, square)
 
-    monkeypatch.setattr(functional_mechanism, "joint_sensitivity", worst_alone)
+    monkeypatch.setattr(noisy_coefficients, "joint_sensitivity", worst_alone)
     assert verdicts(FunctionalMechanism(SQUARED)) == {"release": "BUG"}
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpml.algorithms.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.network import ConventionalNetwork
@@ -19,6 +20,7 @@ from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 from dpml.algorithms.objective_perturbation import ObjectivePerturbation
 from dpml.algorithms.output_perturbation import Average, LocalAggregation
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from dpml.algorithms.voting import Soft, Vote
 from dpml.audit.search import distance, moved
 from dpml.errors import UserError
@@ -121,6 +123,9 @@ MECHANISMS = [
     CapeFM(LOGISTIC, calibration="tight"),
     Conventional(SQUARED, calibration="tight"),
     *(PureFunctionalMechanism(loss, calibration=c) for loss in (SQUARED, LOGISTIC) for c in ("published", "tight")),
+    SufficientStatistics(SQUARED),
+    SufficientStatistics(LOGISTIC, unit="party"),
+    *(AdaptiveStatistics(SQUARED, calibration=c) for c in ("published", "tight")),
     ObjectivePerturbation(SQUARED, variant="authors"),
     *(kind(loss, lam=0.1) for kind in (Vote, Soft, Average) for loss in (LOGISTIC, SOFTMAX)),
     LocalAggregation(LOGISTIC, lam=0.1, calibration="tight"),

@@ -12,10 +12,11 @@ import pytest
 from planted import BUDGET, PROBLEM, seen_beside_the_release, verdicts
 
 import dpml.protocols.cape
-from dpml.algorithms import functional_mechanism
+from dpml.algorithms import noisy_coefficients
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.coefficients import Scales, tight_scales
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local, PreparedQuadratic
+from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
+from dpml.algorithms.noisy_coefficients import PreparedQuadratic
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.algorithms.transcript import Transcript
 from dpml.audit import DRAWS
@@ -160,8 +161,8 @@ def test_the_sensitivity_of_adding_a_row(monkeypatch, algorithm) -> None:
         factor = one_row(quadratic, right, d) / mu
         return Scales(math.inf, right.linear * factor, right.square * factor)
 
-    monkeypatch.setattr(functional_mechanism, "joint_sensitivity", one_row)
-    monkeypatch.setattr(functional_mechanism, "tight_scales", scales)
+    monkeypatch.setattr(noisy_coefficients, "joint_sensitivity", one_row)
+    monkeypatch.setattr(noisy_coefficients, "tight_scales", scales)
     assert seen_beside_the_release(algorithm, PLAIN) >= set(algorithm.views(PROBLEM)) - {"release"}
 
 

@@ -20,10 +20,11 @@ PATHS = [path for group in ("algo", "dataset", "partition") for path in sorted((
 @pytest.mark.parametrize("option", [f"{path.parent.name}={path.stem}" for path in PATHS])
 def test_yaml_and_class_have_the_same_defaults(option: str) -> None:
     group, _ = option.split("=")
-    config = compose([option, "loss=logistic"])
+    loss = "squared" if option == "algo=adassp" else "logistic"
+    config = compose([option, f"loss={loss}"])
     if group == "algo":
         from_yaml = build_algorithm(config, Synthetic(recipe="logistic"))
-        assert from_yaml == type(from_yaml)(LOSSES["logistic"])  # calibration, from config.yaml, included
+        assert from_yaml == type(from_yaml)(LOSSES[loss])  # calibration, from config.yaml, included
         return
     from_yaml = instantiate(config[group], group)
     for field in dataclasses.fields(get_class(config[group]["_target_"])):

@@ -111,3 +111,35 @@ def test_what_is_singular_up_to_rounding_is_trimmed_wherever_it_stands_in_a_stac
         assert trimmed.tolist() == expected
         assert np.allclose(w[expected.index(True)], [-1 / 8, -1 / 8])
         assert np.allclose(w[expected.index(False)], [-1 / 2, 0])
+
+
+def test_a_floor_raises_low_eigenvalues_and_leaves_the_others() -> None:
+    """Against the matrix that is meant, put together by hand, each with a floor of its own."""
+    A, b = stack(np.random.default_rng(3), 40, 5, shift=2.5)
+    floor = np.geomspace(1e-3, 10, 40)
+    w, trimmed = quadratic.minimise_floored(A, b, floor)
+    kinds = set()
+    for i in range(40):
+        values, vectors = np.linalg.eigh(A[i])
+        raised = sum(max(value, floor[i]) * np.outer(v, v) for value, v in zip(values, vectors.T, strict=True))
+        assert np.allclose(2 * raised @ w[i] + b[i], 0, atol=1e-9)
+        assert trimmed[i] == (values[0] <= 0)
+        kinds.add((bool(trimmed[i]), bool(values[0] < floor[i])))
+    assert kinds == {(True, True), (False, True), (False, False)}
+
+
+def test_a_floor_of_zero_trims() -> None:
+    A, b = stack(np.random.default_rng(4), 40, 5, shift=1)
+    for found, expected in zip(
+        quadratic.minimise_floored(A, b, np.zeros(40)), quadratic.minimise_quadratic(A, b), strict=True
+    ):
+        assert np.allclose(found, expected, atol=1e-10)
+
+
+def test_a_floor_serves_stacks_of_stacks() -> None:
+    """(budgets, draws, d, d), and a floor (budgets, 1)."""
+    A, b = stack(np.random.default_rng(5), 12, 4, shift=0)
+    w, trimmed = quadratic.minimise_floored(A.reshape(3, 4, 4, 4), b.reshape(3, 4, 4), np.array([[0.1], [1.0], [5.0]]))
+    one_by_one, _ = quadratic.minimise_floored(A, b, np.repeat([0.1, 1.0, 5.0], 4))
+    assert trimmed.shape == (3, 4)
+    assert np.allclose(w.reshape(12, 4), one_by_one)

@@ -1,0 +1,151 @@
+"""Linear models from noisy sufficient statistics: X'X and X'y, released once, by one party or as one secure sum.
+
+Sufficient statistics perturbation is old for the squared loss (Vu & Slavkovic 2009; Foulds et al. 2016), and noise on
+X'X alone is the mechanism of Dwork et al. 2014. Here both are released jointly (`noisy_coefficients`): the noise is
+counted exactly, split between them for the least noise in the gradient, and shared by the parties.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms import require_domain
+from dpml.algorithms.distributed_noise import SecureSumNoise
+from dpml.algorithms.exposure import Pair
+from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice
+from dpml.algorithms.neighbours import whole_party
+from dpml.algorithms.noisy_coefficients import NoisyCoefficients, PreparedQuadratic, flat
+from dpml.algorithms.transcript import Watch
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.privacy import Budget, Guarantee, Problem
+
+Unit = Literal["sample", "party"]
+UNITS: tuple[Unit, ...] = ("sample", "party")
+
+# noise beyond so many standard deviations, which the codec of a secure sum refuses: once in 10^57 numbers
+_WIDTHS = 16.0
+
+
+@dataclass(frozen=True)
+class SufficientStatistics(NoisyCoefficients):
+    """`ssp`: the least squares solution of noisy X'X and X'y, whose M parties add up both in one secure sum.
+
+    Logistic loss stands for its expansion at 0, ``log 2 - y x'w/2 + (x'w)^2/8``, which is the squared loss of another
+    length: its minimiser ``-(X'X/8)^-1 (-X'y/2)/2 = 2 (X'X)^-1 X'y`` is twice the least squares solution (without lam,
+    noise and floor), and so has the same classes.
+
+    Party k adds 1/M of the noise's variance to its own part; the sum alone is shown, and colluders know their own
+    noise only. One party (M = 1) is a trusted curator. With `unit=party` all rows of a party are protected together,
+    and every party sends the mean of its rows' coefficients, over M: parties then count alike, whatever their sizes.
+    That mean lies in the convex hull of what single rows can have, (c1 x, c2 xx'), and two points of a convex hull are
+    no farther apart than the farthest two of which it is made. So the sum moves by no more, times M, than the sum over
+    rows moves, times N, when one row is replaced: the noise is that of `unit=sample` with M in place of N.
+
+    Args:
+        loss: squared or logistic.
+        calibration: `tight`: the least noise proven to give (eps, delta) in the worst view.
+        lam: coefficient of lam/2 ||w||^2, part of the objective.
+        radius: the norm of w that the split of the noise between X'y and X'X is best for; None: 2 (squared) or 4
+            (logistic), chosen before any data.
+        unit: what is protected: one sample, or all rows of one party.
+        protocol: `simulate` draws the noise of the sum; with `secagg` every party's d (d + 1)/2 + d numbers go through
+            the real secure aggregation (`dpml.protocols.secure_sum`), all budgets and a block of draws in one run.
+    """
+
+    name: ClassVar[str] = "ssp"
+
+    unit: Unit = "sample"
+    protocol: SumProtocol = "simulate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("calibration", self.calibration, ("tight",))
+        check_choice("algo.unit", self.unit, UNITS)
+        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
+
+    @property
+    def sharing(self) -> SecureSumNoise:
+        return SecureSumNoise()
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Proven for every view, and for the `unit` that was chosen."""
+        return [replace(guarantee, unit=self.unit) for guarantee in super().guarantees(budget, problem)]
+
+    def prepare(self, parties: Parties, rng: Generator) -> PreparedQuadratic:
+        require_domain(parties, self.loss)
+        problem = parties.problem
+        count = problem.M if self.unit == "party" else problem.N
+        weights = np.full(problem.N, 1 / problem.N)
+        if self.unit == "party":
+            weights = np.repeat(1 / (problem.M * parties.sizes), parties.sizes)
+        prepared = PreparedQuadratic(self, problem, count, *self._summed(parties, slice(None), weights))
+        if self.protocol == "simulate":
+            return prepared
+        shares = [_packed(*self._summed(parties, parties.of(k), weights)[1:]) for k in range(problem.M)]
+        return PreparedParties(**vars(prepared), shares=np.array(shares))
+
+    def _summed(self, parties: Parties, rows: slice, weights: Array) -> tuple[float, Array, Array]:
+        """The weighted sums of some rows' (c0, c1 x, c2 xx'): a number, (d,) and (d, d)."""
+        X, y, weights = parties.X[rows], parties.y[rows], weights[rows]
+        q = self.quadratic
+        return float(weights @ q.constant(y)), weights * q.linear(y) @ X, q.square * (weights * X.T) @ X
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """One row is replaced as the joint sensitivity is about; with `unit=party`, all rows of the last party."""
+        first, second = super().worst_case(budget, problem)
+        return (whole_party(first), whole_party(second)) if self.unit == "party" else (first, second)
+
+
+@dataclass(frozen=True)
+class PreparedParties(PreparedQuadratic):
+    """What the parties have: `shares` (M, d + d (d + 1)/2), whose sum is (L1, the upper triangle of L2)."""
+
+    algorithm: SufficientStatistics
+    shares: Array
+
+    def noisy(
+        self, scales: Array, rng: Generator, draws: int, watch: Watch | None = None
+    ) -> tuple[Array, Array, Array]:
+        """What the server of the real protocol has. L0 is not released, and is not sent either.
+
+        `watch` is told the noise in what the parties really send.
+        """
+        from dpml.protocols import choose, secure_sum  # most runs need no cryptography
+
+        d, M = self.problem.d, self.problem.M
+        rounding = rng.spawn(1)[0]
+        unit = self.algorithm.sharing.parts(rng, draws, M, 1 + d + d * d)
+        unit = _packed(unit[..., 1 : 1 + d], unit[..., 1 + d :].reshape(M, draws, d, d))
+        widths = np.repeat(scales[:, 1:], (d, d * (d + 1) // 2), axis=1)
+        sent = self.shares[:, None, None] + widths[:, None] * unit[:, None]  # (M, budgets, draws, k)
+        # public: weights of a party's rows add up to at most 1
+        q = self.algorithm.quadratic
+        bound = max(q.linear_bound, q.square) + _WIDTHS * float(widths.max())
+        summed = secure_sum(sent.reshape(M, -1), bound, rounding, topology=choose(M, self.problem.colluders))
+        linear, square = _unpacked(summed.total.reshape(sent.shape[1:]), d)
+        constant = np.full(linear.shape[:-1], self.constant)
+        noisy = constant, linear, square + self.algorithm.lam / 2 * np.eye(d)
+        if watch is not None:
+            noises = sent[:, 0] - self.shares[:, None]
+            np.divide(noises, widths[0], out=noises, where=widths[0] > 0)
+            linear, square = _unpacked(noises, d)
+            watch.drawn(np.concatenate([np.zeros((M, draws, 1)), linear, square.reshape(M, draws, -1)], axis=-1))
+            watch.sent(flat(noisy), PreparedQuadratic.vector)
+        return noisy
+
+
+def _packed(linear: Array, square: Array) -> Array:
+    """Vectors (..., d) and the upper triangles of the symmetric parts of matrices (..., d, d), in one row each."""
+    i, j = np.triu_indices(square.shape[-1])
+    return np.concatenate([linear, (square[..., i, j] + square[..., j, i]) / 2], axis=-1)
+
+
+def _unpacked(rows: Array, d: int) -> tuple[Array, Array]:
+    """Vectors (..., d) and symmetric matrices (..., d, d)."""
+    i, j = np.triu_indices(d)
+    square = np.empty((*rows.shape[:-1], d, d))
+    square[..., i, j] = square[..., j, i] = rows[..., d:]
+    return rows[..., :d], square

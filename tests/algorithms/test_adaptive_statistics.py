@@ -1,0 +1,187 @@
+"""`adassp`: its sensitivity by search, its noise as drawn, its ridge rule written down again, and its limits."""
+
+import math
+
+import numpy as np
+import pytest
+from examples import ball, proven
+from scipy import stats
+from scipy.optimize import minimize
+
+from dpml.algorithms.adaptive_statistics import AdaptiveStatistics
+from dpml.data import Dataset
+from dpml.data.partition import Equal, Parties, partition
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem
+
+SQUARED = LOSSES["squared"]
+BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
+PUBLISHED, TIGHT = AdaptiveStatistics(SQUARED), AdaptiveStatistics(SQUARED, calibration="tight")
+each = pytest.mark.parametrize("algorithm", [PUBLISHED, TIGHT], ids=["published", "tight"])
+
+
+def parties(n: int = 300, d: int = 3, M: int = 1) -> Parties:
+    rng = np.random.default_rng(0)
+    X = ball(rng, n, d)
+    y = np.clip(X @ np.arange(1.0, d + 1) / 3 + 0.1 * rng.standard_normal(n), -1, 1)
+    return partition(Dataset("made", "regression", X, y, X[:0], y[:0]), Equal(), M, rng)
+
+
+def mu_of(algorithm: AdaptiveStatistics, d: int) -> float:
+    """What is proven, in units of the noise."""
+    (guarantee,) = (g for g in algorithm.guarantees(BUDGET, Problem(1, 100, d)) if g.basis == "proven")
+    assert guarantee.mu is not None
+    return guarantee.mu * algorithm.scale(BUDGET, Problem(1, 100, d))
+
+
+# ---- the sensitivity
+
+
+def moved(algorithm: AdaptiveStatistics, pair, others: np.ndarray) -> float:
+    """How far lambda_min, X'y and X'X move together, in units of the noise as the algorithm's text says it is."""
+    (x, y), (z, u) = pair
+    first, second = (others + np.outer(row, row) for row in (x, z))
+    least = np.linalg.eigvalsh(first)[0] - np.linalg.eigvalsh(second)[0]
+    i, j = np.triu_indices(len(x))
+    triangle = (first - second)[i, j] * np.where(i == j, 1.0, math.sqrt(2) if algorithm is TIGHT else 1.0)
+    return math.sqrt(least**2 + np.sum(triangle**2) + np.sum((y * x - u * z) ** 2))
+
+
+@each
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_no_rows_are_farther_apart_than_is_proven_and_some_are_as_far(algorithm, d: int) -> None:
+    """Over both rows, both labels, and the matrix of all others, by multi-start ascent from rows short and long."""
+    rng, farthest = np.random.default_rng(2), 0.0
+    for spread in (0.0, 1.0, 1e4):
+
+        def near(v: np.ndarray, spread: float = spread) -> float:
+            x, z = (row / max(1.0, np.linalg.norm(row)) for row in (v[:d], v[d : 2 * d]))
+            root = v[2 * d + 2 :].reshape(d, d)
+            others = spread * root @ root.T / max(1e-9, np.linalg.norm(root) ** 2)
+            return -moved(algorithm, ((x, np.tanh(v[2 * d])), (z, np.tanh(v[2 * d + 1]))), others)
+
+        for _ in range(8):
+            start = rng.standard_normal(2 * d + 2 + d * d)
+            if d > 1:
+                start[2 * d + 2 :] *= np.repeat([0.01, 1.0], [d, d * d - d])  # nearly singular
+            farthest = max(farthest, -float(minimize(near, start, method="L-BFGS-B").fun))
+    expected = mu_of(algorithm, d)
+    assert farthest <= expected * (1 + 1e-9)
+    assert farthest >= 0.97 * expected
+    assert expected == pytest.approx(2.0 if d == 1 else math.sqrt(16 / 3), rel=1e-12)
+
+
+@each
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_worst_case_is_as_bad_as_the_proof(algorithm, d: int) -> None:
+    problem = Problem(5, 5000, d)
+    pair = algorithm.worst_case(BUDGET, problem)
+    _, seen = algorithm.exposures(pair, BUDGET)
+    (guarantee,) = (g for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven")
+    assert seen.distance() == pytest.approx(guarantee.mu, rel=1e-5)
+    (x, z), (y, u) = ([p.X[-1] for p in pair], [p.y[-1] for p in pair])
+    others = pair[0].X[:-1].T @ pair[0].X[:-1]
+    assert moved(algorithm, ((x, y), (z, u)), others) == pytest.approx(mu_of(algorithm, d), rel=1e-5)
+
+
+# ---- the guarantees
+
+
+def test_the_published_noise_by_hand() -> None:
+    """3 sqrt(log(6e5)) at (1, 1e-5); eps/3 and delta/3 are added up where Gaussian noise composes better than that."""
+    assert PUBLISHED.scale(BUDGET, Problem(1, 9, 4)) == pytest.approx(3 * math.sqrt(math.log(6e5)), rel=1e-12)
+    claimed, guarantee = PUBLISHED.guarantees(BUDGET, Problem(1, 9, 4))
+    assert (claimed.basis, claimed.eps, claimed.delta) == ("published", 1.0, 1e-5)
+    assert guarantee.mu == pytest.approx(math.sqrt(16 / 3) / (3 * math.sqrt(math.log(6e5))), rel=1e-12)
+
+
+def test_the_published_claim_holds_for_replaced_rows_up_to_an_eps_of_seven() -> None:
+    assert proven(PUBLISHED, Budget(1.0, 1e-5), Problem(1, 9, 4))["release"] == pytest.approx(0.769, abs=1e-3)
+    for eps in (0.01, 0.1, 1.0, 7.0):
+        assert proven(PUBLISHED, Budget(eps, 1e-5), Problem(1, 9, 4))["release"] < eps
+    assert proven(PUBLISHED, Budget(8.0, 1e-5), Problem(1, 9, 4))["release"] > 8
+
+
+@pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
+def test_tight_gives_exactly_what_is_asked(eps: float) -> None:
+    problem = Problem(3, 90, 7)
+    assert proven(TIGHT, Budget(eps, 1e-5), problem) == {"release": pytest.approx(eps, rel=1e-9)}
+
+
+def test_no_noise_no_privacy() -> None:
+    (guarantee,) = TIGHT.guarantees(Budget(math.inf, 1e-5), Problem(1, 9, 4))
+    assert guarantee.eps == math.inf
+
+
+# ---- the noise and the model
+
+
+@each
+def test_the_noise_as_drawn_is_the_noise_counted(algorithm) -> None:
+    """Chi-squared with a false-alarm rate of 1e-6 each, and all pairs of 10 numbers; seeded, 20,000 draws."""
+    given, draws = parties(), 20_000
+    prepared = algorithm.prepare(given, np.random.default_rng(0))
+    scale = algorithm.scale(BUDGET, given.problem)
+    least, linear, square = (
+        part[0] for part in prepared.noisy(np.array([scale]), np.random.default_rng(1), draws)
+    )  # fmt: skip
+    exact = given.X.T @ given.X
+    i, j = np.triu_indices(3)
+    assert np.array_equal(square, square.transpose(0, 2, 1))
+    widths = np.where(i == j, 1.0, 1 / math.sqrt(2) if algorithm is TIGHT else 1.0)
+    noises = np.column_stack(
+        [least - np.linalg.eigvalsh(exact)[0], linear - given.y @ given.X, (square - exact)[:, i, j] / widths]
+    )
+    for column in noises.T:
+        assert 5e-7 < stats.chi2.cdf(np.sum((column / scale) ** 2), draws) < 1 - 5e-7
+    assert np.abs(np.corrcoef(noises.T) - np.eye(10)).max() < 5.5 / math.sqrt(draws)
+
+
+@each
+def test_the_model_is_the_papers_for_the_noise_that_was_drawn(algorithm) -> None:
+    """Algorithm 2, lines 2 to 5, written down again, with the noise's deviation off the diagonal in line 3."""
+    given, lam = parties(2000), 0.01
+    algorithm = AdaptiveStatistics(SQUARED, calibration=algorithm.calibration, lam=lam)
+    prepared = algorithm.prepare(given, np.random.default_rng(0))
+    budgets = [Budget(0.1, 1e-5), Budget(1.0, 1e-6), Budget(20.0, 1e-5)]
+    release = prepared.release(budgets, np.random.default_rng(1), 30)
+    scales = np.array([algorithm.scale(budget, given.problem) for budget in budgets])
+    least, linear, square = prepared.noisy(scales, np.random.default_rng(1), 30)
+    ridges = np.zeros((3, 30))
+    for b, budget in enumerate(budgets):
+        c, s = math.log(6 / budget.delta), scales[b]
+        t = s if algorithm.calibration == "published" else s / math.sqrt(2)
+        for k in range(30):
+            bound = max(least[b, k] - s * math.sqrt(c), 0)
+            ridges[b, k] = max(0, t * math.sqrt(3 * math.log(2 * 9 / 0.05)) - bound)
+            matrix = square[b, k] + ridges[b, k] * np.eye(3)
+            if np.linalg.eigvalsh(matrix)[0] > 0:
+                assert np.allclose(release.weights[b, k], np.linalg.solve(matrix, linear[b, k]), rtol=1e-9)
+                assert release.metrics["trimmed"][b, k] == 0
+            else:
+                assert release.metrics["trimmed"][b, k] == 1
+    assert (ridges[0] > 0).all()
+    assert (ridges[2] == 0).all()
+    assert release.metrics["trimmed"].mean() < 0.05
+
+
+@pytest.mark.parametrize("M", [1, 5])
+@pytest.mark.parametrize("lam", [0.0, 0.4])
+def test_without_noise_it_is_ridge_regression(M: int, lam: float) -> None:
+    """All rows are pooled at one place, whosever they are."""
+    given = parties(M=M)
+    w = AdaptiveStatistics(SQUARED, lam=lam).prepare(given, np.random.default_rng(0)).release(
+        [NONE], np.random.default_rng(0), 2
+    ).weights[0]  # fmt: skip
+    gradient = 2 * (w @ given.X.T - given.y) @ given.X / 300 + lam * w
+    assert w.shape == (2, 3)
+    assert np.abs(gradient).max() < 1e-10
+
+
+def test_mistakes() -> None:
+    with pytest.raises(UserError, match="algo=adassp needs loss=squared, not loss=logistic"):
+        AdaptiveStatistics(LOSSES["logistic"])
+    with pytest.raises(UserError, match="algo=adassp adds Gaussian noise and needs a delta"):
+        TIGHT.guarantees(Budget(1.0), Problem(1, 9, 2))
+    assert TIGHT.variant == "paper"

@@ -1,0 +1,294 @@
+"""`ssp`: its sensitivity by search, its noise as drawn, what its parties send, and its limits."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent
+from dp_accounting.pld import PLDAccountant
+from examples import ball, proven
+from scipy import stats
+from scipy.optimize import minimize
+
+from dpml import protocols
+from dpml.algorithms.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.sufficient_statistics import SufficientStatistics
+from dpml.data import Dataset
+from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES, Loss, mean_loss
+from dpml.privacy import Adversary, Budget, Problem
+
+SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
+BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
+UNITS = "sample", "party"
+each_unit = pytest.mark.parametrize("unit", UNITS)
+each_loss = pytest.mark.parametrize("loss", [SQUARED, LOGISTIC], ids=["squared", "logistic"])
+
+
+def parties(loss: Loss, M: int = 4, n: int = 200, d: int = 3, seed: int = 0, colluders: int = 1) -> Parties:
+    """Parties of very different sizes."""
+    rng = np.random.default_rng(seed)
+    X = ball(rng, n, d)
+    y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(n))
+    y = y if loss is SQUARED else np.where(y > 0, 1.0, -1.0)
+    data = Dataset("made", "regression" if loss is SQUARED else "binary", X, y, X[:0], y[:0])
+    shares = np.arange(1.0, M + 1)
+    rule = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if M > 1 else Equal()
+    return partition(data, rule, M, rng, Adversary(colluders if M > 1 else 0))
+
+
+def statistics_noise(algorithm: SufficientStatistics, problem: Problem) -> tuple[float, float]:
+    """The noise on the diagonal of (count times) X'X, and on X'y."""
+    scales, q = algorithm.scales(BUDGET, problem), algorithm.quadratic
+    return scales.square / q.square, scales.linear / q.linear_bound
+
+
+# ---- the sensitivity
+
+
+def far_apart(algorithm: SufficientStatistics, problem: Problem, starts: int = 16) -> float:
+    """The farthest that two rows' (X'X, X'y) are apart, in units of their noise, by multi-start ascent."""
+    d, rng = problem.d, np.random.default_rng(0)
+    on_square, on_linear = statistics_noise(algorithm, problem)
+
+    def distance(v: np.ndarray) -> float:
+        x, z = (row / max(1.0, np.linalg.norm(row)) for row in (v[:d], v[d : 2 * d]))
+        square, linear = np.outer(x, x) - np.outer(z, z), np.tanh(v[-2]) * x - np.tanh(v[-1]) * z
+        return float(np.sum(square**2) / on_square**2 + np.sum(linear**2) / on_linear**2)
+
+    begin = (rng.standard_normal(2 * d + 2) * 2 for _ in range(starts))
+    return math.sqrt(max(-minimize(lambda v: -distance(v), start, method="L-BFGS-B").fun for start in begin))
+
+
+@each_loss
+@pytest.mark.parametrize("d", [2, 4])
+def test_mu_is_how_far_two_rows_are_apart(loss: Loss, d: int) -> None:
+    """By search, and in closed form: mu^2 = (2 r + 2 + r^2/2)/s^2, with noise s on X'X and s/sqrt r on X'y."""
+    algorithm, problem = SufficientStatistics(loss), Problem(1, 100, d)
+    (mu,) = {g.mu for g in algorithm.guarantees(BUDGET, problem)}
+    on_square, on_linear = statistics_noise(algorithm, problem)
+    r = (on_square / on_linear) ** 2
+    assert 0 < r < 2
+    assert mu == pytest.approx(math.sqrt(2 * r + 2 + r * r / 2) / on_square, rel=1e-9)
+    found = far_apart(algorithm, problem)
+    assert found <= mu * (1 + 1e-6)
+    assert found == pytest.approx(mu, rel=2e-3)
+
+
+def test_the_split_for_rows_of_length_one() -> None:
+    """With radius = 2.45 noise is split as r = .5 has it for any d that is not small; 2 makes it .6."""
+    for radius, r in ((2.45, 0.5), (2.0, 0.6), (None, 0.6)):
+        on_square, on_linear = statistics_noise(SufficientStatistics(SQUARED, radius=radius), Problem(1, 100, 104))
+        assert (on_square / on_linear) ** 2 == pytest.approx(r, rel=0.02)
+
+
+def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
+    """Pairs of parties of many rows, in units of the noise of M times the sum; parties of equal rows reach it."""
+    algorithm, problem = SufficientStatistics(SQUARED, unit="party"), Problem(5, 500, 2)
+    (mu, *_) = (g.mu for g in algorithm.guarantees(BUDGET, problem) if g.view == "release")
+    on_square, on_linear = statistics_noise(algorithm, problem)
+    rng, farthest = np.random.default_rng(1), 0.0
+    for n in (1, 2, 7, 40):
+        for _ in range(500):
+            means = []
+            for _ in (0, 1):
+                X, y = ball(rng, n, 2), rng.choice([-1.0, 1.0], n) * rng.choice([1.0, rng.random()], n)
+                if rng.random() < 0.7:  # as far as a hull reaches
+                    x = rng.standard_normal(2)
+                    X, y = np.repeat(x[None] / np.linalg.norm(x), n, axis=0), np.full(n, rng.choice([-1.0, 1.0]))
+                means.append((X.T @ X / n, y @ X / n))
+            (square, linear), (other, toward) = means
+            moved = np.sum((square - other) ** 2) / on_square**2 + np.sum((linear - toward) ** 2) / on_linear**2
+            farthest = max(farthest, math.sqrt(moved))
+    assert 0.95 * mu < farthest <= mu * (1 + 1e-9)
+
+
+@each_unit
+def test_the_worst_case_is_as_bad_as_the_proof(unit: str) -> None:
+    for loss in (SQUARED, LOGISTIC):
+        for d in (1, 2, 5):
+            problem = Problem(4, 80, d)
+            algorithm = SufficientStatistics(loss, unit=unit)
+            pair = algorithm.worst_case(BUDGET, problem)
+            differ = np.any(pair[0].X != pair[1].X, axis=1) | (pair[0].y != pair[1].y)
+            assert np.flatnonzero(differ).tolist() == (list(range(60, 80)) if unit == "party" else [79])
+            for exposure in algorithm.exposures(pair, BUDGET)[1:]:
+                expected = next(g.mu for g in algorithm.guarantees(BUDGET, problem) if g.view == exposure.view)
+                assert exposure.distance() == pytest.approx(expected, rel=1e-6)
+
+
+# ---- the guarantees
+
+
+@each_unit
+@each_loss
+@pytest.mark.parametrize(("M", "colluders"), [(1, 0), (2, 0), (32, 10), (9, 8)])
+def test_the_worst_view_has_what_was_asked_for(loss: Loss, unit: str, M: int, colluders: int) -> None:
+    """The colluders' view by an accountant of its own: the honest parties' share of the noise hides the same move."""
+    problem = Problem(M, 100 * M, 20, colluders=colluders)
+    algorithm = SufficientStatistics(loss, unit=unit)
+    guarantees = algorithm.guarantees(BUDGET, problem)
+    assert {g.unit for g in guarantees} == {unit}
+    assert {g.basis for g in guarantees} == {"proven"}
+    eps = proven(algorithm, BUDGET, problem)
+    assert set(eps) == {"release", "aggregate", "colluders"}
+    assert max(eps.values()) == eps["colluders"] == pytest.approx(1.0, rel=1e-9)
+    sum_alone = next(g.mu for g in guarantees if g.view == "release")
+    left = math.sqrt((M - colluders) / M) / sum_alone
+    assert PLDAccountant().compose(GaussianDpEvent(left)).get_epsilon(1e-5) == pytest.approx(1.0, rel=2e-3)
+    assert algorithm.guarantees(BUDGET, Problem(M, 10**6 * M, 20, colluders=colluders)) == guarantees
+
+
+# ---- the noise
+
+
+@each_unit
+@pytest.mark.parametrize("protocol", ["simulate", "secagg"])
+def test_the_noise_as_drawn_is_the_noise_counted(unit: str, protocol: str) -> None:
+    """Of three budgets at once, over N or over M: chi-squared, with a false-alarm rate of 1e-6 each, seeded."""
+    given = parties(SQUARED)
+    draws = 20_000 if protocol == "simulate" else 400
+    algorithm = SufficientStatistics(SQUARED, lam=0.3, unit=unit, protocol=protocol)
+    prepared = algorithm.prepare(given, np.random.default_rng(0))
+    budgets = [Budget(0.1, 1e-5), Budget(1.0, 1e-5), NONE]
+    _, linear, square = prepared.noisy(prepared.scales(budgets), np.random.default_rng(3), draws)
+    weights = np.full(200, 1 / 200) if unit == "sample" else np.repeat(1 / (4 * given.sizes), given.sizes)
+    count = 200 if unit == "sample" else 4
+    linear = linear - -2 * (weights * given.y) @ given.X
+    square = square - ((given.X.T * weights) @ given.X + 0.15 * np.eye(3))
+    assert np.abs(square - square.transpose(0, 1, 3, 2)).max() < 1e-12
+    i, j = np.triu_indices(3, 1)
+    for of_one, on_linear, on_square in zip(budgets[:2], linear, square, strict=False):
+        scales = algorithm.scales(of_one, given.problem)
+        for drawn, scale in (
+            (on_linear, scales.linear),
+            (on_square.diagonal(axis1=1, axis2=2), scales.square),
+            (on_square[:, i, j], scales.square / math.sqrt(2)),
+        ):
+            below = stats.chi2.cdf(np.sum((drawn * count / scale) ** 2), drawn.size)
+            assert 5e-7 < below < 1 - 5e-7
+        together = np.column_stack([on_linear, on_square.diagonal(axis1=1, axis2=2), on_square[:, i, j]])
+        assert np.abs(np.corrcoef(together.T) - np.eye(9)).max() < 5.5 / math.sqrt(draws)
+    assert max(np.abs(linear[2]).max(), np.abs(square[2]).max()) < 1e-9
+
+
+@each_unit
+def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) -> None:
+    """d + d (d + 1)/2 numbers each, per budget and draw; noise of 1/M of the variance; the sum is that of all rows."""
+    given, sent = parties(LOGISTIC), []
+    secure_sum = protocols.secure_sum
+
+    def spy(vectors, bound, rng, **options):
+        assert np.abs(vectors).max() < bound
+        sent.append(vectors.copy())
+        return secure_sum(vectors, bound, rng, **options)
+
+    monkeypatch.setattr(protocols, "secure_sum", spy)
+    simulated = SufficientStatistics(LOGISTIC, unit=unit).prepare(given, np.random.default_rng(0))
+    algorithm = SufficientStatistics(LOGISTIC, unit=unit, protocol="secagg")
+    prepared = algorithm.prepare(given, np.random.default_rng(0))
+    assert np.allclose(prepared.vector(), simulated.vector(), atol=1e-15)
+    exact = prepared.release([NONE], np.random.default_rng(1), 1).weights
+    assert np.allclose(exact, simulated.release([NONE], np.random.default_rng(1), 1).weights, atol=1e-9)
+    assert sent[0].shape == (4, 3 + 6)
+    for k in range(4):
+        X, y = given.X[given.of(k)], given.y[given.of(k)]
+        of_party = np.concatenate([-y @ X / 2, (X.T @ X)[np.triu_indices(3)] / 8])
+        assert np.allclose(sent[0][k], of_party / (200 if unit == "sample" else 4 * len(y)), atol=1e-15)
+    prepared.release([BUDGET, Budget(0.1, 1e-5)], np.random.default_rng(1), 300)
+    noises = sent[1].reshape(4, 2, 300, 9) - sent[0][:, None, None]
+    scales = algorithm.scales(BUDGET, given.problem)
+    own = noises[:, 0, :, :3] * prepared.count / scales.linear * 2  # of four parties: half of the sum's deviation
+    for k in range(4):
+        assert 5e-7 < stats.chi2.cdf(np.sum(own[k] ** 2), 900) < 1 - 5e-7
+
+
+def test_with_one_seed_the_real_protocol_shows_what_the_simulated_one_does() -> None:
+    for unit in UNITS:
+        simulated, real = (SufficientStatistics(SQUARED, unit=unit, protocol=p) for p in ("simulate", "secagg"))
+        pair = simulated.worst_case(BUDGET, Problem(3, 30, 2, colluders=1))
+        for one, other in zip(*(a.exposures(pair, BUDGET)[1:] for a in (simulated, real)), strict=True):
+            assert one.view == other.view
+            for which in (0, 1):
+                seen = [exposure.sample(which, np.random.default_rng(6), 30) for exposure in (one, other)]
+                assert np.allclose(*seen, rtol=1e-6, atol=1e-6)
+
+
+# ---- the model
+
+
+@each_loss
+def test_without_noise_it_is_least_squares(loss: Loss) -> None:
+    """Logistic: twice as long. However many parties there are, and with all of their means if parties are the unit."""
+    for M in (1, 4):
+        given = parties(loss, M)
+        (w,) = SufficientStatistics(loss).prepare(given, np.random.default_rng(0)).release(
+            [NONE], np.random.default_rng(0), 3
+        ).weights  # fmt: skip
+        expected = np.linalg.lstsq(given.X, given.y, rcond=None)[0] * (1 if loss is SQUARED else 2)
+        assert w.shape == (3, 3)
+        assert np.allclose(w, expected, atol=1e-10)
+    by_party = SufficientStatistics(loss, unit="party").prepare(given, np.random.default_rng(0))
+    root = np.sqrt(np.repeat(1 / given.sizes, given.sizes))
+    expected = np.linalg.lstsq(root[:, None] * given.X, root * given.y, rcond=None)[0] * (1 if loss is SQUARED else 2)
+    assert np.allclose(by_party.release([NONE], np.random.default_rng(0), 1).weights, expected, atol=1e-10)
+
+
+def test_lam_is_part_of_the_objective() -> None:
+    given = parties(SQUARED)
+    w = SufficientStatistics(SQUARED, lam=0.7).prepare(given, np.random.default_rng(0)).release(
+        [NONE], np.random.default_rng(0), 1
+    ).weights[0, 0]  # fmt: skip
+    gradient = 2 * given.X.T @ (given.X @ w - given.y) / 200 + 0.7 * w
+    assert np.abs(gradient).max() < 1e-10
+
+
+def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
+    """`ssp` with M = 1 and `fm`, tight, are the same mechanism: from one stream, the same models."""
+    given, budgets = parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
+    releases = [
+        algorithm.prepare(given, np.random.default_rng(0)).release(budgets, np.random.default_rng(2), 50).weights
+        for algorithm in (SufficientStatistics(LOGISTIC), FunctionalMechanism(LOGISTIC, calibration="tight"))
+    ]
+    assert np.allclose(*releases, rtol=1e-9)
+
+
+def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
+    """Of the same noise: a ridge that makes up for all of it shrinks the directions that stand out of it, too."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 40)) * np.geomspace(1, 0.02, 40)
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
+    y = np.where(X @ rng.standard_normal(40) > 0, 1.0, -1.0)
+    given = partition(Dataset("made", "binary", X, y, X[:0], y[:0]), Equal(), 1, rng)
+    tight = FunctionalMechanism(LOGISTIC, calibration="tight")
+    prepared = tight.prepare(given, np.random.default_rng(0))
+    for eps in (0.3, 1.0, 3.0):
+        budget = [Budget(eps, 1e-5)]
+        floor = prepared.release(budget, np.random.default_rng(1), 100)
+        _, b, A = prepared.noisy(prepared.scales(budget), np.random.default_rng(1), 100)
+        ridge = 1.25 * tight.spectral_edge(40) * prepared.scales(budget)[0, 2] * np.eye(40)
+        shrunk = -np.linalg.solve(A[0] + ridge, b[0][..., None])[..., 0] / 2
+        losses = [mean_loss(LOGISTIC, X, y, w).mean() for w in (floor.weights[0], shrunk)]
+        assert losses[0] < losses[1]
+        assert floor.metrics["trimmed"].tolist() == (np.linalg.eigvalsh(A)[..., 0] <= 0).astype(float).tolist()
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: SufficientStatistics(SQUARED, calibration="published"), "calibration must be tight, got 'published'"),
+        (lambda: SufficientStatistics(LOSSES["softmax"]), "algo=ssp needs loss=squared or loss=logistic"),
+        (lambda: SufficientStatistics(SQUARED, unit="row"), "algo.unit must be one of sample, party, got 'row'"),
+        (lambda: SufficientStatistics(SQUARED, protocol="real"), "algo.protocol must be one of simulate, secagg"),
+        (lambda: SufficientStatistics(SQUARED, radius=0.0), "algo.radius must be a positive number"),
+        (lambda: SufficientStatistics(SQUARED).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
+    ],
+)
+def test_mistakes(make, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        make()
+    assert SufficientStatistics(SQUARED).variant == "paper"
