@@ -28,9 +28,18 @@ from numpy.random import Generator
 
 from dpml.algorithms import require_domain
 from dpml.algorithms.clipped_rounds import FIRST_CLIP, PreparedDescent, RowDescent, Schedule
-from dpml.algorithms.clipped_sums import UNITS, RowSums, Unit, clipped_sums, sharing
+from dpml.algorithms.clipped_sums import RowSums, clipped_sums
+from dpml.algorithms.distributed_noise import secure_sharing
 from dpml.algorithms.exposure import Exposure, Pair
-from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice, check_common, check_positive
+from dpml.algorithms.hyperparameters import (
+    SUM_PROTOCOLS,
+    UNITS,
+    SumProtocol,
+    Unit,
+    check_choice,
+    check_common,
+    check_positive,
+)
 from dpml.algorithms.neighbours import undecided, undecided_parties
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -125,7 +134,7 @@ class ClippedDescent:
         rule = self.rule
         rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
         delta = budget.require_delta(f"algo={self.name}")
-        mu = gdp.mu_of(budget.eps, delta) / max(sharing(problem).views(problem).values())
+        mu = gdp.mu_of(budget.eps, delta) / max(secure_sharing(problem).views(problem).values())
         step = min((self.rate or rule.rate) * self.counted(problem) * mu / math.sqrt(rounds), rule.largest)
         length = FIRST_CLIP if clip == "adaptive" else step if clip == "step" else clip
         if self.lam:  # more would turn the model round
@@ -143,7 +152,7 @@ class ClippedDescent:
             Guarantee(
                 view, self.unit, gdp.eps_of(schedule.mu * factor, delta), delta, "proven", source, schedule.mu * factor
             )
-            for view, factor in sharing(problem).views(problem).items()
+            for view, factor in secure_sharing(problem).views(problem).items()
         ]
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
@@ -153,7 +162,7 @@ class ClippedDescent:
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """All rounds, as every view sees them."""
         both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
-        return [both[0].exposure(view, both, budget) for view in sharing(pair[0].problem).views(pair[0].problem)]
+        return [both[0].exposure(view, both, budget) for view in secure_sharing(pair[0].problem).views(pair[0].problem)]
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedDescent:
         """Lay out the rows."""

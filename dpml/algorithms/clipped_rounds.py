@@ -11,7 +11,8 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release
-from dpml.algorithms.clipped_sums import ClippedSums, RowSums, Widths, exact_sums, sharing
+from dpml.algorithms.clipped_sums import ClippedSums, RowSums, Widths, exact_sums
+from dpml.algorithms.distributed_noise import secure_sharing
 from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.transcript import Recorder, Watch, transcript
 from dpml.arrays import Array
@@ -157,7 +158,7 @@ class PreparedDescent:
     def exposure(self, view: View, both: "Sequence[PreparedDescent]", budget: Budget) -> Exposure:
         """All sums, and counts, one after the other."""
         scales = self.algorithm.schedule(budget, self.problem).scales
-        channel = sharing(self.problem).channel(view, self.problem)
+        channel = secure_sharing(self.problem).channel(view, self.problem)
 
         def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
             both[which].release([budget], rng, draws, watch)
@@ -179,7 +180,7 @@ class RowDescent(PreparedDescent):
         def draw() -> Single:
             if watch is None:
                 return noise.single_gaussian(rng, (1, draws, problem.d))
-            return sharing(problem).total(rng, draws, problem.M, problem.d, watch)[None].astype(np.float32)
+            return secure_sharing(problem).total(rng, draws, problem.M, problem.d, watch)[None].astype(np.float32)
 
         def heard(models: Single, gradients: Single) -> None:
             assert watch is not None

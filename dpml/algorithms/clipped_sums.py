@@ -6,28 +6,19 @@ All are in units of the clip, and so is their noise.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.distributed_noise import NoiseSharing, SecureSumNoise, TrustedCurator
-from dpml.algorithms.hyperparameters import SumProtocol
+from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
+from dpml.algorithms.hyperparameters import SumProtocol, Unit
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.optim.descent import Rows, Single
 from dpml.optim.losses import Loss
 from dpml.optim.party_gradients import PartyGradients
-from dpml.privacy import Problem
-
-Unit = Literal["sample", "party"]
-UNITS: tuple[Unit, ...] = ("sample", "party")
-
-
-def sharing(problem: Problem) -> NoiseSharing:
-    """Who draws the noise of a sum: one trusted place, or M parties, each its share."""
-    return TrustedCurator() if problem.M == 1 else SecureSumNoise()
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ class ClippedSums(ABC):
         draws = widths.draws
 
         def noise_of(size: int) -> Array:
-            drawn = sharing(problem).total(rng, draws, problem.M, size, watch)
+            drawn = secure_sharing(problem).total(rng, draws, problem.M, size, watch)
             return np.tile(drawn, (len(w) // draws, 1))
 
         sums, counts = self.exact(w, clip)

@@ -174,6 +174,11 @@ class SecureSumNoise:
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
 
+def secure_sharing(problem: Problem) -> NoiseSharing:
+    """Who draws the noise of a sum that nobody sees the parts of: one trusted place, or M parties, each its share."""
+    return TrustedCurator() if problem.M == 1 else SecureSumNoise()
+
+
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
     """mu of all that the aggregator and M - `honest` colluders see of a CAPE release, over that of the sum alone.
 

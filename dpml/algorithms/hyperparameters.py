@@ -14,6 +14,10 @@ Variant = Literal["paper", "authors"]
 """Whose algorithm: as the text defines it, or as the authors ran it."""
 VARIANTS: tuple[Variant, ...] = ("paper", "authors")
 
+Unit = Literal["sample", "party"]
+"""What is protected: one sample, or all samples of one party."""
+UNITS: tuple[Unit, ...] = ("sample", "party")
+
 SumProtocol = Literal["simulate", "secagg"]
 """How the parties' messages are summed: their noise is simulated, or they go through the real secure aggregation."""
 SUM_PROTOCOLS: tuple[SumProtocol, ...] = ("simulate", "secagg")

@@ -117,13 +117,20 @@ class NoisyCoefficients(ABC):
         """Single source of the noise scales of a release, for sampling and for accounting."""
         if math.isinf(budget.eps):
             return NO_NOISE
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
-        return tight_scales(self.quadratic, problem.d, self.norm, mu / max(self.views(problem).values()))
+        return tight_scales(self.quadratic, problem.d, self.norm, self.mu(budget) / max(self.views(problem).values()))
+
+    def mu(self, budget: Budget) -> float:
+        """What the worst view of a `tight` release may have."""
+        return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+
+    def released_mu(self, budget: Budget, problem: Problem) -> float:
+        """The mu of the summed coefficients."""
+        return joint_sensitivity(self.quadratic, self.scales(budget, problem), problem.d)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
-        mu = joint_sensitivity(self.quadratic, self.scales(budget, problem), problem.d)
+        mu = self.released_mu(budget, problem)
         mus = {view: mu * factor for view, factor in self.views(problem).items()}
         return gaussian_views(mus, budget, delta, GDP_SOURCE, self.claim if self.calibration == "published" else None)
 

@@ -6,24 +6,21 @@ counted exactly, split between them for the least noise in the gradient, and sha
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
-from dpml.algorithms.distributed_noise import SecureSumNoise
+from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
 from dpml.algorithms.exposure import Pair
-from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice
+from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, UNITS, SumProtocol, Unit, check_choice
 from dpml.algorithms.neighbours import whole_party
 from dpml.algorithms.noisy_coefficients import NoisyCoefficients, PreparedQuadratic, flat
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.privacy import Budget, Guarantee, Problem
-
-Unit = Literal["sample", "party"]
-UNITS: tuple[Unit, ...] = ("sample", "party")
+from dpml.privacy import Budget, Guarantee, Problem, View
 
 # noise beyond so many standard deviations, which the codec of a secure sum refuses: once in 10^57 numbers
 _WIDTHS = 16.0
@@ -69,6 +66,9 @@ class SufficientStatistics(NoisyCoefficients):
     @property
     def sharing(self) -> SecureSumNoise:
         return SecureSumNoise()
+
+    def views(self, problem: Problem) -> dict[View, float]:
+        return secure_sharing(problem).views(problem)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Proven for every view, and for the `unit` that was chosen."""
