@@ -8,18 +8,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dpml.cli.setting import one_setting
+from dpml.cli.setting import cell_of, one_setting
 from dpml.cli.table import print_table, set_aside_common
-from dpml.config.build import (
-    budget,
-    build_adversary,
-    build_algorithm,
-    build_partition,
-    instantiate,
-    optional,
-    whole,
-)
-from dpml.data import Source
+from dpml.data.partition import LabelRule
+from dpml.errors import UserError
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Cell
 
@@ -50,19 +42,16 @@ def guarantees_for(overrides: Iterable[str], config_dir: Path | None = None) -> 
 
 
 def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell, Problem]:
-    """The cell that would be released, and what its guarantees depend on."""
+    """The cell that would be released, and what its guarantees depend on.
+
+    Raises:
+        UserError: the parties' sizes are not known without the labels.
+    """
     config, d = one_setting(overrides, "guarantee", config_dir)
-    dataset: Source = instantiate(config.dataset, "dataset")
-    algorithm = build_algorithm(config, dataset)
-    cell = Cell(
-        dataset=dataset,
-        partition=build_partition(instantiate(config.partition, "partition"), algorithm),
-        algorithm=algorithm,
-        M=whole(config.M, "M"),
-        N=optional(whole)(config.N, "N"),
-        seed=whole(config.seed, "seed"),
-        budgets=(budget(config.eps, config.delta),),
-        draws=1,
-        adversary=build_adversary(config.adversary),
-    )
+    cell = cell_of(config)
+    if isinstance(cell.partition, LabelRule):
+        raise UserError(
+            f"partition={cell.partition.name} deals rows by their labels, so that no party's size is known without the "
+            f"data: choose a partition by size, or see guarantees.csv of a run."
+        )
     return cell, cell.problem if d is None else replace(cell.problem, d=d)
