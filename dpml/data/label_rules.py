@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
-from dpml.data.partition import Equal, check_floor, check_smallest
+from dpml.data.partition import Equal, check_smallest
 from dpml.errors import UserError
 
 _ALPHAS = 1e-6, 1e6  # beyond, shares are 0 and 1, or equal
@@ -73,7 +73,6 @@ class Classes:
         dealt = [_divided(np.flatnonzero(held[:, c]), n, rng) for c, n in enumerate(counts)]
         owners = np.empty(len(y), dtype=np.intp)
         owners[sorted_at_random(y, rng)] = np.concatenate(dealt)
-        check_floor(np.bincount(owners[owners >= 0], minlength=M), f"partition.k={self.k}")
         return owners
 
     def _held(self, K: int, M: int, rng: Generator) -> NDArray[np.bool_]:

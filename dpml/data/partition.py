@@ -121,7 +121,7 @@ class LabelRule(_Rule, Protocol):
         ...
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
-        """The party of each row, (N,), from the labels (N,): 0..M-1, each at least once, or -1 for nobody."""
+        """The party of each row, (N,), from the labels (N,): 0..M-1, or -1 for nobody. Every party must have a row."""
         ...
 
 
@@ -134,7 +134,8 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
     Rows of one party are in random order.
 
     Raises:
-        UserError: there are fewer rows than the rule needs, or it needs classes and there are none.
+        UserError: there are fewer rows than the rule needs, or a party has none, or there are none of the classes that
+            the rule needs.
     """
     rows = len(data.y)
     aside = set_aside(rule, rows)
@@ -151,7 +152,7 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
         owners = rule.owners(data.y[order[aside:]], M, rng)
         counts = np.bincount(owners + 1, minlength=M + 1)  # first those of nobody
         used = order[aside:][np.argsort(owners, kind="stable")[counts[0] :]]
-        sizes = counts[1:]
+        sizes = check_floor(counts[1:], f"partition={rule.name}")
     else:
         sizes = rule.sizes(private, M, rng)
         used = order[aside:][: sizes.sum()]

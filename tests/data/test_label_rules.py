@@ -271,7 +271,7 @@ REGRESSION = "deals rows by their classes, but dataset=line has real targets: ch
         (lambda: Dirichlet(smallest=0), 2, "partition.smallest=0"),
         (lambda: Classes(k=0), 2, "partition.k must be a whole number from 1 to the 2 classes, got 0"),
         (lambda: Classes(k=3), 2, "partition.k must be a whole number from 1 to the 2 classes, got 3"),
-        (lambda: Classes(k=1), 10, "partition.k=1 leaves a party without a row"),
+        (lambda: Classes(k=1), 10, "partition=classes leaves a party without a row: there are 10 rows for M=10"),
         (lambda: Shards(per_party=6), 2, "partition.per_party=6 shards for each of M=2 parties are not possible"),
         (lambda: Shards(per_party=0), 2, "partition.per_party=0"),
         (lambda: PowerLaw(a=-1.0), 2, "partition.a, the exponent of rank"),
