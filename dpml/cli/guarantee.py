@@ -8,8 +8,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from dpml.cli.setting import cell_of, one_setting
+from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table, set_aside_common
+from dpml.config.build import (
+    budget,
+    build_adversary,
+    build_algorithm,
+    build_partition,
+    instantiate,
+    optional,
+    whole,
+)
+from dpml.data import Source
 from dpml.data.partition import LabelRule
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, Problem
@@ -48,7 +58,19 @@ def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell,
         UserError: the parties' sizes are not known without the labels.
     """
     config, d = one_setting(overrides, "guarantee", config_dir)
-    cell = cell_of(config)
+    dataset: Source = instantiate(config.dataset, "dataset")
+    algorithm = build_algorithm(config, dataset)
+    cell = Cell(
+        dataset=dataset,
+        partition=build_partition(instantiate(config.partition, "partition"), algorithm),
+        algorithm=algorithm,
+        M=whole(config.M, "M"),
+        N=optional(whole)(config.N, "N"),
+        seed=whole(config.seed, "seed"),
+        budgets=(budget(config.eps, config.delta),),
+        draws=1,
+        adversary=build_adversary(config.adversary),
+    )
     if isinstance(cell.partition, LabelRule):
         raise UserError(
             f"partition={cell.partition.name} deals rows by their labels, so that no party's size is known without the "

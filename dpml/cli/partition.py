@@ -7,11 +7,13 @@ import numpy as np
 from rich.console import Console
 
 from dpml.arrays import Array, Index
-from dpml.cli.setting import cell_of, one_setting
+from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table
+from dpml.config.build import build_partition, class_of, files, instantiate, optional, whole
+from dpml.data import Source
+from dpml.data.partition import Parties, Partition, check_task, partition
 from dpml.data.skew import Skew, distances
 from dpml.errors import UserError
-from dpml.running.cell import deal
 from dpml.seeds import generator
 
 _EXPLAINED = (
@@ -25,27 +27,28 @@ def run(arguments: Namespace) -> None:
     config, d = one_setting(arguments.overrides, "data partition", arguments.config_dir)
     if d is not None:
         raise UserError("unknown key 'd': the features do not matter here.")
-    cell = cell_of(config)
-    parties = deal(cell)
-    skew = Skew.of(parties, generator(cell.seed, "partition", "chance"))
-    console = Console()
-    _show(console, skew)
-    M, N, K = len(skew.sizes), len(parties.y), len(skew.names)
-    kinds = "intervals of the target" if skew.intervals else "classes"
-    dealt = f"partition={cell.partition.name} of dataset={parties.data.name}: {N:,} rows, M={M:,} parties, {K} {kinds}"
-    unused = len(parties.data.y) - N - len(parties.X_auxiliary)
-    further = {"auxiliary": len(parties.X_auxiliary), "unused": unused}
-    dealt += "".join(f", {rows:,} {what} rows" for what, rows in further.items() if rows)
-    console.print(f"{dealt}; {_EXPLAINED}", highlight=False, markup=False)
+    dataset: Source = instantiate(config.dataset, "dataset")
+    # of the algorithm only the auxiliary rows matter, so that the default one will do for any data
+    rule = build_partition(instantiate(config.partition, "partition"), class_of(config.algo.get("_target_"), "algo"))
+    M, N, seed = whole(config.M, "M"), optional(whole)(config.N, "N"), whole(config.seed, "seed")
+    if seed < 0:
+        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
+    check_task(rule, dataset.info.task, dataset.info.name)
+    data = dataset.load(files(config), N, generator(seed, "data"))
+    parties = partition(data, rule, M, generator(seed, "partition"))
+    skew = Skew.of(parties, generator(seed, "partition", "chance"))
+    _show(skew, rule, parties)
     if arguments.figure is not None:
         from dpml.reporting.skew import draw  # Matplotlib takes a second to import
 
-        title = f"dpml data partition {' '.join(arguments.overrides)}"
+        words = [word for word in arguments.overrides if not word.startswith(("data_dir=", "mirror=", "offline="))]
+        title = f"dpml data partition {' '.join(words)}"
         for path in draw(skew, title, arguments.figure.with_suffix("")):
             print(path, file=sys.stderr)
 
 
-def _show(console: Console, skew: Skew) -> None:
+def _show(skew: Skew, rule: Partition, parties: Parties) -> None:
+    console = Console()
     lines = [
         ["rows", *_summary(skew.sizes)],
         ["classes", *_summary(skew.held)],
@@ -53,6 +56,13 @@ def _show(console: Console, skew: Skew) -> None:
         ["distance by chance", *_summary(distances(skew.chance))],
     ]
     print_table(console, ["per party", "smallest", "median", "mean", "largest"], lines)
+    M, N, K = len(skew.sizes), len(parties.y), len(skew.names)
+    kinds = "intervals of the target" if skew.intervals else "classes"
+    dealt = f"partition={rule.name} of dataset={parties.data.name}: {N:,} rows, M={M:,} parties, {K} {kinds}"
+    unused = len(parties.data.y) - N - len(parties.X_auxiliary)
+    further = {"auxiliary": len(parties.X_auxiliary), "unused": unused}
+    dealt += "".join(f", {rows:,} {what} rows" for what, rows in further.items() if rows)
+    console.print(f"{dealt}; {_EXPLAINED}", highlight=False, markup=False)
 
 
 def _summary(values: Array | Index) -> list[str]:

@@ -5,21 +5,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from dpml.config.build import (
-    budget,
-    build_adversary,
-    build_algorithm,
-    build_partition,
-    check_keys,
-    files,
-    instantiate,
-    optional,
-    whole,
-)
+from dpml.config.build import check_keys
 from dpml.config.compose import compose
-from dpml.data import Source
 from dpml.errors import UserError
-from dpml.running.cell import Cell
 
 
 def one_setting(
@@ -41,25 +29,3 @@ def one_setting(
         return config, int(features[-1]) if features else None
     except ValueError:
         raise UserError(f"d must be a whole number, got d={features[-1]}.") from None
-
-
-def cell_of(config: DictConfig) -> Cell:
-    """The cell of one setting, with one draw.
-
-    Raises:
-        UserError: a value is of the wrong kind, or not allowed.
-    """
-    dataset: Source = instantiate(config.dataset, "dataset")
-    algorithm = build_algorithm(config, dataset)
-    return Cell(
-        dataset=dataset,
-        partition=build_partition(instantiate(config.partition, "partition"), algorithm),
-        algorithm=algorithm,
-        M=whole(config.M, "M"),
-        N=optional(whole)(config.N, "N"),
-        seed=whole(config.seed, "seed"),
-        budgets=(budget(config.eps, config.delta),),
-        draws=1,
-        adversary=build_adversary(config.adversary),
-        files=files(config),
-    )

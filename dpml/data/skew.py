@@ -70,7 +70,8 @@ def named_classes(y: Array, task: Task) -> tuple[Index, list[str]]:
     if task != "regression":
         labels, classes = np.unique(y, return_inverse=True)
         return classes, [f"{label:+g}" if task == "binary" else f"{label:g}" for label in labels]
-    inner = np.quantile(y, np.arange(1, FIFTHS) / FIFTHS)
-    intervals, classes = np.unique(np.searchsorted(inner, y, side="right"), return_inverse=True)
-    ends = np.concatenate([[y.min()], inner, [y.max()]])
-    return classes, [f"{ends[i]:.2g} to {ends[i + 1]:.2g}" for i in intervals]
+    values, place, rows = np.unique(y, return_inverse=True, return_counts=True)
+    middle = (np.cumsum(rows) - rows / 2) / len(y)  # the mean rank of those with the same target, from 0 to 1
+    _, intervals = np.unique(np.floor(FIFTHS * middle), return_inverse=True)
+    inside = [values[intervals == number] for number in range(intervals.max() + 1)]
+    return intervals[place], [f"{each.min():.2g} to {each.max():.2g}" for each in inside]

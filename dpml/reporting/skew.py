@@ -1,5 +1,6 @@
 """The picture of a partition: what each of a few parties holds, or how many of many parties hold how much."""
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ MOST_BARS = 64
 
 # Okabe and Ito's colours, neighbours far apart in lightness, too; what is left of many classes is grey
 _CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#882255", "#F0E442")
-_REST, _SIZES, _BINS = "#BBBBBB", "#555555", 40
+_REST, _SIZES, _BINS = "#BBBBBB", "#555555", 30
 _LOG = 30.0  # the largest over the smallest size from which on sizes are on a log axis
 
 
@@ -27,7 +28,8 @@ def draw(skew: Skew, title: str, path: Path) -> list[Path]:
     """Draw what parties hold, the largest first; `path` without its suffix, .png and .svg are written."""
     with mpl.rc_context(STYLE):
         figure = _bars(skew) if len(skew.sizes) <= MOST_BARS else _histograms(skew)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+        heading = textwrap.fill(title, int(13 * figure.get_figwidth()))
+        figure.suptitle(heading, x=0.01, ha="left", fontsize=10)
         return save(figure, path)
 
 
@@ -73,11 +75,10 @@ def _shown(skew: Skew) -> tuple[Index, Sequence[str], Sequence[str]]:
     if skew.intervals:
         shades = np.linspace(0.75, -0.55, FIFTHS)[:K]
         return np.arange(K), skew.names, [mixed(_CLASSES[0], float(shade)) for shade in shades]
-    if K <= len(_CLASSES):
-        return np.arange(K), skew.names, _CLASSES[:K]
     kept = np.sort(np.argsort(-skew.counts.sum(axis=0), kind="stable")[: len(_CLASSES)])
-    names = [*(skew.names[number] for number in kept), f"{K - len(kept)} others"]
-    return kept, names, [*_CLASSES, _REST]
+    names, colours = [skew.names[number] for number in kept], list(_CLASSES[: len(kept)])
+    rest = K - len(kept)
+    return (kept, [*names, f"{rest} others"], [*colours, _REST]) if rest else (kept, names, colours)
 
 
 def _histograms(skew: Skew) -> Figure:
@@ -91,6 +92,8 @@ def _histograms(skew: Skew) -> Figure:
     left.set(xlabel="rows of a party", ylabel="parties", xscale="log" if log else "linear")
     if not log:
         left.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for axes in (left, right):
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     chance = distances(skew.chance)
     bins = np.linspace(0, max(skew.distances.max(), chance.max(), 1e-9), _BINS + 1)
     right.hist(skew.distances, bins, color=_CLASSES[0], label="as dealt")

@@ -55,7 +55,7 @@ def test_every_row_goes_to_one_party_or_aside(rule, counts, M, seed) -> None:
     assert np.array_equal(np.sort(used), data.X[:, 0])
     assert np.array_equal(parties.y, data.y[parties.order])
     assert parties.sizes.min() >= getattr(rule, "smallest", 1)
-    assert parties.problem.N == len(data.y) - aside
+    assert parties.problem.N == len(parties.y) == len(data.y) - aside
 
 
 @given(st.integers(2, 6), st.integers(1, 6), st.integers(1, 20), st.integers(0, 2**32 - 1))
@@ -209,12 +209,12 @@ def test_one_class_and_one_party() -> None:
 
 
 def test_a_million_parties() -> None:
-    data = classed(700_000, 700_000, 700_000)
-    for rule in (Dirichlet(alpha=0.1), Classes(k=2), Shards(per_party=2), PowerLaw()):
+    data = classed(400_000, 400_000, 400_000)
+    for rule in (Dirichlet(alpha=0.1), Classes(), Shards(per_party=1), PowerLaw()):
         parties = dealt(data, rule, 1_000_000)
         assert len(parties.offsets) == 1_000_001
         assert parties.sizes.min() >= 1
-        assert parties.sizes.sum() == 2_100_000
+        assert parties.sizes.sum() == 1_200_000
 
 
 def test_a_deal_depends_on_its_seed_only() -> None:

@@ -130,6 +130,8 @@ def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
     words = ("dataset=wdbc", "partition=per_party", "partition.n=20", "partition.auxiliary=0.1", "M=10")
     told = " ".join(run_command("dpml", "data", "partition", *words).out.split())
     assert "200 rows, M=10 parties, 2 classes, 46 auxiliary rows, 209 unused rows" in told
+    asked = run_command("dpml", "data", "partition", "dataset=wdbc", "algo=soft")  # it asks for a tenth
+    assert "409 rows, M=5 parties, 2 classes, 46 auxiliary rows;" in " ".join(asked.out.split())
     regression = run_command("dpml", "data", "partition", "dataset=synthetic", "partition=shards", "M=5")
     assert "5 intervals of the target" in " ".join(regression.out.split())
 
@@ -144,6 +146,8 @@ def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
         (("partition=classes", "partition.k=3"), "partition.k must be a whole number from 1 to the 2 classes"),
         (("M=[2,3]",), "dpml data partition takes one M, got M=[2, 3]"),
         (("d=5",), "unknown key 'd'"),
+        (("seed=-1",), "seed must be a whole number >= 0, got seed=-1"),
+        (("M=456",), "M=456 parties cannot share N=455 private training rows of dataset=wdbc"),
         (("dataset=crime", "data_dir=nowhere", "partition=shards"), "nowhere/crime/communities.data"),
     ],
 )
