@@ -53,6 +53,8 @@ def index(sources: dict[str, Source]) -> str:
             "command knows it. Outside the package: the class in a module on PYTHONPATH, its YAML file",
             "`DIR/dataset/<name>.yaml`, and `--config-dir DIR` for `dpml-run` and `dpml data`.",
             "",
+            "How rows are dealt to parties: [partitions](../partitions.md).",
+            "",
             "Parsed and preprocessed arrays are kept, and made again when a file's content, an option, or the code",
             "that made them has changed.",
             "",

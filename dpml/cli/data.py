@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Screen
 
+from dpml.cli import partition
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
 from dpml.data.sources import cache
@@ -22,7 +23,8 @@ _PARTIES, _SOURCES = 110, 160  # columns of the screen from which on these are s
 
 def run(arguments: argparse.Namespace) -> None:
     """Carry out `dpml data ACTION`."""
-    {"list": _list, "get": _get, "check": _check, "path": _path}[arguments.data_command](arguments)
+    actions = {"list": _list, "get": _get, "check": _check, "path": _path, "partition": partition.run}
+    actions[arguments.data_command](arguments)
 
 
 def _files(arguments: argparse.Namespace) -> Files:

@@ -20,6 +20,8 @@ from dpml.config.build import (
     whole,
 )
 from dpml.data import Source
+from dpml.data.partition import LabelRule
+from dpml.errors import UserError
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Cell
 
@@ -50,7 +52,11 @@ def guarantees_for(overrides: Iterable[str], config_dir: Path | None = None) -> 
 
 
 def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell, Problem]:
-    """The cell that would be released, and what its guarantees depend on."""
+    """The cell that would be released, and what its guarantees depend on.
+
+    Raises:
+        UserError: the parties' sizes are not known without the labels.
+    """
     config, d = one_setting(overrides, "guarantee", config_dir)
     dataset: Source = instantiate(config.dataset, "dataset")
     algorithm = build_algorithm(config, dataset)
@@ -65,4 +71,9 @@ def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell,
         draws=1,
         adversary=build_adversary(config.adversary),
     )
+    if isinstance(cell.partition, LabelRule):
+        raise UserError(
+            f"partition={cell.partition.name} deals rows by their labels, so that no party's size is known without the "
+            f"data: choose a partition by size, or see guarantees.csv of a run."
+        )
     return cell, cell.problem if d is None else replace(cell.problem, d=d)

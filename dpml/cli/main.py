@@ -93,6 +93,14 @@ def _data(commands: Any) -> None:
     check.add_argument("names", nargs="*", metavar="NAME", help="which sets (default: all)")
     path = action("path", "where data files and parsed arrays lie")
     path.add_argument("names", nargs="*", metavar="NAME", help="the raw files of these sets (default: the folders)")
+    partition = actions.add_parser(
+        "partition",
+        help="how unequal parties are: rows, classes, mixes of classes",
+        description="Deal the rows of a data set as a run would, and print how unequal parties are.",
+    )
+    _config_dir(partition)
+    partition.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for dpml-run, one value each")
+    partition.add_argument("--figure", type=Path, metavar="FILE", help="draw what parties hold: FILE.png and FILE.svg")
 
 
 def _config_dir(parser: argparse.ArgumentParser) -> None:

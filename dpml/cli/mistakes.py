@@ -160,5 +160,6 @@ def _command_line() -> argparse.Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config-dir", "-cd", type=Path)
     line, words = parser.parse_known_args(sys.argv[1:])
-    line.overrides = [word for word in words if not word.startswith("-")]
+    # the words of a command, such as `data partition`, are none
+    line.overrides = [word for word in words if "=" in word and not word.startswith("-")]
     return line

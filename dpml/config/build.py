@@ -94,7 +94,7 @@ def instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
     options: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
     path = options.pop("_target_")
-    target = _class(path, key)
+    target = class_of(path, key)
     values = convert_options(options, target, key, tuple(extra))
     try:
         inspect.signature(target).bind(**values, **extra)
@@ -117,8 +117,12 @@ def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Se
     return {name: _convert(value, hints.get(name), f"{key}.{name}") for name, value in options.items()}
 
 
-def _class(path: Any, key: str) -> Any:
-    """The class that `path`, MODULE.CLASS, names."""
+def class_of(path: Any, key: str) -> Any:
+    """The class that `path`, MODULE.CLASS, names.
+
+    Raises:
+        UserError: there is none.
+    """
     where = f"{key}._target_={path}"
     module, _, name = str(path).rpartition(".")
     if not module:

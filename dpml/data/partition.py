@@ -1,16 +1,17 @@
 """Who holds which rows: the training rows laid out party by party, as one permutation and M + 1 offsets."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
-from dpml.data import Dataset
+from dpml.data import Dataset, Task
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Problem
@@ -85,11 +86,8 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
     return recall
 
 
-class Partition(Protocol):
-    """A rule that says how many rows each party gets: a frozen dataclass whose fields are its YAML options.
-
-    One that draws nothing may say so with ``drawn = False``: its sizes are then known without permuting the rows.
-    """
+class _Rule(Protocol):
+    """What every partition has: a frozen dataclass whose fields are its YAML options."""
 
     @property
     def name(self) -> str:
@@ -101,16 +99,43 @@ class Partition(Protocol):
         """The share of the training rows set aside as public auxiliary rows; None: what the algorithm asks for."""
         ...
 
+
+class SizeRule(_Rule, Protocol):
+    """A rule that says how many rows each party gets; which ones is drawn at random.
+
+    One that draws nothing may say so with ``drawn = False``: its sizes are then known without permuting the rows.
+    """
+
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         """Rows per party (M,), each at least 1, at most N in all."""
         ...
 
 
+@runtime_checkable
+class LabelRule(_Rule, Protocol):
+    """A rule that looks at the labels: how many rows each party gets is not known before these are."""
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether it deals rows by their classes; one that does not takes real targets, too."""
+        ...
+
+    def owners(self, y: Array, M: int, rng: Generator) -> Index:
+        """The party of each row, (N,), from the labels (N,): 0..M-1, or -1 for nobody. Every party must have a row."""
+        ...
+
+
+Partition = SizeRule | LabelRule
+
+
 def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
-    """Deal the training rows of `data` to M parties at random, by `rule`, after setting auxiliary rows aside.
+    """Deal the training rows of `data` to M parties by `rule`, after setting auxiliary rows aside at random.
+
+    Rows of one party are in random order.
 
     Raises:
-        UserError: there are fewer rows than the rule needs.
+        UserError: there are fewer rows than the rule needs, or a party has none, or there are none of the classes that
+            the rule needs.
     """
     rows = len(data.y)
     aside = set_aside(rule, rows)
@@ -119,19 +144,41 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
         raise UserError(
             f"M={M} parties cannot share N={private} private training rows of dataset={data.name}: choose 1 <= M <= N."
         )
+    check_task(rule, data.task, data.name)
     adversary = adversary or Adversary()
     adversary.count(M)  # refuses one that leaves nobody to be protected
     order = rng.permutation(rows)
-    offsets = np.concatenate([[0], np.cumsum(rule.sizes(private, M, rng))])
-    used = order[aside:][: offsets[-1]]
+    if isinstance(rule, LabelRule):
+        owners = rule.owners(data.y[order[aside:]], M, rng)
+        counts = np.bincount(owners + 1, minlength=M + 1)  # first those of nobody
+        used = order[aside:][np.argsort(owners, kind="stable")[counts[0] :]]
+        sizes = check_floor(counts[1:], f"partition={rule.name}")
+    else:
+        sizes = rule.sizes(private, M, rng)
+        used = order[aside:][: sizes.sum()]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
     return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]], adversary)
 
 
-def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index:
-    """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, without any rows."""
+def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
+    """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, without any rows.
+
+    None for a rule that needs their labels.
+    """
+    if isinstance(rule, LabelRule):
+        return None
     if getattr(rule, "drawn", True):
         rng.permutation(rows)  # to where the stream is when `partition` draws the sizes
     return rule.sizes(rows - set_aside(rule, rows), M, rng)
+
+
+def check_task(rule: Partition, task: Task, dataset: str) -> None:
+    """Raise UserError when a rule that needs classes is to deal rows that have real targets."""
+    if isinstance(rule, LabelRule) and rule.of_classes and task == "regression":
+        raise UserError(
+            f"partition={rule.name} deals rows by their classes, but dataset={dataset} has real targets: choose "
+            f"partition=shards, which sorts rows by them, or a partition by size, such as partition=power_law."
+        )
 
 
 def set_aside(rule: Partition, rows: int) -> int:
@@ -163,6 +210,12 @@ def check_floor(sizes: Index, key: str) -> Index:
     if sizes.min() < 1:
         raise UserError(f"{key} leaves a party without a row: there are {sizes.sum()} rows for M={len(sizes)} parties.")
     return sizes
+
+
+def check_smallest(smallest: int, N: int, M: int) -> None:
+    """Raise UserError unless N rows are enough for each of M parties to have `smallest`, at least 1."""
+    if smallest < 1 or smallest * M > N:
+        raise UserError(f"partition.smallest={smallest} rows for each of M={M} parties is not possible with N={N}.")
 
 
 @dataclass(frozen=True)
@@ -243,3 +296,25 @@ class PerParty:
         if self.n < 1 or self.n * M > N:
             raise UserError(f"partition.n={self.n} rows for each of M={M} parties is not possible with N={N} rows.")
         return np.full(M, self.n, dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """Sizes in proportion to rank^-a, party 0 the largest; who would have fewer than `smallest` rows has that many."""
+
+    name: ClassVar[str] = "power_law"
+    drawn: ClassVar[bool] = False
+    auxiliary: float | None = None
+    a: float = 1.0
+    smallest: int = 1
+
+    def sizes(self, N: int, M: int, rng: Generator) -> Index:
+        if not 0 <= self.a < math.inf:
+            raise UserError(f"partition.a, the exponent of rank^-a, must be a number >= 0, got {self.a}.")
+        check_smallest(self.smallest, N, M)
+        shares = np.arange(1, M + 1, dtype=float) ** -self.a
+        # what the first h parties share when all others have `smallest`, and what the last of them then gets
+        left = N - self.smallest * np.arange(M - 1, -1, -1)
+        last = left * shares / np.cumsum(shares)
+        h = int(np.flatnonzero(last >= self.smallest)[-1]) + 1
+        return np.concatenate([whole_rows(shares[:h], int(left[h - 1])), np.full(M - h, self.smallest)])

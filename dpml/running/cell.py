@@ -13,7 +13,7 @@ from dpml import code
 from dpml.algorithms import Algorithm, Mechanism, Release
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
-from dpml.data.partition import Parties, Partition, partition, party_sizes, set_aside
+from dpml.data.partition import Parties, Partition, check_task, partition, party_sizes, set_aside
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.privacy import Adversary, Budget, Guarantee, Problem
@@ -59,16 +59,21 @@ class Cell:
     def problem(self) -> Problem:
         """What noise and guarantees depend on, as far as it is known before any data are read: the parties' sizes, too.
 
+        Where rows are dealt by their labels, sizes are not known yet, and parties count as equal. What `measure` finds
+        has those that were dealt.
+
         Raises:
-            UserError: there are too few rows, or no party that does not collude.
+            UserError: there are too few rows, or no party that does not collude, or no classes to deal rows by.
         """
         rows, d = self.dataset.size(self.N)
         info = self.dataset.info
+        check_task(self.partition, info.task, info.name)
         aside = set_aside(self.partition, rows)
         classes = 1 + int(max(info.classes)) if info.task == "multiclass" and info.classes else 1
         colluders = self.adversary.count(self.M)
         problem = Problem(self.M, rows - aside, d, aside, classes, colluders=colluders)
-        return problem.of_sizes(party_sizes(self.partition, rows, self.M, generator(self.seed, "partition")))
+        sizes = party_sizes(self.partition, rows, self.M, generator(self.seed, "partition"))
+        return problem if sizes is None else problem.of_sizes(sizes)
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
         """Everything its numbers depend on, as plain values: settings, the data's checksum, and the code."""

@@ -1,0 +1,294 @@
+"""Partitions by label: every row dealt once, the laws of shares, extremes, and refusals."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpml.data import Dataset
+from dpml.data.label_rules import Classes, Dirichlet, Shards, dirichlet_shares, filled_up, rows_of_shares
+from dpml.data.partition import Equal, Parties, PowerLaw, partition
+from dpml.errors import UserError
+
+
+def classed(*counts: int, task: str = "multiclass") -> Dataset:
+    """Rows of classes 0, 1, ... in turn; the only feature is the number of the row."""
+    y = np.repeat(np.arange(len(counts), dtype=float), counts)
+    X = np.arange(len(y), dtype=float)[:, None]
+    return Dataset("classed", task, X, y, X[:0], y[:0])
+
+
+def dealt(data: Dataset, rule, M: int, seed: int = 0) -> Parties:
+    return partition(data, rule, M, np.random.default_rng(seed))
+
+
+def table(parties: Parties) -> np.ndarray:
+    """Rows of each class that each party has, (M, K), counted one party at a time."""
+    K = int(parties.data.y.max()) + 1
+    return np.array([[np.sum(parties.y[parties.of(k)] == c) for c in range(K)] for k in range(len(parties.sizes))])
+
+
+# ---- every row once
+
+
+RULES = st.one_of(
+    st.builds(
+        Dirichlet,
+        auxiliary=st.sampled_from([0.0, 0.2]),
+        alpha=st.sampled_from([1e-6, 1e-3, 0.1, 0.5, 10.0, 1e6]),
+        smallest=st.integers(1, 3),
+    ),
+    st.builds(Shards, auxiliary=st.sampled_from([0.0, 0.2]), per_party=st.integers(1, 3)),
+    st.builds(PowerLaw, auxiliary=st.sampled_from([0.0, 0.2]), a=st.sampled_from([0.0, 0.7, 1.0, 3.0, 400.0])),
+)
+
+
+@given(RULES, st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(1, 30), st.integers(0, 2**32 - 1))
+@settings(max_examples=150, deadline=None)
+def test_every_row_goes_to_one_party_or_aside(rule, counts, M, seed) -> None:
+    data = classed(*counts, 4 * M)  # enough for three rows each, also without the auxiliary ones
+    parties = dealt(data, rule, M, seed)
+    aside = round(len(data.y) * rule.auxiliary)
+    assert len(parties.X_auxiliary) == aside
+    used = np.concatenate([parties.X[:, 0], parties.X_auxiliary[:, 0]])
+    assert np.array_equal(np.sort(used), data.X[:, 0])
+    assert np.array_equal(parties.y, data.y[parties.order])
+    assert parties.sizes.min() >= getattr(rule, "smallest", 1)
+    assert parties.problem.N == len(parties.y) == len(data.y) - aside
+
+
+@given(st.integers(2, 6), st.integers(1, 6), st.integers(1, 20), st.integers(0, 2**32 - 1))
+@settings(max_examples=100, deadline=None)
+def test_classes_are_shared_equally_by_those_that_have_them(K, k, M, seed) -> None:
+    k = min(k, K)
+    counts = M + np.arange(K) * 7
+    held = table(dealt(classed(*counts), Classes(k=k), M, seed))
+    assert np.all(np.count_nonzero(held, axis=1) == k)
+    assert np.all(held[np.arange(M), np.arange(M) % K] > 0)
+    for rows, have in zip(counts, held.T, strict=True):
+        own = have[have > 0]
+        assert have.sum() in (0, rows)  # without anybody who has the class it is not used
+        if len(own):
+            assert own.max() - own.min() <= 1
+    if M >= K:
+        assert held.sum() == counts.sum()
+
+
+def test_rows_of_a_class_that_nobody_has_are_not_used() -> None:
+    parties = dealt(classed(10, 20, 30), Classes(k=1), 2)
+    assert np.array_equal(table(parties), [[10, 0, 0], [0, 20, 0]])
+    assert parties.problem.N == 30
+
+
+def test_other_classes_are_drawn_with_equal_chances() -> None:
+    """Of 9 parties with 2 of 3 classes half have each of the others: 0.5 +- 0.035, false-alarm rate 1e-4, seeded."""
+    held = table(dealt(classed(40_000, 40_000, 40_000), Classes(k=2), 3000, 1)) > 0
+    for c in range(3):
+        others = held[c::3, (c + 1) % 3]
+        assert abs(others.mean() - 0.5) < stats.norm.isf(0.5e-4) * 0.5 / np.sqrt(len(others))
+
+
+def test_shards_are_intervals_of_the_sorted_rows() -> None:
+    """With the target as its own order, a party's rows fill `per_party` intervals of N / (per_party M) rows."""
+    y = np.random.default_rng(0).permutation(600).astype(float)
+    data = Dataset("line", "regression", y[:, None], y, y[:0, None], y[:0])
+    parties = dealt(data, Shards(per_party=3), 20)
+    shards = [np.unique(parties.y[parties.of(k)] // 10, return_counts=True) for k in range(20)]
+    assert all(len(which) == 3 and set(counts) == {10} for which, counts in shards)
+    assert sorted(np.concatenate([which for which, _ in shards])) == list(range(60))
+    # dealt at random: neighbouring shards lie with one party about as rarely as chance has it (1 of 20 pairs of 59)
+    assert sum(np.sum(np.diff(which) == 1) for which, _ in shards) < 20
+
+
+def test_shards_of_two_classes() -> None:
+    """As in McMahan et al. 2017: 200 shards of 300 rows of 10 equal classes, two for each of 100 parties."""
+    held = table(dealt(classed(*[6000] * 10), Shards(), 100))
+    assert np.all(held.sum(axis=1) == 600)
+    assert np.count_nonzero(held, axis=1).max() == 2
+    assert set(held[held > 0]) == {300, 600}
+
+
+# ---- the law of Dirichlet shares
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.5, 3.0])
+def test_shares_have_beta_marginals(alpha) -> None:
+    """A share of M is Beta(alpha, (M-1) alpha), and a sum of two is Beta(2 alpha, (M-2) alpha); false alarms 1e-4."""
+    rng, M = np.random.default_rng(2), 6
+    drawn = np.array([dirichlet_shares(alpha, M, rng) for _ in range(3000)])
+    assert drawn.sum(axis=1) == pytest.approx(1)
+    assert stats.kstest(drawn[:, 0], stats.beta(alpha, (M - 1) * alpha).cdf).pvalue > 1e-4
+    pair = drawn[:, 2] + drawn[:, 5]
+    assert stats.kstest(pair, stats.beta(2 * alpha, (M - 2) * alpha).cdf).pvalue > 1e-4
+
+
+def test_extreme_alphas_have_extreme_shares() -> None:
+    rng = np.random.default_rng(3)
+    one = dirichlet_shares(1e-6, 1000, rng)
+    assert one.max() == pytest.approx(1)
+    assert np.all(np.isfinite(one))
+    even = dirichlet_shares(1e6, 1000, rng)
+    assert even == pytest.approx(np.full(1000, 1e-3), rel=0.006)  # six standard deviations of 1e-3 relative
+
+
+def test_rows_as_dealt_follow_the_law() -> None:
+    """A party's share of a class of many rows is Beta; the shares of two classes are independent. False alarms 1e-4."""
+    M, alpha, rows = 5, 0.7, 2000
+    data = classed(rows, rows)
+    shares = np.array([table(dealt(data, Dirichlet(alpha=alpha), M, seed))[2] / rows for seed in range(400)])
+    law = stats.beta(alpha, (M - 1) * alpha)
+    for share in shares.T:  # rounded to 1/2000: spread evenly over the rows' width, as systematic sampling does
+        spread = np.clip(share + np.random.default_rng(0).uniform(-0.5, 0.5, 400) / rows, 0, 1)
+        assert stats.kstest(spread, law.cdf).pvalue > 1e-4
+    assert stats.spearmanr(*shares.T).pvalue > 1e-4
+
+
+def test_systematic_sampling_rounds_to_one_row_and_is_unbiased() -> None:
+    rng = np.random.default_rng(4)
+    shares = rng.dirichlet(np.full(7, 0.4))
+    counts = np.array([np.bincount(rows_of_shares(shares, 23, rng), minlength=7) for _ in range(4000)])
+    assert np.all(counts.sum(axis=1) == 23)
+    assert np.all(np.abs(counts - 23 * shares) < 1)
+    # a count is one of two numbers beside each other: s.d. at most 1/2; false alarms 7 * 2e-5
+    assert np.abs(counts.mean(axis=0) - 23 * shares).max() < stats.norm.isf(1e-5) * 0.5 / np.sqrt(4000)
+
+
+def test_filling_up_moves_only_what_is_missing_and_every_spare_row_alike() -> None:
+    owners = np.repeat([0, 1, 3], [6, 2, 4])  # of 5 parties 2 and 4 have nothing
+    moved = np.zeros(12)
+    for seed in range(3000):
+        filled = filled_up(owners, 5, 2, np.random.default_rng(seed))
+        assert list(np.bincount(filled, minlength=5)[[1, 2, 4]]) == [2, 2, 2]
+        assert np.bincount(filled, minlength=5).min() >= 2
+        assert set(filled[filled != owners]) == {2, 4}
+        moved += filled != owners
+    # four rows move: of party 0's six, four can, of party 3's four, two; so 4/6 * 4/6 and 4/6 * 2/4 is the chance
+    expected = np.repeat([4 / 6 * 4 / 6, 0, 4 / 6 * 2 / 4], [6, 2, 4])
+    width = stats.norm.isf(1e-5) * np.sqrt(expected * (1 - expected) / 3000)
+    assert np.all(np.abs(moved / 3000 - expected) <= width)  # false alarms 10 * 2e-5
+
+
+def test_nothing_moves_where_nothing_is_missing() -> None:
+    owners = np.random.default_rng(5).permutation(np.repeat(np.arange(4), 5))
+    assert np.array_equal(filled_up(owners, 4, 5, np.random.default_rng(6)), owners)
+
+
+def test_rows_of_one_party_are_in_random_order() -> None:
+    """What holds the last rows of a party out of training must not get one class. False-alarm rate 1e-4, seeded."""
+    for rule in (Dirichlet(alpha=5.0), Shards(per_party=9), Classes(k=2)):
+        parties = dealt(classed(3000, 5000), rule, 3)
+        own = parties.y[parties.of(1)]
+        half = len(own) // 2
+        ones = np.array([[own[:half].sum(), half - own[:half].sum()], [own[half:].sum(), (1 - own[half:]).sum()]])
+        assert stats.chi2_contingency(ones).pvalue > 1e-4, rule
+
+
+# ---- extremes
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.5, 1e6])
+def test_as_many_parties_as_rows(alpha) -> None:
+    parties = dealt(classed(30, 70), Dirichlet(alpha=alpha), 100)
+    assert set(parties.sizes) == {1}
+    assert set(dealt(classed(30, 70), Shards(per_party=1), 100).sizes) == {1}
+    assert set(dealt(classed(30, 70), PowerLaw(a=2.0), 100).sizes) == {1}
+
+
+def test_a_small_alpha_leaves_each_class_to_one_party_and_a_large_one_deals_alike() -> None:
+    held = table(dealt(classed(4000, 6000), Dirichlet(alpha=1e-6), 10, 7))
+    assert sorted(held.sum(axis=1))[:8] == [1] * 8  # filled up
+    even = table(dealt(classed(4000, 6000), Dirichlet(alpha=1e6), 10, 7))
+    assert np.abs(even - [400, 600]).max() <= 5
+
+
+def test_one_class_and_one_party() -> None:
+    for rule in (Dirichlet(), Classes(), Shards(), PowerLaw()):
+        assert dealt(classed(50), rule, 7).sizes.sum() == 50
+        assert list(dealt(classed(20, 30), rule, 1).sizes) == [20 if isinstance(rule, Classes) else 50]
+
+
+def test_a_million_parties() -> None:
+    data = classed(400_000, 400_000, 400_000)
+    for rule in (Dirichlet(alpha=0.1), Classes(), Shards(per_party=1), PowerLaw()):
+        parties = dealt(data, rule, 1_000_000)
+        assert len(parties.offsets) == 1_000_001
+        assert parties.sizes.min() >= 1
+        assert parties.sizes.sum() == 1_200_000
+
+
+def test_a_deal_depends_on_its_seed_only() -> None:
+    for rule in (Dirichlet(), Classes(), Shards()):
+        one, again, other = (dealt(classed(40, 60), rule, 5, seed) for seed in (3, 3, 4))
+        assert np.array_equal(one.order, again.order)
+        assert np.array_equal(one.offsets, again.offsets)
+        assert not np.array_equal(one.order, other.order)
+
+
+# ---- sizes by a power law
+
+
+def test_a_power_law_has_its_exponent() -> None:
+    sizes = PowerLaw(a=1.5).sizes(10_000_000, 50, np.random.default_rng(0))
+    slope = np.polyfit(np.log(np.arange(1, 51)), np.log(sizes), 1)[0]
+    assert slope == pytest.approx(-1.5, rel=1e-4)
+    assert np.array_equal(PowerLaw(a=0.0).sizes(103, 10, np.random.default_rng(0)), Equal().sizes(103, 10, None))
+
+
+@given(st.integers(1, 200), st.integers(0, 5000), st.integers(1, 5), st.floats(0, 50))
+@settings(max_examples=200, deadline=None)
+def test_a_power_law_with_a_smallest_size(M, more, smallest, a) -> None:
+    """Those above `smallest` are in proportion to rank^-a to one row; nobody at `smallest` would have had more."""
+    N = smallest * M + more
+    sizes = PowerLaw(a=a, smallest=smallest).sizes(N, M, np.random.default_rng(0))
+    assert sizes.sum() == N
+    assert sizes.min() >= smallest
+    assert np.all(np.diff(sizes) <= 0)
+    shares = np.arange(1, M + 1, dtype=float) ** -a
+    # the scale c with sum(max(smallest, c shares)) = N, by bisection of its logarithm
+    low, high = 0.0, 800.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        total = np.maximum(smallest, np.exp(np.minimum(middle + np.log(np.maximum(shares, 1e-300)), 40))).sum()
+        low, high = (middle, high) if total < N else (low, middle)
+    exact = np.maximum(smallest, np.exp(np.minimum(low + np.log(np.maximum(shares, 1e-300)), 40)))
+    assert np.abs(sizes - exact).max() < 1 + 1e-6
+
+
+# ---- refusals
+
+
+REGRESSION = "deals rows by their classes, but dataset=line has real targets: choose partition=shards"
+
+
+@pytest.mark.parametrize(
+    ("rule", "M", "message"),
+    [
+        (lambda: Dirichlet(alpha=0.0), 2, "partition.alpha must be a number from 1e-06 to 1e"),
+        (lambda: Dirichlet(alpha=float("nan")), 2, "partition.alpha must be a number"),
+        (lambda: Dirichlet(alpha=float("inf")), 2, "partition.alpha must be a number"),
+        (lambda: Dirichlet(smallest=6), 2, "partition.smallest=6 rows for each of M=2 parties is not"),
+        (lambda: Dirichlet(smallest=0), 2, "partition.smallest=0"),
+        (lambda: Classes(k=0), 2, "partition.k must be a whole number from 1 to the 2 classes, got 0"),
+        (lambda: Classes(k=3), 2, "partition.k must be a whole number from 1 to the 2 classes, got 3"),
+        (lambda: Classes(k=1), 10, "partition=classes leaves a party without a row: there are 10 rows for M=10"),
+        (lambda: Shards(per_party=6), 2, "partition.per_party=6 shards for each of M=2 parties are not possible"),
+        (lambda: Shards(per_party=0), 2, "partition.per_party=0"),
+        (lambda: PowerLaw(a=-1.0), 2, "partition.a, the exponent of rank"),
+        (lambda: PowerLaw(a=float("inf")), 2, "partition.a, the exponent of rank"),
+        (lambda: PowerLaw(smallest=6), 2, "partition.smallest=6 rows for each of M=2"),
+        (lambda: Dirichlet(), 11, "M=11 parties cannot share N=10"),
+    ],
+)
+def test_refusals(rule, M, message) -> None:
+    with pytest.raises(UserError, match=message):
+        dealt(classed(3, 7), rule(), M)
+
+
+def test_real_targets_have_no_classes() -> None:
+    y = np.linspace(-1, 1, 20)
+    data = Dataset("line", "regression", y[:, None], y, y[:0, None], y[:0])
+    for rule in (Dirichlet(), Classes()):
+        with pytest.raises(UserError, match=REGRESSION):
+            dealt(data, rule, 2)
+    assert dealt(data, Shards(), 2).sizes.sum() == 20

@@ -1,0 +1,204 @@
+"""How unequal a partition is: the numbers, the picture, and the command that shows both."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from dpml.algorithms.noisy_descent import WeightedDescent
+from dpml.data import Dataset
+from dpml.data.label_rules import Classes, Dirichlet, Shards
+from dpml.data.partition import Equal, partition
+from dpml.data.sets.wdbc import WDBC
+from dpml.data.skew import Skew, distances, named_classes
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget
+from dpml.reporting import skew as pictures
+from dpml.running.cell import Cell, deal, measure
+from dpml.running.rows import tabulate
+
+
+def skew_of(rule, counts=(400, 600), M=10, task="multiclass") -> Skew:
+    y = np.repeat(np.arange(len(counts), dtype=float), counts)
+    data = Dataset("classed", task, y[:, None], y, y[:0, None], y[:0])
+    return Skew.of(partition(data, rule, M, np.random.default_rng(0)), np.random.default_rng(1))
+
+
+# ---- the numbers
+
+
+def test_distances_by_hand() -> None:
+    """Of 8 rows 4 have class 0: shares 1, 1/2 and 1/4 are 1/2, 0 and 1/4 away."""
+    assert distances(np.array([[2, 0], [1, 1], [1, 3]])) == pytest.approx([0.5, 0.0, 0.25])
+    three = distances(np.array([[3, 0, 0], [0, 3, 0], [0, 0, 3]]))
+    assert three == pytest.approx(np.full(3, 2 / 3))
+
+
+def test_counts_are_those_of_the_parties_and_chance_has_the_same_margins() -> None:
+    skew = skew_of(Dirichlet(alpha=0.3), (300, 200, 500), 12)
+    assert list(skew.counts.sum(axis=0)) == list(skew.chance.sum(axis=0)) == [300, 200, 500]
+    assert np.array_equal(skew.sizes, skew.chance.sum(axis=1))
+    assert np.array_equal(skew.held, (skew.counts > 0).sum(axis=1))
+    assert skew.distances.mean() > 3 * distances(skew.chance).mean()
+    assert list(skew_of(Classes(k=1), (500, 500)).distances) == [0.5] * 10
+
+
+def test_a_random_deal_is_as_far_as_chance() -> None:
+    """Means of 200 parties of 50 rows; their s.d. is 0.05: false-alarm rate below 1e-4, seeded."""
+    skew = skew_of(Equal(), (4000, 6000), 200)
+    assert abs(skew.distances.mean() - distances(skew.chance).mean()) < 4 * 0.05 * np.sqrt(2 / 200)
+
+
+def test_real_targets_have_fifths() -> None:
+    y = np.random.default_rng(0).permutation(100) / 50 - 1
+    classes, names = named_classes(y, "regression")
+    assert list(np.bincount(classes)) == [20] * 5
+    assert names[0].startswith("-1 to ")
+    assert [y[classes == c].max() < y[classes == c + 1].min() for c in range(4)] == [True] * 4
+    tied, names = named_classes(np.repeat([0.0, 1.0], [90, 10]), "regression")
+    assert list(np.bincount(tied)) == [90, 10]
+    assert len(names) == 2
+    assert named_classes(np.array([1.0, -1.0]), "binary")[1] == ["-1", "+1"]
+
+
+# ---- the picture
+
+
+@pytest.fixture
+def drawn(monkeypatch, tmp_path):
+    """The figure that is drawn of a skew."""
+
+    def draw(skew: Skew) -> Figure:
+        kept = []
+        monkeypatch.setattr(pictures, "save", lambda figure, path: kept.append(figure) or [path])
+        pictures.draw(skew, "title", tmp_path / "picture")
+        return kept[0]
+
+    return draw
+
+
+def test_every_party_has_its_bar_the_largest_first(drawn) -> None:
+    skew = skew_of(Dirichlet(alpha=0.5), (300, 200, 500), 12)
+    above, below = drawn(skew).axes
+    assert [bar.get_height() for bar in above.patches] == sorted(skew.sizes, reverse=True)
+    assert len(below.patches) == 3 * 13
+    tops = np.array([bar.get_height() for bar in below.patches]).reshape(3, 13)
+    assert tops.sum(axis=0) == pytest.approx(1)
+    assert tops[:, -1] == pytest.approx([0.3, 0.2, 0.5])  # all rows
+    largest = int(np.argmax(skew.sizes))
+    assert tops[:, 0] == pytest.approx(skew.counts[largest] / skew.sizes[largest])
+
+
+def test_many_classes_share_a_colour(drawn) -> None:
+    figure = drawn(skew_of(Equal(), tuple(range(20, 32)), 5))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["4 others", *map(str, range(11, 3, -1))]
+    _, below = figure.axes
+    assert sum(bar.get_height() for bar in below.patches[5::6]) == pytest.approx(1)  # the bar of all rows
+
+
+@pytest.mark.parametrize("rule", [Dirichlet(alpha=0.1), Equal()])
+def test_many_parties_have_histograms(drawn, rule) -> None:
+    skew = skew_of(rule, (4000, 6000), 100)
+    left, right = drawn(skew).axes
+    assert sum(bar.get_height() for bar in left.patches) == 100
+    assert sum(bar.get_height() for bar in right.patches if hasattr(bar, "get_height")) == 100
+
+
+# ---- the command
+
+
+WORDS = ("data", "partition", "dataset=wdbc", "partition=dirichlet", "M=8", "seed=3")
+
+
+def test_the_command_shows_what_a_run_deals(run_command) -> None:
+    outcome = run_command("dpml", *WORDS, "--figure", "picture.png", "partition.alpha=0.3")
+    assert outcome.code == 0, outcome.err
+    rule, algorithm = Dirichlet(auxiliary=0.0, alpha=0.3), WeightedDescent(LOSSES["logistic"])
+    sizes = deal(Cell(WDBC(), rule, algorithm, 8, None, 3, (Budget(1.0, 1e-5),), 1)).sizes
+    line = next(line for line in outcome.out.splitlines() if line.strip().startswith("rows"))
+    assert [float(word) for word in line.split()[1:]] == pytest.approx(
+        [sizes.min(), np.median(sizes), sizes.mean(), sizes.max()], rel=1e-3
+    )
+    told = " ".join(outcome.out.split())
+    assert "partition=dirichlet of dataset=wdbc: 455 rows, M=8 parties, 2 classes; distance: total variation" in told
+    assert outcome.err.split() == ["picture.png", "picture.svg"]
+
+
+def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
+    words = ("dataset=wdbc", "partition=per_party", "partition.n=20", "partition.auxiliary=0.1", "M=10")
+    told = " ".join(run_command("dpml", "data", "partition", *words).out.split())
+    assert "200 rows, M=10 parties, 2 classes, 46 auxiliary rows, 209 unused rows" in told
+    asked = run_command("dpml", "data", "partition", "dataset=wdbc", "algo=soft")  # it asks for a tenth
+    assert "409 rows, M=5 parties, 2 classes, 46 auxiliary rows;" in " ".join(asked.out.split())
+    regression = run_command("dpml", "data", "partition", "dataset=synthetic", "partition=shards", "M=5")
+    assert "5 intervals of the target" in " ".join(regression.out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("partition=dirichle",), "unknown partition 'dirichle': did you mean 'dirichlet'?"),
+        (("partition=dirichlet", "partition.alph=1"), "unknown key 'partition.alph': did you mean 'partition.alpha'?"),
+        (("partition=dirichlet", "partition.alpha=0"), "partition.alpha must be a number from 1e-06"),
+        (("partition=dirichlet", "dataset=synthetic"), "but dataset=synthetic has real targets"),
+        (("partition=classes", "partition.k=3"), "partition.k must be a whole number from 1 to the 2 classes"),
+        (("M=[2,3]",), "dpml data partition takes one M, got M=[2, 3]"),
+        (("d=5",), "unknown key 'd'"),
+        (("seed=-1",), "seed must be a whole number >= 0, got seed=-1"),
+        (("M=456",), "M=456 parties cannot share N=455 private training rows of dataset=wdbc"),
+        (("dataset=crime", "data_dir=nowhere", "partition=shards"), "nowhere/crime/communities.data"),
+    ],
+)
+def test_mistakes_are_one_sentence(run_command, words, sentence) -> None:
+    outcome = run_command("dpml", "data", "partition", *words)
+    assert outcome.code == 2
+    assert sentence in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert re.match(r"dpml: error: .*[.?]$", outcome.err.strip())
+
+
+# ---- guarantees where sizes depend on labels
+
+
+@pytest.mark.parametrize("rule", [Dirichlet(auxiliary=0.0, alpha=0.3), Shards(auxiliary=0.0), Classes(auxiliary=0.0)])
+def test_guarantees_count_the_parties_as_dealt(rule) -> None:
+    """Published noise of `wddp` protects small clients less: rows and guarantees have the eps of the real sizes."""
+    budget = Budget(1.0, 1e-5)
+    algorithm = WeightedDescent(LOSSES["logistic"], rounds=3)
+    cell = Cell(WDBC(), rule, algorithm, 8, None, 3, (budget,), 2)
+    measured = measure(cell)
+    parties = deal(cell)
+    assert measured.problem == parties.problem
+    assert measured.problem.smallest == min(measured.sizes) == parties.sizes.min()
+    assert list(measured.guarantees[0]) == algorithm.guarantees(budget, parties.problem)
+    rows, _ = tabulate(cell, measured)
+    proven = max(g.eps for g in algorithm.guarantees(budget, parties.problem) if g.basis == "proven")
+    assert rows["proven_eps"].unique() == pytest.approx([proven], rel=1e-12)
+    assert cell.problem.smallest == 455 // 8  # not known before the labels are read
+    if isinstance(rule, Dirichlet):
+        equal = max(g.eps for g in algorithm.guarantees(budget, cell.problem) if g.basis == "proven")
+        assert proven > 1.01 * equal
+
+
+def test_a_guarantee_without_data_is_refused(run_command) -> None:
+    outcome = run_command("dpml", "guarantee", "algo=wddp", "partition=dirichlet")
+    assert outcome.code == 2
+    assert "no party's size is known without the data: choose a partition by size" in outcome.err
+    assert run_command("dpml", "guarantee", "algo=wddp", "partition=power_law").code == 0
+
+
+def test_a_run_refuses_real_targets_before_it_reads_any(run_command) -> None:
+    outcome = run_command("dpml-run", "dataset=crime", "partition=dirichlet")
+    assert outcome.code == 2
+    assert "partition=dirichlet deals rows by their classes, but dataset=crime has real targets" in outcome.err
+
+
+def test_a_setting_of_the_partition_is_a_column(run_command) -> None:
+    words = ("partition=dirichlet", "partition.alpha=0.2", "M=4", "draws=2", "hydra.run.dir=out")
+    outcome = run_command("dpml-run", *words)
+    assert outcome.code == 0, outcome.err
+    row = pd.read_csv("out/rows.csv").iloc[0]
+    assert (row["partition"], row["partition.alpha"]) == ("dirichlet", 0.2)
+    assert row["n_min"] < row["n_max"]
