@@ -27,12 +27,20 @@ KEYS += ["metrics", "objective", "data_dir", "mirror", "offline", "results_dir",
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
     """The algorithm of a composed configuration, with the loss that `loss` or the data set's task says.
 
-    Where `calibration` is null the algorithm has its own: its field's default.
+    Where `calibration` is null it is the default of the algorithm's own field, or `published` if that has none.
     """
     loss = for_task(dataset.info.task, config.loss)
-    own = {} if config.calibration is None else {"calibration": config.calibration}
-    algorithm: Algorithm = instantiate(config.algo, "algo", loss=loss, **own)
+    calibration = {"calibration": config.calibration or "published"}
+    if config.calibration is None and _has_default(config.algo, "calibration"):
+        calibration = {}
+    algorithm: Algorithm = instantiate(config.algo, "algo", loss=loss, **calibration)
     return algorithm
+
+
+def _has_default(node: Any, parameter: str) -> bool:
+    path = node.get("_target_") if isinstance(node, DictConfig) else None
+    own = inspect.signature(class_of(path, "algo")).parameters.get(parameter) if path else None
+    return own is not None and own.default is not inspect.Parameter.empty
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
