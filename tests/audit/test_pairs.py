@@ -319,7 +319,7 @@ def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
 
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -> None:
-    """Gradients of gamma, large here, along the last row. The noise in the output hides that, unless it is forgotten."""
+    """Gradients of gamma, large here, along the last row: the noise in the output hides that, unless forgotten."""
     right = approximate_minima.perturbed_minimisers
     monkeypatch.setattr(approximate_minima, "_gamma", lambda *arguments: 0.01)
 

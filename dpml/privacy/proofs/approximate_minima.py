@@ -22,7 +22,7 @@ independent release of which it may be written, the other way round, as
 1. *As one Gaussian.* H_u is at most d_m(u) but for ``1/sigma^2 < |u| < paid`` (`objective_perturbation.paid`), and
    there at most d_m(1/sigma^2) more, for it falls with u. The mean of d_m(t - L) is that of two Gaussian releases. So
    ``H_t <= d_M(t) + d_m(1/sigma^2) Pr[1/sigma^2 < |t - L| < paid]``, ``M^2 = m^2 + mu^2``.
-2. *Apart.* ``H_t <= H_(t - c)(w, w') + Pr[L > c]`` for every c <= t.
+2. *Apart.* ``H_t <= H_(t - c)(w, w') + d_mu(c)`` for every c <= t, the composition of two (eps, delta).
 
 Iyengar et al. 2019 compose the two as (eps, delta), and count g/R where a row may move v - w by twice that.
 """
@@ -50,7 +50,7 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
     if sigma == 0 or ridge == 0 or math.isinf(mu):
         return math.inf
     most = (1 - REST) * delta
-    apart = objective.eps_of(sigma, ridge, most) + _price(mu, delta)
+    apart = objective.eps_of(sigma, ridge, most) + gdp.eps_of(mu, REST * delta)
     whole = gdp.eps_of(math.hypot(2 / sigma, mu), most)
     return min(apart, whole) if _log_excess(whole, sigma, ridge, mu) <= math.log(REST * delta) else apart
 
@@ -58,14 +58,10 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
 def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:
     """An R with which all is as private as one Gaussian release at this eps: hardly more than the least one."""
     precision = 1 / sigma / sigma
-    # where the curvature is paid: so far below eps that L seldom reaches it, or nowhere
-    paid = max(eps * (1 - 1e-6) - _price(mu, delta), precision)
+    # where the curvature is paid: so far below eps that L hardly ever reaches it, or everywhere
+    reach = mu * mu / 2 - mu * float(ndtri_exp(math.log(REST * delta)))  # L is above it with probability REST delta
+    paid = max(eps * (1 - 1e-6) - reach, precision)
     return 2 / (paid + 2 * precision) * (1 + 1e-12)
-
-
-def _price(mu: float, delta: float) -> float:
-    """The c with ``Pr[L > c] = REST delta``."""
-    return mu * -float(ndtri_exp(math.log(REST * delta))) + mu * mu / 2
 
 
 def _log_excess(eps: float, sigma: float, ridge: float, mu: float) -> float:
