@@ -50,9 +50,9 @@ def test_tight_spends_the_budget_at_every_size(lam) -> None:
             delta = 10 ** rng.uniform(-12, -0.31)
             budget, problem = Budget(eps, delta), Problem(1, N, d)
             algorithm = replace(TIGHT, lam=lam)
-            assert 0.9999 * eps <= proven(algorithm, budget, problem)["release"] <= eps * (1 + 1e-9) or (
-                eps < 1e-9 and proven(algorithm, budget, problem)["release"] <= eps
-            )
+            found = proven(algorithm, budget, problem)["release"]
+            assert found <= eps
+            assert found >= 0.999 * eps or eps <= 1e-6  # where the noise is that of delta alone
             made = algorithm.perturbation(budget, problem)
             assert made.extra >= 0
             assert 0 < made.output < math.inf
@@ -113,7 +113,7 @@ def test_a_solver_that_stops_early_releases_nothing(monkeypatch) -> None:
     right = approximate_minima.perturbed_minimisers
     monkeypatch.setattr(approximate_minima, "perturbed_minimisers", lambda *a: right(*a) * (1 + 1e-6))
     prepared = TIGHT.prepare(binary_parties(), np.random.default_rng(0))
-    with pytest.raises(NotConvergedError, match="algo=amp: the solver left a gradient of norm .* > gamma = 1.0e-12"):
+    with pytest.raises(NotConvergedError, match=r"algo=amp: the solver left a gradient of norm .* > gamma = 1.0e-12"):
         prepared.release([BUDGET], np.random.default_rng(1), 2)
 
 
@@ -122,7 +122,9 @@ def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
     for algorithm in (replace(TIGHT, lam=0.05), ApproximateMinima(LOGISTIC, lam=0.05)):
         released = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(0), 2)
         best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
-        assert np.allclose(released.weights, best, atol=1e-6)
+        assert (
+            np.abs(released.weights - best).max() <= algorithm.perturbation(budget, parties.problem).gamma / 0.05 + 1e-7
+        )
         assert proven(algorithm, budget, parties.problem)["release"] == math.inf
     shifted = replace(TIGHT, lam=0.05, shift=2.0).prepare(parties, np.random.default_rng(0))
     best = optimum(ShiftedLogistic(2.0), parties.X, parties.y, 0.05)

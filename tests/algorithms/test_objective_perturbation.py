@@ -348,14 +348,14 @@ def test_without_a_lam_it_is_that_of_the_calibration() -> None:
         assert type(algorithm.lam) is float
         assert algorithm.lam == lam
         assert GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.3).lam == 0.3
-    with pytest.raises(UserError, match="algo.lam of gop must be a positive number"):
+    with pytest.raises(UserError, match=r"algo.lam of gop must be a positive number"):
         GaussianObjectivePerturbation(LOGISTIC, lam=0.0)
 
 
 def test_a_shift_is_for_tight_noise() -> None:
-    with pytest.raises(UserError, match="algo.shift=2 of gop is in no paper: set calibration=tight"):
+    with pytest.raises(UserError, match=r"algo.shift=2 of gop is in no paper: set calibration=tight"):
         GaussianObjectivePerturbation(LOGISTIC, shift=2.0)
-    with pytest.raises(UserError, match="algo.shift of gop must be a number >= 0"):
+    with pytest.raises(UserError, match=r"algo.shift of gop must be a number >= 0"):
         GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=-1.0)
 
 

@@ -233,6 +233,21 @@ def test_every_size_has_an_eps_which_falls_with_noise_ridge_and_delta() -> None:
                 assert found <= eps * (1 + 1e-6) + 1e-9
 
 
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+def test_noise_and_jacobian_apart_never_prove_more(delta: float) -> None:
+    """Redberg, Koskela & Wang 2023 for a row that is replaced: the noise's loss is convex in ``s u - s'u'``, and so it
+    is largest at a corner of a parallelogram, u, -u' or u - u'; the Jacobians differ by at most e^kappa."""
+    for sigma in (0.5, 2.0, 20.0):
+        for ridge in (0.003, 0.1, 3.0):
+            kappa = math.log1p(0.25 / ridge)
+            eps = kappa + np.linspace(0.0, 1.1 * gdp.eps_of(2 / sigma, delta), 400)
+            corners = [
+                math.exp(gdp.log_delta_of(2 / sigma, e - kappa)) + 2 * math.exp(gdp.log_delta_of(1 / sigma, e - kappa))
+                for e in eps
+            ]
+            assert objective.eps_of(sigma, ridge, delta) <= eps[np.argmax(np.array(corners) <= delta)]
+
+
 @pytest.mark.parametrize(("eps", "ridge", "delta"), [(0.1, 5.0, 0.05), (1.0, 0.5, 1e-5), (5.0, 0.1, 1e-6)])
 def test_the_least_sigma_is_proven_and_a_hair_less_is_not(eps: float, ridge: float, delta: float) -> None:
     sigma = objective.sigma_of(eps, ridge, delta)
@@ -261,7 +276,7 @@ def test_a_turned_label_on_a_line_with_a_shift(shift: float) -> None:
         found = 0.0
         for force in np.linspace(-5 * sigma, 5 * sigma, 41):
             reach = 8.5 * sigma + 2
-            w = np.linspace(force - reach, force + reach, 12_001) / ridge
+            w = np.linspace(force - reach, force + reach, 4001) / ridge
             s, t = expit(shift - w), expit(shift + w)
             cell = (w[1] - w[0]) / (sigma * math.sqrt(2 * math.pi))
             p, q = (
@@ -272,7 +287,7 @@ def test_a_turned_label_on_a_line_with_a_shift(shift: float) -> None:
             found = max(found, *(np.maximum(a - math.exp(eps) * b, 0).sum() for a, b in ((p, q), (q, p))))
         largest.append(found / 1e-5)
     assert max(largest) <= 1
-    assert max(largest) >= {0.0: 0.0, 0.5: 0.0, 1.0: 0.1, 2.0: 0.3, 4.0: 0.6}[shift]  # the two gradients get longer
+    assert max(largest) >= {0.0: 1e-7, 0.5: 1e-4, 1.0: 0.01, 2.0: 0.2, 4.0: 0.8}[shift]  # both gradients get longer
 
 
 def minimisers(b: np.ndarray, rows: np.ndarray, ridge: float, counts: np.ndarray, shift: float, near: np.ndarray):
@@ -292,30 +307,28 @@ def minimisers(b: np.ndarray, rows: np.ndarray, ridge: float, counts: np.ndarray
     raise AssertionError("no minimiser")
 
 
-@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("shift", [0.0, *SHIFTS])
 def test_no_pair_in_the_plane_exceeds_the_budget_with_a_shift(shift: float) -> None:
-    """A crowd of equal rows holds w at (0, height); two rows at any angles: delta by integration over the noise."""
-    rng, closest = np.random.default_rng(int(10 * shift)), 0.0
-    grid = np.linspace(-6.5, 6.5, 105)
-    unit = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
+    """A crowd of short rows holds w at (0, height); two rows are against it: delta by integration over the noise."""
+    rng, found = np.random.default_rng(int(10 * shift)), []
+    axes = np.linspace(-6.5, 6.5, 521), np.linspace(-6.5, 6.5, 27)  # along the difference of the rows, and across
+    unit = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     weight = np.exp(-np.sum(unit**2, axis=1) / 2)
     weight /= weight.sum()
-    for pair in range(10):
-        eps = BUDGETS[pair % len(BUDGETS)]
+    for pair in range(6):
+        eps, height = BUDGETS[pair % len(BUDGETS)], [300.0, 3000.0, 30_000.0][pair % 3]
         sigma, ridge = least(eps)
-        height = float(rng.choice([5.0, 12.0, 20.0]))
-        counts = np.array([ridge * height * (1 + math.exp(height - shift)), 1.0])
-        angles = rng.uniform(0.0, 0.7, 2) if pair >= 5 else np.array([0.2, 0.2])
+        counts = np.array([ridge * height**2 / 2 / expit(shift - 2), 1.0])
         data = [
-            np.array([[0.0, 1.0], [sign * math.cos(a), -math.sin(a)]])
-            for sign, a in zip((1, -1), angles, strict=True)
+            np.array([[0.0, 2 / height], [sign * math.cos(angle), -math.sin(angle)]])
+            for sign, angle in zip((1, -1), rng.uniform(1, 3, 2) / math.sqrt(height), strict=True)
         ]
         for rows, other in (data, data[::-1]):
             w = minimisers(sigma * unit, rows, ridge, counts, shift, np.array([0.0, height]))
             first, second = (log_density(w, each, sigma, ridge, counts, shift) for each in (rows, other))
-            delta = weight @ np.maximum(-np.expm1(eps - (first - second)), 0)
-            closest = max(closest, delta / 1e-5)
-    assert 0.7 < closest <= 1
+            found.append(weight @ np.maximum(-np.expm1(eps - (first - second)), 0) / 1e-5)
+    assert 0.97 < max(found) <= 1 + 1e-3  # the accuracy of the sums
+    assert np.median(found) > 0.8
 
 
 # Pure noise: the exact loss of two rows that crowds hold far out, searched over where they are and how they lie.
