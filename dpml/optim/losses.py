@@ -102,7 +102,7 @@ class Logistic(Loss):
     labels = "the labels -1 and +1"
     lipschitz = 1.0
     smoothness = 0.25
-    quadratic = Quadratic(
+    quadratic: ClassVar[Quadratic | None] = Quadratic(
         constant=lambda y: np.full_like(y, np.log(2.0)),
         linear=lambda y: -y / 2,
         square=1 / 8,

@@ -73,6 +73,34 @@ def test_the_least_noise_is_hardly_more_than_that_of_exact_minimisers() -> None:
         assert proven(ApproximateMinima(LOGISTIC), budget, problem)["release"] < 0.65 * eps
 
 
+@pytest.mark.parametrize(
+    ("calibration", "eps", "sigma", "R", "output", "most"),
+    [
+        ("published", 0.1, 125.9, 72.93, 0.003036, 0.04549),
+        ("published", 1.0, 12.943, 5.337, 0.004148, 0.5475),
+        ("tight", 0.1, 61.517, 20.644, 4.493e-6, 0.1),
+        ("tight", 1.0, 7.4632, 1.9885, 5.659e-6, 1.0),
+    ],
+)
+def test_the_noise_on_adult(calibration, eps, sigma, R, output, most) -> None:
+    algorithm, problem = ApproximateMinima(LOGISTIC, calibration=calibration), Problem(1, 30_162, 104)
+    made = algorithm.perturbation(Budget(eps, 1e-5), problem)
+    assert (made.sigma, 30_162 * made.extra, made.output) == pytest.approx((sigma, R, output), rel=1e-3)
+    assert made.gamma == (1e-12 if calibration == "tight" else 30_162**-2)
+    assert proven(algorithm, Budget(eps, 1e-5), problem)["release"] == pytest.approx(most, rel=1e-3)
+
+
+def test_where_the_published_noise_is_less_than_its_claim_needs() -> None:
+    """eps_3 is above 2 (1 + sqrt(2 log(1/delta_1))). Below about 10 there is noise to spare."""
+    problem = Problem(1, 30_162, 104)
+    for lam in (0.0, 1.0):
+        algorithm = ApproximateMinima(LOGISTIC, lam=lam)
+        assert proven(algorithm, Budget(20.0, 0.005), problem)["release"] > 20
+        for eps in (1e-3, 0.1, 1.0, 8.0):
+            for delta in (0.005, 1e-5, 1e-9):
+                assert proven(algorithm, Budget(eps, delta), problem)["release"] < eps
+
+
 @pytest.mark.parametrize("algorithm", [TIGHT, ApproximateMinima(LOGISTIC), replace(TIGHT, shift=2.0)])
 def test_both_noises_are_drawn_as_they_are_counted(monkeypatch, algorithm) -> None:
     """The model before the output's noise shows eta; with it, that noise."""

@@ -339,7 +339,9 @@ def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(N: int) ->
             found = proven(algorithm, Budget(eps, delta), Problem(1, N, d))["release"]
             assert found <= eps * (1 + 1e-6)
             # no eps is so small that the noise could do with less for it: it is that of delta alone
-            assert found >= 0.9999 * eps or (eps < 1e-9 and made.sigma == pytest.approx(2 / gdp.mu_of(0.0, delta)))
+            assert found >= 0.9999 * eps or (
+                eps < 1e-9 and made.sigma == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
+            )
 
 
 def test_without_a_lam_it_is_that_of_the_calibration() -> None:

@@ -325,7 +325,7 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
 
     def telling(loss, lam, parties, made, eta, tolerance):
         left = 0.99 * made[0].gamma * parties.X[-1] / np.linalg.norm(parties.X[-1])
-        return right(loss, lam, parties, made, eta + problem.N * left, tolerance)
+        return right(loss, lam, parties, made, eta + problem.N * left, 1e-9)
 
     algorithm, problem = ApproximateMinima(LOGISTIC, calibration="tight"), PROBLEM
     monkeypatch.setattr(approximate_minima, "perturbed_minimisers", telling)
