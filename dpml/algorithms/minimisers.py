@@ -17,7 +17,7 @@ from dpml.arrays import Array
 from dpml.data.partition import Rows
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.logistic import longest_minimiser
-from dpml.optim.losses import LOSSES, Loss, mean_gradient
+from dpml.optim.losses import Loss, mean_gradient
 from dpml.privacy import Problem, gdp
 
 _MODELS = 1 << 12  # whose density is computed at once
@@ -32,20 +32,20 @@ Folded = Sequence[Rows]
 """The rows of either neighbour."""
 
 
-def held_pair(problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Neighbours whose gradients are long, opposite and hardly vary, for the logistic loss, d >= 2 and R = `ridge`.
+def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
+    """Neighbours whose gradients are long, opposite and hardly vary, for a logistic loss, d >= 2 and R = `ridge`.
 
     A row's gradient is long where w contradicts it, and rows that are opposite cannot both be contradicted. So a crowd
     holds w = (0, t), and the rows (a, -b) and (-a, -b) are both against it: for large t a small b is enough. The
-    longest minimiser is that of rows (p, c) and (-p, c) with c t = 1.28. With p = 0 only the ridge resists a move
-    across, and the Jacobian counts; with the largest p, w keeps its place under any noise. Of these and of several b,
-    the pair is taken for which ``shows`` is largest. To whoever counts equal rows, the crowd is two. Where R is lost in
-    rounding, nothing holds w, and a row changes its label.
+    longest minimiser is that of rows (p, c) and (-p, c) with ``c t = 1 + lam t^2``, lam = R/N. With p = 0 only the
+    ridge resists a move across, and the Jacobian counts; with the largest p, w keeps its place under any noise. Of
+    these and of several b, the pair is taken for which ``shows`` is largest. To whoever counts equal rows, the crowd is
+    two. Where R is lost in rounding, nothing holds w, and a row changes its label.
     """
     if ridge < _LOST:
         return turned_label(problem)
     lam = ridge / problem.N
-    t = longest_minimiser(LOSSES["logistic"], lam)
+    t = longest_minimiser(loss, lam)
     c = min(1.0, (1 + lam * t * t) / t)
 
     def crowd(p: float) -> Array:

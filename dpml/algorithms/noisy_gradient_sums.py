@@ -24,7 +24,7 @@ from dpml.algorithms.hyperparameters import (
     check_not_negative,
 )
 from dpml.algorithms.neighbours import in_a_crowd, turned_label
-from dpml.algorithms.objective_perturbation import (
+from dpml.algorithms.perturbed_objectives import (
     SENSITIVITY,
     SMOOTHNESS,
     Perturbation,
@@ -272,7 +272,7 @@ class PreparedSums:
         algorithm, problem = self.algorithm, self.parties.problem
         weights, used, eta = self.descend(budgets, rng, draws)
         perturbations = [algorithm.perturbation(budget, problem) for budget in budgets]
-        limit = perturbed_minimisers(algorithm, self.parties, perturbations, eta)
+        limit = perturbed_minimisers(algorithm.loss, algorithm.lam, self.parties, perturbations, eta)
         return Release(weights, {"distance": np.linalg.norm(weights - limit, axis=-1), "rounds": used})
 
     def descend(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Descents:

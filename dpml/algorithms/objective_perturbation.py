@@ -3,38 +3,25 @@
 `objpert` (Chaudhuri, Monteleoni & Sarwate 2011) draws an L2-Laplace term, for pure eps-DP. `gop` (Rajkumar & Agarwal
 2012, Alg. 4) draws a Gaussian one, ``argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with
 ``J(w) = (1/N) sum log(1 + exp(-y_i x_i'w)) + lam/2 ||w||^2`` over rows in the unit ball. One sample is the unit.
-
-The printed computeSlack and sigma* have misprints, and this is what the proofs need: ``exp(eps/4)`` where Procedure 2
-has ``exp(c/4)``, and ``((sigma^2 e - 2)/(2 sigma))^2`` where Procedure 3 has ``(sigma e - 2)^2/(4 sigma^2)``.
-
-`tight` chooses noise and ridge together. With R = N (lam + extra), the noise that is proven to be enough falls with R
-down to that of a mechanism without a Jacobian, while the ridge pulls w to 0. As the objective is (lam + extra)-strongly
-convex, what is lost is at most
-
-    E J(w) - J(w*) <= extra/2 ||w*||^2 + E ||b||^2 / (2 N^2 (lam + extra)),
-
-and `best_ridge` minimises that at a typical norm of w*. It looks at no data. lam stays as it is, and there is no more
-ridge than lessens the noise.
+How noise and ridge are chosen: `perturbed_objectives`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from scipy.optimize import minimize_scalar
-from scipy.special import gammainccinv
 
-from dpml.algorithms import Release, require_domain
+from dpml.algorithms import Mechanism, Release, require_domain
 from dpml.algorithms.exposure import Exposure, Pair, laplace_score, model_exposure
 from dpml.algorithms.hyperparameters import (
     VARIANTS,
     RegularisedLogistic,
     Variant,
     check_common,
+    check_not_negative,
     check_positive,
     check_published_only,
 )
@@ -47,52 +34,28 @@ from dpml.algorithms.minimisers import (
     minimiser_score,
 )
 from dpml.algorithms.neighbours import one_replaced_for_loss, turned_label
-from dpml.arrays import Array
+from dpml.algorithms.perturbed_objectives import (
+    Perturbation,
+    best_ridge,
+    optimality_bound,
+    over_expm1,
+    perturbed_minimisers,
+    published_perturbation,
+    solver_tolerance,
+    tight_perturbation,
+    typical_norm,
+)
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.interior_point import stopped_model
-from dpml.optim.logistic import longest_minimiser
-from dpml.optim.losses import LOSSES, Loss, mean_loss
+from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, noise
 from dpml.privacy.proofs import objective_perturbation as objective
 
-# Where lam is small, the best ridges for wdbc, adult and synthetic rows are those for norms of 8 to 27.
-TYPICAL_NORM = 10.0
-
-# A minimiser with a gradient of norm g is the exact one for noise N g away. Replacing a row moves it by up to 2.
-RESIDUAL = 1e-4
-
 # By how much scores may be farther apart than the pair, and still count as normal.
 NEARLY = 0.01
-
-
-def solver_tolerance(N: int) -> float:
-    """The largest gradient of a released minimiser: at most 1e-9, and N times it at most `RESIDUAL`."""
-    return min(1e-9, RESIDUAL / N)
-
-
-def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """The R in [low, high] at which ``R norm^2 + noise_energy(R)/R`` is least: 2 N times what is lost, but a constant.
-
-    ``noise_energy(R) = E ||b||^2`` falls with R. `start` is an R to begin with.
-    """
-
-    def loss(log_R: float) -> float:
-        R = math.exp(log_R)
-        return math.log(R * norm**2 + noise_energy(R) / R)
-
-    # neither summand may be above the whole at `start`
-    top = loss(math.log(start))
-    low = max(low, noise_energy(start) * math.exp(-top))
-    bounds = math.log(low), math.log(min(high, math.exp(top) / norm**2))
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02})
-    return math.exp(found.x) if found.fun < top else start
-
-
-def typical_norm(lam: float) -> float:
-    """The norm of w* that the ridge of the logistic loss is best for: `TYPICAL_NORM`, or the longest there can be."""
-    return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 
 @dataclass(frozen=True)
@@ -145,19 +108,19 @@ class ObjectivePerturbation:
         curvature = 2 * math.log1p(c / (N * self.lam)) if self.lam > 0 else math.inf
         if eps > curvature:
             return 2 * self.zeta / (eps - curvature), 0.0
-        return 2 * self.zeta / (eps / 2), max(0.0, c / N * _over_expm1(eps / 4) - self.lam)
+        return 2 * self.zeta / (eps / 2), max(0.0, c / N * over_expm1(eps / 4) - self.lam)
 
     def ridge(self, eps: float, d: int) -> float:
         """The best R = N (lam + extra), if lam leaves the choice."""
         c = self.loss.smoothness
-        least = c * _over_expm1(eps) * (1 + 1e-6)  # with less, no noise is enough
+        least = c * over_expm1(eps) * (1 + 1e-6)  # with less, no noise is enough
 
         def energy(ridge: float) -> float:
             return d * (d + 1) / self.beta(eps, ridge) ** 2
 
         if self.loss.lipschitz is not None:  # more than 2/eps lessens no noise
             return best_ridge(energy, typical_norm(self.lam), 2 / eps, least, 2 / eps)
-        return best_ridge(energy, self.radius, max(c * _over_expm1(eps / 2), 1 / eps), least, math.inf)
+        return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
         """The largest beta, the least noise, that is proven to be enough."""
@@ -197,7 +160,7 @@ class ObjectivePerturbation:
             return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
         scale, extra = self.calibrate(budget, problem)
         ridge = problem.N * (self.lam + extra)
-        return held_pair(problem, ridge, lambda pair: largest_loss(self.loss, pair, ridge, scale))
+        return held_pair(self.loss, problem, ridge, lambda pair: largest_loss(self.loss, pair, ridge, scale))
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
@@ -252,70 +215,43 @@ class PreparedLaplaceObjective:
         return Release(flat.reshape(b.shape))
 
 
-SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
-SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
-
-
-@dataclass(frozen=True)
-class Perturbation:
-    """The noise of `gop`: `sigma`, the standard deviation of eta, and `extra`, Delta, the coefficient added to lam."""
-
-    sigma: float
-    extra: float
-
-
-def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """(Delta, e): the ridge to add, and what is left of eps after the curvature c of the loss has cost its share."""
-    left = eps - 2 * math.log1p(c / (N * lam))
-    return (0.0, left) if left > 0 else (max(0.0, c / N * _over_expm1(eps / 4) - lam), eps / 2)
-
-
-def _over_expm1(x: float) -> float:
-    """1/(e^x - 1) for x > 0, which does not overflow."""
-    return math.exp(-x) / -math.expm1(-x)
-
-
-def sigma_star(d: int, eps: float, delta: float) -> float:
-    """The sigma with ``Pr[chi2_d <= ((sigma^2 eps - 2)/(2 sigma))^2] = 1 - delta``, the larger root."""
-    q = math.sqrt(2 * float(gammainccinv(d / 2, delta)))
-    return (q + math.sqrt(q * q + 2 * eps)) / eps
-
-
-def published_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """Algorithm 4's noise."""
-    if math.isinf(budget.eps):
-        return Perturbation(0.0, 0.0)
-    extra, left = compute_slack(budget.eps, lam, problem.N)
-    return Perturbation(sigma_star(problem.d, left, budget.require_delta(who)), extra)
-
-
-def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """The ridge that is best at a typical norm, and the least noise that is proven to be enough with it.
-
-    At most it is the ridge with which the noise is that of the Gaussian mechanism of sensitivity 2 at (eps, delta).
-    """
-    if math.isinf(budget.eps):
-        return Perturbation(0.0, 0.0)
-    delta = budget.require_delta(who)
-    ridge = max(problem.N * lam, _gaussian_ridge(budget.eps, delta, problem.d, typical_norm(lam)))
-    return Perturbation(objective.sigma_of(budget.eps, ridge, delta), max(0.0, ridge / problem.N - lam))
-
-
-@lru_cache(maxsize=1 << 10)
-def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """The best R = N (lam + extra), if lam leaves the choice; 0 where noise is enough with any."""
-    least = objective.sigma_of(eps, math.inf, delta)
-    free = objective.free_ridge(eps, least)
-    if math.sqrt(d) * least >= free * norm:  # then what is lost falls all the way to `free`
-        return free
-    return best_ridge(lambda R: d * objective.sigma_of(eps, R, delta) ** 2, norm, free, 0.0, free)
-
-
 @dataclass(frozen=True)
 class GaussianObjectivePerturbation(RegularisedLogistic):
-    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
+    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator.
+
+    With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
+    perturbed_minima.md), while every row asks for a margin of b. 2 did well on Adult. J, whose optimality gap is
+    reported, keeps the logistic loss.
+
+    Args:
+        lam: coefficient of lam/2 ||w||^2; None: `published_lam`, and 0 for `tight`, where the proof adds the ridge.
+        shift: b >= 0, for `tight` noise.
+    """
 
     name: ClassVar[str] = "gop"
+    published_lam: ClassVar[float] = 0.01
+    """lam of the published noise unless told otherwise; where it is positive, that noise needs a positive one."""
+
+    shift: float = 0.0
+    if not TYPE_CHECKING:  # on the object it is a number
+        lam: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.lam is None:
+            object.__setattr__(self, "lam", 0.0 if self.tight else self.published_lam)
+        check_common(self, ("logistic",), self.variants)
+        check_not_negative(f"algo.shift of {self.name}", self.shift)
+        if self.tight:
+            return
+        if self.published_lam > 0:
+            check_positive(f"algo.lam of {self.name}", self.lam)
+        if self.shift > 0:
+            raise UserError(f"algo.shift={self.shift:g} of {self.name} is in no paper: set calibration=tight.")
+
+    @property
+    def trained(self) -> Loss:
+        """The loss that is minimised."""
+        return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
 
     def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
         """Single source of the noise scale and the ridge, for sampling and for accounting."""
@@ -325,8 +261,7 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven."""
         delta = budget.require_delta(f"algo={self.name}")
-        perturbation = self.perturbation(budget, problem)
-        eps = objective.eps_of(perturbation.sigma, problem.N * (self.lam + perturbation.extra), delta)
+        eps = objective.eps_of(*self._noise(budget, problem), delta)
         proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.proofs.objective_perturbation")
         if self.tight:
             return [proven]
@@ -339,7 +274,9 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
             return turned_label(problem)
         delta = budget.require_delta(f"algo={self.name}")
         sigma, ridge = self._noise(budget, problem)
-        return held_pair(problem, ridge, lambda pair: gaussian_mu(self.loss, pair, ridge, sigma, delta)[0])
+        return held_pair(
+            self.trained, problem, ridge, lambda pair: gaussian_mu(self.trained, pair, ridge, sigma, delta)[0]
+        )
 
     def _noise(self, budget: Budget, problem: Problem) -> tuple[float, float]:
         """(sigma, R)."""
@@ -352,12 +289,12 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
         sigma, ridge = self._noise(budget, pair[0].problem)
         rows = [parties.folded for parties in pair]
         exposure = model_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)
-        score = minimiser_score(self.loss, rows, ridge, gaussian_log_density(sigma))
-        mu, apart = gaussian_mu(self.loss, rows, ridge, sigma, delta)
+        score = minimiser_score(self.trained, rows, ridge, gaussian_log_density(sigma))
+        mu, apart = gaussian_mu(self.trained, rows, ridge, sigma, delta)
         normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
         return [replace(exposure, score=score, normal=normal, mu=mu)]
 
-    def prepare(self, parties: Parties, rng: Generator) -> "PreparedGaussianObjective":
+    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Nothing to do before the noise is known."""
         require_domain(parties, self.loss)
         return PreparedGaussianObjective(self, parties)
@@ -373,34 +310,14 @@ class PreparedGaussianObjective:
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers.
 
-        `gap_bound` is Theorem 5.1's bound on the optimality gap, which 95 % of the draws keep.
+        `gap_bound` is Theorem 5.1's bound on the optimality gap, which 95 % of the draws keep. It needs a lam, and the
+        loss that J has.
         """
         algorithm, problem = self.algorithm, self.parties.problem
         perturbations = [algorithm.perturbation(budget, problem) for budget in budgets]
         eta = np.array([p.sigma for p in perturbations])[:, None, None] * noise.gaussian(rng, (draws, problem.d))
-        weights = perturbed_minimisers(algorithm, self.parties, perturbations, eta)
+        weights = perturbed_minimisers(algorithm.trained, algorithm.lam, self.parties, perturbations, eta)
+        if algorithm.lam == 0 or algorithm.shift > 0:
+            return Release(weights)
         bounds = [optimality_bound(p, problem, algorithm.lam) for p in perturbations]
         return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], draws, axis=1)})
-
-
-def perturbed_minimisers(
-    algorithm: RegularisedLogistic, parties: Parties, perturbations: Sequence[Perturbation], eta: Array
-) -> Array:
-    """argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2 for eta (budgets, draws, d): (budgets, draws, d)."""
-    ridge = np.repeat([algorithm.lam + p.extra for p in perturbations], eta.shape[1])
-    N = len(parties.y)
-    tilt = eta.reshape(-1, eta.shape[2]) / N
-    X, y, counts = parties.folded
-    flat = minimise_convex(algorithm.loss, X, y, ridge, tilt, counts, solver_tolerance(N))
-    return flat.reshape(eta.shape)
-
-
-def optimality_bound(perturbation: Perturbation, problem: Problem, lam: float, delta_p: float = 0.05) -> float:
-    """Theorem 5.1: J(w_gop) - J(w*) is at most ``(c + lam)/(2 N^2 lam^2) T`` with probability 1 - delta_p.
-
-    T is sigma^2 times the 1 - delta_p quantile of chi2_d. The theorem needs Delta = 0; with Delta, its proof bounds the
-    distance ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, and ||w*|| by `longest_minimiser`.
-    """
-    length = perturbation.sigma * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
-    pull = perturbation.extra * longest_minimiser(LOSSES["logistic"], lam)
-    return (SMOOTHNESS + lam) / 2 * ((length + pull) / (lam + perturbation.extra)) ** 2

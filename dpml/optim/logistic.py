@@ -13,12 +13,12 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import expit, lambertw
+from scipy.special import expit, wrightomega
 
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
-from dpml.optim.losses import Loss
+from dpml.optim.losses import Loss, ShiftedLogistic
 
 _BLOCK = 1 << 17  # entries of all Newton systems solved together: 1 MiB, so that they stay in cache
 TOLERANCE = 1e-9
@@ -37,10 +37,10 @@ def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
     at most theta exactly when ``sum_(k != y) (u_k - theta) e^-u_k <= theta`` for all u, each term being largest at
     u_k = 1 + theta: theta e^theta = (K-1)/e. And as the gradient is monotone, it is at most its value with p at w = 0,
     where ``||a - p|| <= sqrt(1 - 1/K)`` (binary: 1/2). For lam <= 0.17 the binary bound is reached: one row of norm
-    1.2785 / ||w||, repeated, has a minimiser as long as this.
+    1.2785 / ||w||, repeated, has a minimiser as long as this. With a shift b it is W(e^(b-1)) and 1/(1 + e^-b).
 
     Args:
-        loss: logistic or softmax.
+        loss: logistic (shifted or not) or softmax.
         lam: the regulariser's coefficient.
         classes: K for softmax; 1 when it is not known.
     """
@@ -48,8 +48,9 @@ def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
         return 1 / lam
     binary = loss.name == "logistic"
     K = 2 if binary else classes
-    at_zero = 0.5 if binary else math.sqrt(1 - 1 / K)
-    return min(at_zero / lam, math.sqrt(float(lambertw((K - 1) / math.e).real) / lam))
+    shift = loss.shift if isinstance(loss, ShiftedLogistic) else 0.0
+    at_zero = float(expit(shift)) if binary else math.sqrt(1 - 1 / K)
+    return min(at_zero / lam, math.sqrt(float(wrightomega(math.log(K - 1) - 1 + shift)) / lam))
 
 
 def hard_targets(y: Array, classes: int) -> Array:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -15,16 +16,16 @@ from scipy.special import expit
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.neighbours import synthetic_parties
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.objective_perturbation import (
+from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.algorithms.perturbed_objectives import (
     RESIDUAL,
-    GaussianObjectivePerturbation,
-    ObjectivePerturbation,
     Perturbation,
     compute_slack,
     optimality_bound,
     sigma_star,
     solver_tolerance,
 )
+from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss
@@ -322,6 +323,57 @@ def test_gop_draws_the_noise_that_is_counted(calibration: str) -> None:
     eta = eta_of(weights[0], parties, algorithm.lam + made.extra) / made.sigma
     assert stats.kstest(eta.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
     assert np.abs(np.corrcoef(eta.T) - np.eye(4)).max() < 5 / math.sqrt(draws)
+
+
+@pytest.mark.parametrize("N", [2, 455, 30_162, 10**7])
+def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(N: int) -> None:
+    """Without lam, from the smallest to the largest eps that a command line takes."""
+    rng = np.random.default_rng(N)
+    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
+    assert algorithm.lam == 0
+    for eps in (1e-30, 1e-12, 1e-6, 1e-3, 0.05, 1.0, 20.0, 3000.0, 1e6, 1e30):
+        for d in (1, 10**4):
+            delta = 10 ** rng.uniform(-12, -0.31)
+            made = algorithm.perturbation(Budget(eps, delta), Problem(1, N, d))
+            assert made.extra > 0
+            found = proven(algorithm, Budget(eps, delta), Problem(1, N, d))["release"]
+            assert found <= eps * (1 + 1e-6)
+            # no eps is so small that the noise could do with less for it: it is that of delta alone
+            assert found >= 0.9999 * eps or (
+                eps < 1e-9 and made.sigma == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
+            )
+
+
+def test_without_a_lam_it_is_that_of_the_calibration() -> None:
+    for calibration, lam in (("published", 0.01), ("tight", 0.0)):
+        algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration)
+        assert type(algorithm.lam) is float
+        assert algorithm.lam == lam
+        assert GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.3).lam == 0.3
+    with pytest.raises(UserError, match=r"algo.lam of gop must be a positive number"):
+        GaussianObjectivePerturbation(LOGISTIC, lam=0.0)
+
+
+def test_a_shift_is_for_tight_noise() -> None:
+    with pytest.raises(UserError, match=r"algo.shift=2 of gop is in no paper: set calibration=tight"):
+        GaussianObjectivePerturbation(LOGISTIC, shift=2.0)
+    with pytest.raises(UserError, match=r"algo.shift of gop must be a number >= 0"):
+        GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=-1.0)
+
+
+@pytest.mark.parametrize("shift", [0.0, 2.0, 40.0])
+def test_gop_with_a_shift_draws_the_noise_that_is_counted(shift: float) -> None:
+    """eta from the released models, with gradients written out; noise and ridge know nothing of the shift."""
+    parties, draws = binary_parties(), 2000
+    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=shift)
+    release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws)
+    assert not release.metrics  # Theorem 5.1 is about another objective
+    w, made = release.weights[0], algorithm.perturbation(BUDGET, parties.problem)
+    slopes = -parties.y[:, None] * expit(shift - parties.y[:, None] * (parties.X @ w.T))
+    eta = -(slopes.T @ parties.X + len(parties.y) * made.extra * w) / made.sigma
+    assert stats.kstest(eta.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
+    assert np.abs(np.corrcoef(eta.T) - np.eye(4)).max() < 5 / math.sqrt(draws)
+    assert made == replace(algorithm, shift=0.0).perturbation(BUDGET, parties.problem)
 
 
 def test_without_noise_all_reach_the_same_minimum() -> None:

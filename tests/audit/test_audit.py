@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpml.algorithms import coefficients, noisy_coefficients
+from dpml.algorithms.approximate_minima import ApproximateMinima
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
@@ -80,6 +81,7 @@ ROUNDS = [
     WeightedDescent(LOGISTIC, rounds=6, variant="synchronous"),
     WeightedDescent(LOGISTIC, rounds=6, variant="once"),
     GaussianObjectivePerturbation(LOGISTIC),
+    ApproximateMinima(LOGISTIC),
     PrivateSGD(LOGISTIC, rounds=6),
     LocalAggregation(LOGISTIC),
     CapeNetwork(LOGISTIC, epochs=2),

@@ -8,21 +8,17 @@ import pytest
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
-from dpml.algorithms import minimisers
+from dpml.algorithms import approximate_minima, minimisers
+from dpml.algorithms.approximate_minima import ApproximateMinima, ApproximatePerturbation
 from dpml.algorithms.minimisers import gaussian_mu, largest_loss
 from dpml.algorithms.neighbours import one_replaced, synthetic_parties, turned_label
-from dpml.algorithms.objective_perturbation import (
-    GaussianObjectivePerturbation,
-    ObjectivePerturbation,
-    Perturbation,
-    perturbed_minimisers,
-    solver_tolerance,
-)
+from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.output_perturbation import Average, LocalAggregation
+from dpml.algorithms.perturbed_objectives import Perturbation, perturbed_minimisers, solver_tolerance
 from dpml.algorithms.voting import Soft, Vote
 from dpml.audit import audit
 from dpml.optim.convex import mean_hessian, minimise_convex
-from dpml.optim.losses import LOSSES, mean_gradient
+from dpml.optim.losses import LOSSES, ShiftedLogistic, mean_gradient
 from dpml.privacy import Budget, Problem, gdp, noise
 
 LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
@@ -49,7 +45,10 @@ def shown(algorithm, problem: Problem = PROBLEM) -> float:
     [
         # no minimiser is longer than 5.28 at lam = 0.01, which leaves .8183 (`test_what_a_long_model_leaves`)
         (GaussianObjectivePerturbation(LOGISTIC), 0.81),
-        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), 0.81),
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=0.01), 0.81),
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), 0.95),
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=2.0), 0.95),
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=0.01, shift=4.0), 0.81),
         (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=1e-3), 0.95),
         (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=1e-5), 0.95),
         (ObjectivePerturbation(LOGISTIC), 0.985),
@@ -128,42 +127,51 @@ def test_there_are_neighbours_at_every_budget(kind, eps) -> None:
 # ---- what they show, against code that shares nothing with it
 
 
-def densities(pair, w: np.ndarray, ridge: float, log_noise) -> list[np.ndarray]:
+def densities(pair, w: np.ndarray, ridge: float, log_noise, shift: float = 0.0) -> list[np.ndarray]:
     """log densities of the released w (B, 2) under either data set, row by row."""
     found = []
     for parties in pair:
         rows, many = np.unique(parties.y[:, None] * parties.X, axis=0, return_counts=True)
         b, jacobian = -ridge * w, np.tile(ridge * np.eye(2), (len(w), 1, 1))
         for u, times in zip(rows, many, strict=True):
-            s = expit(-w @ u)
+            s = expit(shift - w @ u)
             b = b + times * s[:, None] * u
             jacobian = jacobian + (times * s * (1 - s))[:, None, None] * np.outer(u, u)
         found.append(log_noise(np.linalg.norm(b, axis=1)) + np.log(np.linalg.det(jacobian)))
     return found
 
 
-def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, reach) -> float:
+def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, reach, shift: float) -> float:
     """eps at delta of two-dimensional models, by a sum over a rectangle of models."""
     axes = [np.linspace(c - r, c + r, 900) for c, r in zip(centre, reach, strict=True)]
     w = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     cell = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     log_noise = lambda length: -(length**2) / (2 * sigma**2) - math.log(2 * math.pi * sigma**2)  # noqa: E731
-    first, second = (np.exp(log) * cell for log in densities(pair, w, ridge, log_noise))
+    first, second = (np.exp(log) * cell for log in densities(pair, w, ridge, log_noise, shift))
     assert first.sum() == pytest.approx(1, abs=1e-6)
     return brentq(lambda eps: np.maximum(second - np.exp(eps) * first, 0).sum() - delta, 0, 20)
 
 
 @pytest.mark.parametrize(
-    ("N", "lam", "tolerance"), [(193, 0.01, 0.02), (2500, 0.01, 0.004), (2500, 1e-5, 0.004), (100_000, 1e-5, 0.002)]
+    ("N", "lam", "shift", "tolerance"),
+    [
+        (193, 0.01, 0.0, 0.02),
+        (2500, 0.01, 0.0, 0.004),
+        (2500, 1e-5, 0.0, 0.004),
+        (100_000, 1e-5, 0.0, 0.002),
+        (2500, 0.0, 2.0, 0.004),
+        (2500, 0.01, 4.0, 0.004),
+    ],
 )
-def test_the_mu_of_perturbed_minimisers_against_an_integral(N, lam, tolerance) -> None:
-    algorithm, problem = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=lam), Problem(5, N, 2)
+def test_the_mu_of_perturbed_minimisers_against_an_integral(N, lam, shift, tolerance) -> None:
+    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=lam, shift=shift)
+    problem = Problem(5, N, 2)
     made, pair = algorithm.perturbation(BUDGET, problem), algorithm.worst_case(BUDGET, problem)
     ridge = N * (lam + made.extra)
     drawn = algorithm.prepare(pair[1], np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
     w = drawn.weights[0]
-    exact = eps_by_integration(pair, ridge, made.sigma, 1e-5, w.mean(axis=0), 15 * w.std(axis=0))
-    mu, apart = gaussian_mu(LOGISTIC, [parties.folded for parties in pair], ridge, made.sigma, 1e-5)
+    exact = eps_by_integration(pair, ridge, made.sigma, 1e-5, w.mean(axis=0), 15 * w.std(axis=0), shift)
+    mu, apart = gaussian_mu(algorithm.trained, [parties.folded for parties in pair], ridge, made.sigma, 1e-5)
     assert (1 - tolerance) * exact <= gdp.eps_of(mu, 1e-5) <= exact * (1 + 1e-6)
     assert apart <= 1.01 * mu
 
@@ -244,7 +252,7 @@ def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
     w = algorithm.prepare(first, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 50).weights[0]
     made = algorithm.perturbation(BUDGET, PROBLEM)
     slopes = -first.y[:, None] * expit(-first.y[:, None] * (first.X @ w.T))
-    b = -(slopes.T @ first.X + 2500 * (0.01 + made.extra) * w)
+    b = -(slopes.T @ first.X + 2500 * (algorithm.lam + made.extra) * w)
     assert np.allclose(b, made.sigma * noise.gaussian(np.random.default_rng(1), (50, 2)), atol=1e-3)
     assert np.allclose(
         mean_gradient(LOGISTIC, *first.folded[:2], w, counts), mean_gradient(LOGISTIC, first.X, first.y, w)
@@ -259,8 +267,8 @@ def test_different_rows_stay_as_they_are() -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((60, 3)) / 4
     parties = synthetic_parties("binary", X, np.sign(rng.standard_normal(60)), np.array([60]))
-    algorithm, eta = GaussianObjectivePerturbation(LOGISTIC), rng.standard_normal((1, 5, 3))
-    found = perturbed_minimisers(algorithm, parties, [Perturbation(1.0, 0.1)], eta)[0]
+    eta = rng.standard_normal((1, 5, 3))
+    found = perturbed_minimisers(LOGISTIC, 0.01, parties, [Perturbation(1.0, 0.1)], eta)[0]
     ridge, tolerance = np.full(5, 0.01 + 0.1), solver_tolerance(60)
     plain = minimise_convex(LOGISTIC, parties.X, parties.y, ridge, eta[0] / 60, tolerance=tolerance)
     assert np.array_equal(found, plain)
@@ -278,6 +286,11 @@ def less(monkeypatch, name: str, factor: float) -> None:
     ("algorithm", "name", "factor"),
     [
         (GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), "gaussian", 0.5),
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=2.0), "gaussian", 0.5),
+        (ApproximateMinima(LOGISTIC, calibration="tight"), "gaussian", 0.5),
+        pytest.param(
+            ApproximateMinima(LOGISTIC, calibration="tight", shift=2.0), "gaussian", 0.5, marks=pytest.mark.slow
+        ),
         pytest.param(GaussianObjectivePerturbation(LOGISTIC), "gaussian", 0.5, marks=pytest.mark.slow),
         (ObjectivePerturbation(LOGISTIC, calibration="tight"), "l2_laplace", 0.5),
         (ObjectivePerturbation(LOGISTIC), "l2_laplace", 0.25),
@@ -291,6 +304,39 @@ def test_too_little_noise(monkeypatch, algorithm, name, factor) -> None:
     assert audit(algorithm, BUDGET, PROBLEM, 100_000)[0].verdict in ("consistent", "no violation seen")
     less(monkeypatch, name, factor)
     assert audit(algorithm, BUDGET, PROBLEM, 100_000)[0].verdict == "BUG"
+
+
+@pytest.mark.parametrize("kind", [GaussianObjectivePerturbation, ApproximateMinima])
+def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
+    """log(1 + exp(b - 2 y x'w)): a row's gradient is up to 2 long, and 1 is counted."""
+    algorithm = kind(LOGISTIC, calibration="tight", shift=2.0)
+    value, slope, curvature = (getattr(ShiftedLogistic, name) for name in ("value", "slope", "curvature"))
+    monkeypatch.setattr(ShiftedLogistic, "value", lambda self, t, y: value(self, 2 * t, y))
+    monkeypatch.setattr(ShiftedLogistic, "slope", lambda self, t, y: 2 * slope(self, 2 * t, y))
+    monkeypatch.setattr(ShiftedLogistic, "curvature", lambda self, t, y: 4 * curvature(self, 2 * t, y))
+    assert audit(algorithm, BUDGET, PROBLEM, 100_000)[0].verdict == "BUG"
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -> None:
+    """Gradients of gamma, large here, along the last row: the noise in the output hides that, unless forgotten."""
+    right = approximate_minima.perturbed_minimisers
+    monkeypatch.setattr(approximate_minima, "_gamma", lambda *arguments: 0.01)
+
+    def telling(loss, lam, parties, made, eta, tolerance):
+        left = 0.99 * made[0].gamma * parties.X[-1] / np.linalg.norm(parties.X[-1])
+        return right(loss, lam, parties, made, eta + problem.N * left, 1e-9)
+
+    algorithm, problem = ApproximateMinima(LOGISTIC, calibration="tight"), PROBLEM
+    monkeypatch.setattr(approximate_minima, "perturbed_minimisers", telling)
+    if forgotten:
+        made = algorithm.perturbation(BUDGET, problem)
+        mu = made.mu(problem.N * made.extra, problem.N)
+        monkeypatch.setattr(ApproximatePerturbation, "mu", lambda self, ridge, N: mu)
+        calibrated = approximate_minima.tight
+        monkeypatch.setattr(approximate_minima, "tight", lambda *a: replace(calibrated(*a), output=0.0))
+    verdict = audit(algorithm, BUDGET, problem, 20_000)[0].verdict
+    assert verdict == "BUG" if forgotten else verdict == "no violation seen"
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])

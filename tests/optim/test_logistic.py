@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpml.errors import UserError
 from dpml.optim.logistic import fit, fit_parties, hard_targets, longest_minimiser
-from dpml.optim.losses import LOSSES
+from dpml.optim.losses import LOSSES, ShiftedLogistic
 
 
 def problems(rng, B: int, n: int, d: int, K: int):
@@ -149,3 +149,17 @@ def test_the_longest_minimiser_by_a_search_over_one_repeated_row(K, lam) -> None
         longest = max(longest, u * (1.0 if K == 1 else np.sqrt(ratio)))
     assert longest <= bound * (1 + 1e-9)
     assert longest >= (0.999 if K == 1 and lam < 0.1 else 0.7) * bound
+
+
+@pytest.mark.parametrize("lam", [1e-4, 1e-2, 1.0])
+@pytest.mark.parametrize("shift", [0.5, 2.0, 30.0])
+def test_the_longest_minimiser_with_a_shift(shift, lam) -> None:
+    """Of one repeated row, at every length r: ``lam u = r/(1 + e^(r u - b))``, by SciPy."""
+    bound = longest_minimiser(ShiftedLogistic(shift), lam)
+    lengths = [
+        brentq(lambda u, r=r: lam * u - r * expit(shift - r * u), 0.0, 1 / lam, xtol=1e-12)
+        for r in np.geomspace(1e-3, 1, 400)
+    ]
+    assert max(lengths) <= bound * (1 + 1e-9)
+    assert max(lengths) >= 0.99 * bound or lam == 1.0
+    assert longest_minimiser(ShiftedLogistic(0.0), lam) == longest_minimiser(LOSSES["logistic"], lam)

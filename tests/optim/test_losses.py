@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES, Loss, for_task, mean_gradient, mean_loss, scores
+from dpml.optim.losses import LOSSES, Loss, ShiftedLogistic, for_task, mean_gradient, mean_loss, scores
 
-BINARY = [LOSSES["logistic"], LOSSES["sigmoid"]]
+BINARY = [LOSSES["logistic"], ShiftedLogistic(1.5), LOSSES["sigmoid"]]
 SCALAR = [LOSSES["squared"], *BINARY]
 
 

@@ -12,7 +12,7 @@ from dpml.config.compose import compose, options
 from dpml.errors import UserError
 from dpml.privacy import Budget, Problem
 
-NAMES = ["avg", "batch", "capefm", "constant", "conv", "dpfm", "fm", "gop", "indiv", "jayaraman", "la", "local"]
+NAMES = ["amp", "avg", "batch", "capefm", "constant", "conv", "dpfm", "fm", "gop", "indiv", "jayaraman", "la", "local"]
 NAMES += ["nn_cape", "nn_conv", "nn_nonpriv", "nonpriv", "objpert", "psgd", "soft", "vote", "wang", "wddp"]
 EPS = (1e-30, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e30, math.inf)
 DELTA = (1e-12, 1e-5, 0.05, 0.5)

@@ -7,6 +7,10 @@ b, the densities of w with u and without it differ by the noise, b_(O+u) = b_O +
 s (1 - s) q, ``q = u'J^-1 u <= 1/R`` with J the Hessian without u. (A row of norm v < 1 is one of norm 1 with v s for s
 and, as v^2 s (1 - s) <= v s (1 - v s), no more curvature.)
 
+With a shift of the margin, losses ``log(1 + exp(shift - u'w))``, s is 1/(1 + exp(u'w - shift)), and all that follows
+holds word by word. Of s it uses that 0 <= s <= 1, the curvature s (1 - s), and ds/dA = -k/(1 + k) below, which comes
+from the curvature: ``ds = -s (1 - s) u'dw``, ``u'dw = q d(A + s)``. Where s is 1/2 is asked nowhere.
+
 *Pure noise*, of density proportional to exp(-beta ||b||). Replacing u by u' moves b by at most s + s' <= s + 1, and the
 Jacobian of the row that comes is on our side: the loss is at most ``beta + max_s (beta s + log(1 + s (1 - s)/R))``,
 `pure_eps`, which is 2 beta, as if there were no Jacobian, for R >= 1/beta.
