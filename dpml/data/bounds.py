@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.preprocess import (
     EACH_ROW,
     Apply,
-    Features,
     Record,
     check_steps,
     in_blocks,
@@ -76,7 +75,7 @@ def after_one_hot(columns: Mapping[str, Column]) -> int:
 
 
 def stated_apply(
-    steps: Iterable[str], train: Features, test: Features, columns: Mapping[str, Column]
+    steps: Iterable[str], train: Any, test: Any, columns: Mapping[str, Column]
 ) -> tuple[Array, Array, list[Record]]:
     """Run the named `steps` in order by what is stated of the columns: (train, test, record).
 

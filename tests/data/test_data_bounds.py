@@ -292,7 +292,6 @@ def test_a_set_without_ranges_refuses_in_one_sentence(name):
         (["dataset=wdbc", "dataset.bounds=public"], "dataset=wdbc has no public ranges, as its documentation"),
         (["dataset=har", "dataset.bounds=public"], "must not have pca with dataset.bounds=public"),
         (["dataset=crime", "dataset.bounds=public", "dataset.steps=[max_nrm]"], "did you mean 'max_norm'"),
-        (["dataset=synthetic", "dataset.bounds=public"], "dataset.bounds"),
     ],
 )
 def test_mistakes_are_told_before_any_file_is_read(overrides, told):
@@ -359,7 +358,9 @@ def test_adult_on_generated_files(tmp_path, monkeypatch):
         + adult_line(90, "Local-gov", 0, 99, "Hong", ">50K")
     )  # fmt: skip
     (tmp_path / "test").write_text("|1x3\n" + adult_line(120, "Private", 999, 1, "Atlantis", ">50K."))
-    files = tuple(replace(raw, name=name, sha256=()) for raw, name in zip(Adult.info.files, ("train", "test"), strict=True))
+    files = tuple(
+        replace(raw, name=name, sha256=()) for raw, name in zip(Adult.info.files, ("train", "test"), strict=True)
+    )
     monkeypatch.setattr(Adult, "info", replace(Adult.info, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2}))
     source = Adult(bounds="public", steps=("one_hot", "min_max"))
     data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
@@ -381,7 +382,9 @@ def test_kdd_on_generated_files(tmp_path, monkeypatch):
 
     (tmp_path / "train").write_text(line("aol", 2, "normal.") + line("http", 1, "smurf."))
     (tmp_path / "test").write_text(line("icmp", 0, "nmap."))
-    files = tuple(replace(raw, name=name, sha256=()) for raw, name in zip(KDDCup99.info.files, ("train", "test"), strict=True))
+    files = tuple(
+        replace(raw, name=name, sha256=()) for raw, name in zip(KDDCup99.info.files, ("train", "test"), strict=True)
+    )
     info = replace(KDDCup99.info, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
     monkeypatch.setattr(KDDCup99, "info", info)
     source = KDDCup99(bounds="public", steps=("one_hot", "min_max"))
