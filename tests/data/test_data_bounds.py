@@ -20,7 +20,7 @@ from dpml.data.info import values
 from dpml.data.preprocess import EACH_ROW, STEPS, fit_apply, norms, private_note
 from dpml.data.sets.adult import Adult
 from dpml.data.sets.bank import Bank
-from dpml.data.sets.kddcup99 import KDDCup99
+from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
 
@@ -415,9 +415,14 @@ def test_public_bounds_on_real_rows(name, raw, parsed, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "unseen"), [("adult", Adult, {"Never-worked"}), ("bank", Bank, {"jan", "feb"})]
+    ("kind", "unseen"),
+    [
+        (Adult, {"Never-worked"}),
+        (Bank, {"jan", "feb"}),
+        pytest.param(KDDCup9970k, {"aol", "harvest", "http_2784", "http_8001"}, marks=pytest.mark.slow),
+    ],
 )
-def test_the_training_rows_have_all_values_but_these(name, kind, unseen, raw, parsed, monkeypatch):
+def test_the_training_rows_have_all_values_but_these(kind, unseen, raw, parsed, monkeypatch):
     monkeypatch.setenv("DPML_CACHE", str(parsed))
     table, _ = kind(bounds="public").table(Files(str(raw), offline=True))
     train = table.X[: kind.info.train_rows]
