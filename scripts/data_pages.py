@@ -125,11 +125,12 @@ def _ranges(info: Info) -> list[str]:
     if not info.columns:
         return ["## Public ranges", "", f"None, as {info.bounds}.", ""]
     runs: list[tuple[list[str], Column]] = []
-    for name, column in [*info.columns.items(), *([("target", info.target)] if info.target else [])]:
+    for name, column in info.columns.items():
         if not runs or runs[-1][1] != column:
             runs.append(([], column))
         runs[-1][0].append(name)
     lines = [f"| {_names(names)} | {_stated(column)} |" for names, column in runs]
+    lines += [f"| target | {info.target} |"] if info.target else []
     facts = f"{info.bounds} There are {after_one_hot(info.columns):,} columns after one-hot coding."
     return ["## Public ranges", "", "| column | `dataset.bounds=public` |", "| --- | --- |", *lines, "", facts, ""]
 
