@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 from dpml.config import catalogue
-from dpml.data import Info, Raw, Source
+from dpml.data import Info, Range, Raw, Source
+from dpml.data.bounds import after_one_hot
+from dpml.data.info import Column
 from dpml.data.preprocess import STEPS
 from dpml.data.table import Tabular
 
@@ -17,6 +19,26 @@ _FITTED = [
     "A step that is fitted is fitted to the training rows in use, which spends privacy that no budget counts:",
     "every row of results names it under `private_preprocessing`, and the run's manifest has the details.",
     "`dataset.steps=[...]` chooses others.",
+    "",
+]
+_PUBLIC = [
+    "Scaling as the papers do it is fitted to private training rows, and no budget counts that. With",
+    "`dataset.bounds=public` no preprocessing step reads a row: what is known of a column without its rows, a range",
+    "or a list of values, takes the place of what would be fitted. The page of a data set has its ranges and where",
+    "they are from: its documentation, or what the quantity means.",
+    "",
+    "- Every number is clipped to its range first, and put on the scale log(1 + value) where the range says so (money,",
+    "  bytes, durations, counts without a cap). So privacy does not rest on a range being right.",
+    "- `min_max` maps the range to [0, 1], `max_abs` divides by its largest absolute value, `centre` subtracts its",
+    "  middle, and `impute` fills in the middle.",
+    "- `one_hot` has a column for every value that is listed, in the rows or not.",
+    "- `max_norm` divides by the largest norm that the ranges allow: after `min_max` the root of the number of columns",
+    "  before one-hot coding. `sample_norm` needs no range.",
+    "- A regression target is clipped to its range and divided by its largest absolute value.",
+    "- `pca:D` is refused, and so are data sets without public ranges.",
+    "",
+    "Rows of results have nothing under `private_preprocessing` then. What a publisher did to the rows before they",
+    "were published is not counted here: the page says where it is known.",
     "",
 ]
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
@@ -31,7 +53,8 @@ def pages() -> dict[str, str]:
 def index(sources: dict[str, Source]) -> str:
     """The list of all data sets."""
     rows = [
-        f"| [{name}]({name}.md) | {source.info.task} | {_used(source):,} | {_width(source)} | {source.info.parties} |"
+        f"| [{name}]({name}.md) | {source.info.task} | {_used(source):,} | {_width(source)} |"
+        f" {'yes' if source.info.columns else 'no'} | {source.info.parties} |"
         for name, source in sources.items()
     ]
     return "\n".join(
@@ -43,10 +66,11 @@ def index(sources: dict[str, Source]) -> str:
             "DPML_DATA for the folder of the files, `mirror=URL` or DPML_MIRROR for another place to fetch them from,",
             "`offline=true` or DPML_OFFLINE=1 to fetch nothing, DPML_CACHE for the folder of parsed arrays.",
             "",
-            "| name | task | rows | features | parties |",
-            "| --- | --- | ---: | ---: | --- |",
+            "| name | task | rows | features | public ranges | parties |",
+            "| --- | --- | ---: | ---: | --- | --- |",
             *rows,
             "",
+            *_PUBLIC,
             "To add one: a frozen dataclass that derives from `OfficialSplit` or `RandomSplit` of `dpml.data.table`,",
             "with `info` (where its files come from, and what must be in them) and `parse` (files to a `Table`), in",
             "`dpml/data/sets/<name>.py`, and `conf/dataset/<name>.yaml` with `_target_` and options. Then every",
@@ -92,9 +116,33 @@ def page(name: str, source: Source) -> str:
     lines += [f"- `{step}`: {_first_line(step)}" for step in steps] or ["None that can be chosen."]
     if info.task == "regression" and isinstance(source, Tabular):
         lines += ["- The target is divided by its largest absolute value over the training rows."]
-    lines += [*_FITTED, "## In the papers", "", info.papers, "", "## What we do differently", "", info.differences, ""]
+    lines += [*_FITTED, *_ranges(info), "## In the papers", "", info.papers, ""]
+    lines += ["## What we do differently", "", info.differences, ""]
     lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
     return "\n".join([*lines, "Written by `python scripts/data_pages.py`.", ""])
+
+
+def _ranges(info: Info) -> list[str]:
+    """What is stated of the columns; neighbours of which the same is stated share a line."""
+    if not info.columns:
+        return ["## Public ranges", "", f"None, as {info.bounds}.", ""]
+    runs: list[tuple[list[str], Column]] = []
+    for name, column in info.columns.items():
+        if not runs or runs[-1][1] != column:
+            runs.append(([], column))
+        runs[-1][0].append(name)
+    lines = [f"| {_names(names)} | {_stated(column)} |" for names, column in runs]
+    lines += [f"| target | {info.target} |"] if info.target else []
+    facts = f"{info.bounds} There are {after_one_hot(info.columns):,} columns after one-hot coding."
+    return ["## Public ranges", "", "| column | `dataset.bounds=public` |", "| --- | --- |", *lines, "", facts, ""]
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]} ({len(names)} columns)"
+
+
+def _stated(column: Column) -> str:
+    return str(column) if isinstance(column, Range) else ", ".join(column)
 
 
 def _files(info: Info) -> list[str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -67,7 +68,8 @@ def _list(arguments: argparse.Namespace) -> None:
     shown = [column for column, width in more if console.width >= width]
     for column in shown:
         screen.add_column(column, overflow="fold")
-    for name, source in catalogue.sources(arguments.config_dir).items():
+    sources = catalogue.sources(arguments.config_dir)
+    for name, source in sources.items():
         info, now, (_, d) = source.info, state(source, files), source.size(None)
         cells = [
             escape(name),
@@ -83,6 +85,8 @@ def _list(arguments: argparse.Namespace) -> None:
         needed = console.measure(screen, options=console.options.update(width=1000)).maximum
         console.width = max(console.width, needed)
     console.print(screen)
+    public = ", ".join(name for name, source in sources.items() if source.info.columns)
+    print(textwrap.fill(f"Public ranges (dataset.bounds=public): {public}.", console.width, break_long_words=False))
     if not wide:
         print(f"With {_SOURCES} columns (COLUMNS={_SOURCES}): source, licence and citation, too.")
     _print_folders(files)

@@ -1,13 +1,14 @@
 """Data sets: what they are (`Info`), where their files lie (`Files`), and the arrays an experiment gets (`Dataset`)."""
 
 from dpml.data.dataset import Dataset, Source, check_rows, checksum, fold_rows, sha256, split_rows, training_rows
-from dpml.data.info import Info, Raw, Task
+from dpml.data.info import Info, Range, Raw, Task
 from dpml.data.sources.files import Files
 
 __all__ = [
     "Dataset",
     "Files",
     "Info",
+    "Range",
     "Raw",
     "Source",
     "Task",

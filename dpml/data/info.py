@@ -3,11 +3,54 @@
 The loaders, the downloads, `dpml data` and the pages in docs/data all read these.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dpml.errors import UserError
+
 Task = Literal["binary", "multiclass", "regression"]
+Bounds = Literal["fitted", "public"]
+"""What preprocessing takes its scales from: the training rows, or ranges that are stated without a look at them."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values that a numeric column can have, by its documentation or its meaning, never by its rows.
+
+    Values outside are clipped, so that no guarantee rests on the statement being right.
+
+    Attributes:
+        low: The least value, in the column's own unit.
+        high: The largest.
+        log: The column goes on the scale log(1 + value), as amounts of money, bytes and durations do.
+
+    Raises:
+        UserError: the ends are not finite, not in order, or without a logarithm.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if not -math.inf < self.low < self.high < math.inf:
+            raise UserError(f"a range needs finite ends, low < high, got {self.low:g} and {self.high:g}.")
+        if self.log and self.low <= -1:
+            raise UserError(f"a range on the scale log(1 + value) must begin above -1, got {self.low:g}.")
+
+    def __str__(self) -> str:
+        return f"{self.low:,.10g} to {self.high:,.10g}{', on a log scale' if self.log else ''}"
+
+
+Column = Range | tuple[str, ...]
+"""What is stated of a column: the range of a numeric one, or all values that a symbolic one can have."""
+
+
+def values(text: str) -> tuple[str, ...]:
+    """A list of symbolic values that is written with spaces between them."""
+    return tuple(text.split())
 
 
 @dataclass(frozen=True)
@@ -42,6 +85,9 @@ class Info:
         classes: Rows of each label, over all rows after cleaning. Empty for regression.
         folders: Further names that the folder of its files may have.
         parties, schema, papers, differences: Sentences for people.
+        columns: What is stated of every column of its table, by name, in the table's order. Empty where nothing is.
+        target: The stated range of a regression target.
+        bounds: Where `columns` and `target` are from, in sentences; without them, a clause that says why, no full stop.
     """
 
     name: str
@@ -61,3 +107,6 @@ class Info:
     schema: str = ""
     papers: str = ""
     differences: str = ""
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    target: Range | None = None
+    bounds: str = "its class states none"

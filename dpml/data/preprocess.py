@@ -1,7 +1,8 @@
 """Preprocessing as a short list of named steps, fitted on the training rows and applied to both parts.
 
 Fitting on private rows spends privacy that no budget here accounts for. The papers do it, so we allow it, and every
-step leaves a record that says so; `private_note` sums it up for a row of results.
+step leaves a record that says so; `private_note` sums it up for a row of results. `dpml.data.bounds` has the same steps
+with nothing fitted.
 
 A step is fitted to the training rows as the steps before it left them, and gives a map that works row by row. So large
 arrays are transformed in blocks, and in place where the width stays.
@@ -67,16 +68,37 @@ def one_hot(train: Array, levels: Sequence[int] = ()) -> tuple[Apply, Record]:
 def min_max(train: Array) -> tuple[Apply, Record]:
     """Each feature to [0, 1] over the training rows."""
     low = train.min(axis=0)
-    return _per_column(low, train.max(axis=0) - low), {"fitted_on": PRIVATE}
+    return per_column(low, train.max(axis=0) - low), {"fitted_on": PRIVATE}
+
+
+def symmetric(train: Array, levels: Sequence[int] = ()) -> tuple[Apply, Record]:
+    """Each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic ones stay as they are.
+
+    A feature then moves its score as much as a symbolic one, up and down, where in [0, 1] most of it is a constant.
+    """
+    low, high = train.min(axis=0), train.max(axis=0)
+    return to_both_sides(low, high, numeric_columns(train.shape[1], levels)), {"fitted_on": PRIVATE}
+
+
+def numeric_columns(columns: int, levels: Sequence[int]) -> int:
+    """How many of the columns after `one_hot`, the first ones, are numeric."""
+    return sum(not count for count in levels) if any(levels) else columns
+
+
+def to_both_sides(low: Array, high: Array, numeric: int) -> Apply:
+    """The map that takes [low, high] (p,) of the first columns, the `numeric` ones, to [-1, 1]."""
+    number = np.arange(len(low)) < numeric
+    return per_column(np.where(number, (low + high) / 2, 0.0), np.where(number, (high - low) / 2, 1.0))
 
 
 def max_abs(train: Array) -> tuple[Apply, Record]:
     """Each feature to [-1, 1] by its largest absolute value over the training rows; zeros stay zeros."""
     largest = np.maximum(train.max(axis=0), -train.min(axis=0))
-    return _per_column(np.zeros(train.shape[1]), largest), {"fitted_on": PRIVATE}
+    return per_column(np.zeros(train.shape[1]), largest), {"fitted_on": PRIVATE}
 
 
-def _per_column(offset: Array, scale: Array) -> Apply:
+def per_column(offset: Array, scale: Array) -> Apply:
+    """(x - offset) / scale, column by column; a scale of 0 counts as 1."""
     safe = np.where(scale > 0, scale, 1.0)
     return lambda X: np.asarray((X - offset) / safe)
 
@@ -161,15 +183,16 @@ def max_norm(train: Array) -> tuple[Apply, Record]:
 
 def sample_norm(train: Array) -> tuple[Apply, Record]:
     """Divide every row by its own L2 norm."""
-    return partial(_shrink, always=True), {"fitted_on": EACH_ROW}
+    return partial(shrink, always=True), {"fitted_on": EACH_ROW}
 
 
 def clip(train: Array) -> tuple[Apply, Record]:
     """Scale the rows that are longer than 1 down to the unit ball; leave the others."""
-    return _shrink, {"fitted_on": EACH_ROW, "training_rows_clipped": int(np.sum(norms(train) > 1))}
+    return shrink, {"fitted_on": EACH_ROW, "training_rows_clipped": int(np.sum(norms(train) > 1))}
 
 
-def _shrink(X: Array, always: bool = False) -> Array:
+def shrink(X: Array, always: bool = False) -> Array:
+    """Divide the rows that are longer than 1, or all of them (`always`), by their L2 norm; rows of zeros stay."""
     length = norms(X)[:, None] * (1 + 1e-12)
     return X / (np.where(length > 0, length, 1.0) if always else np.maximum(length, 1.0))
 
@@ -180,11 +203,12 @@ def bias(train: Array) -> tuple[Apply, Record]:
 
 
 STEPS: dict[str, Step] = {
-    step.__name__: step for step in (impute, one_hot, min_max, max_abs, centre, pca, max_norm, sample_norm, clip, bias)
+    step.__name__: step
+    for step in (impute, one_hot, min_max, symmetric, max_abs, centre, pca, max_norm, sample_norm, clip, bias)
 }
 
 
-def _parse(steps: Iterable[str]) -> list[tuple[str, int | None]]:
+def parse(steps: Iterable[str]) -> list[tuple[str, int | None]]:
     """Names and numbers: ``pca:50`` is the step `pca` with 50 components."""
     parsed = []
     for text in steps:
@@ -212,21 +236,26 @@ def fit_apply(
     Raises:
         UserError: a step is unknown, or the steps do not suit the columns.
     """
-    parsed = _parse(steps)
+    parsed = parse(steps)
     names = [name for name, _ in parsed]
-    _check(names, train, levels)
+    check_steps(names, train, levels)
     record: list[Record] = []
     fresh = False  # whether the arrays are our own, so that they may be overwritten
     for name, number in parsed:
-        options: dict[str, dict[str, Any]] = {"pca": {"components": number}, "one_hot": {"levels": levels}}
+        options: dict[str, dict[str, Any]] = {
+            "pca": {"components": number},
+            "one_hot": {"levels": levels},
+            "symmetric": {"levels": levels},
+        }
         apply, facts = STEPS[name](train, **options.get(name, {}))
-        train, test = _in_blocks(apply, train, fresh), _in_blocks(apply, test, fresh)
+        train, test = in_blocks(apply, train, fresh), in_blocks(apply, test, fresh)
         fresh = True
         record.append({"step": name, **facts})
     return train, test, record
 
 
-def _check(names: list[str], train: Features, levels: Sequence[int]) -> None:
+def check_steps(names: list[str], train: Features, levels: Sequence[int]) -> None:
+    """Raise UserError when the named steps do not suit the training rows (n, p) and their symbolic columns."""
     if sparse.issparse(train):
         if names[:1] != ["pca"]:
             raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
@@ -236,13 +265,19 @@ def _check(names: list[str], train: Features, levels: Sequence[int]) -> None:
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
             f"for example [{', '.join(['one_hot', *names])}]."
         )
+    if any(levels) and set(names[: names.index("one_hot")]) - {"impute"}:
+        raise UserError(
+            "dataset.steps must have no step but impute before one_hot, because the others would scale the codes of "
+            f"symbolic values, got [{', '.join(names)}]."
+        )
     if "impute" not in names and np.isnan(train).any():
         raise UserError(
             f"dataset.steps must begin with impute, because values are missing: [{', '.join(['impute', *names])}]."
         )
 
 
-def _in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
+def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
+    """The rows of X as `apply` maps them, some at a time; over X itself (`in_place`) where the width stays."""
     rows = X.shape[0]
     first = apply(X[:_BLOCK])
     out = X if in_place and first.shape[1] == X.shape[1] else np.empty((rows, first.shape[1]))
@@ -254,7 +289,7 @@ def _in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 def width(steps: Iterable[str], columns: int) -> int:
     """How many features `columns` (after one-hot coding) become."""
-    for name, number in _parse(steps):
+    for name, number in parse(steps):
         columns = number if number is not None else columns + (name == "bias")
     return columns
 

@@ -13,7 +13,8 @@ from scipy import sparse
 from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
-from dpml.data.info import Info
+from dpml.data.bounds import after_one_hot, check_bounds, stated_apply, stated_target
+from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.preprocess import Features
 from dpml.data.sources import cache
 from dpml.errors import UserError
@@ -38,9 +39,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Tabular:
-    """A data set of files. A subclass says what it is (`info`) and how to read it (`parse`)."""
+    """A data set of files. A subclass says what it is (`info`) and how to read it (`parse`).
+
+    Attributes:
+        bounds: What preprocessing takes its scales from: the training rows, or what `info.columns` states of them.
+    """
 
     info: ClassVar[Info]
+    bounds: Bounds = "fitted"
+
+    def __post_init__(self) -> None:
+        check_bounds(self.info, self.bounds, self.pipeline)
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         """Read the files, by the names that `info.files` gives them."""
@@ -63,8 +72,18 @@ class Tabular:
         """The preprocessing steps."""
         return self.steps  # type: ignore[attr-defined]
 
+    @property
+    def stated(self) -> Mapping[str, Column]:
+        """What is stated of each column, where it is to be used; empty when scales are fitted."""
+        return self.info.columns if self.bounds == "public" else {}
+
+    @property
+    def features(self) -> int:
+        """Columns after one-hot coding; a value that is stated has one, whether a row has the value or not."""
+        return after_one_hot(self.stated) if self.stated else self.info.features
+
     def size(self, N: int | None) -> tuple[int, int]:
-        return N or self.available(), preprocess.width(self.pipeline, self.info.features)
+        return N or self.available(), preprocess.width(self.pipeline, self.features)
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         check_rows(self.info, N, self.available())
@@ -145,10 +164,15 @@ class Tabular:
     def _preprocess(
         self, table: Table, train: Index | slice, test: Index | slice
     ) -> tuple[Array, Array, Array, Array, list[preprocess.Record]]:
-        X, X_test, record = preprocess.fit_apply(self.pipeline, table.X[train], table.X[test], table.levels)
+        X, X_test = table.X[train], table.X[test]
+        if self.bounds == "public":
+            X, X_test, record = stated_apply(self.pipeline, X, X_test, self.stated)
+        else:
+            X, X_test, record = preprocess.fit_apply(self.pipeline, X, X_test, table.levels)
         y, y_test = table.y[train], table.y[test]
         if self.info.task == "regression":
-            y, y_test, target = preprocess.scale_target(y, y_test)
+            stated = self.info.target if self.bounds == "public" else None
+            y, y_test, target = stated_target(y, y_test, stated) if stated else preprocess.scale_target(y, y_test)
             record = [*record, target]
         return X, y, X_test, y_test, record
 
@@ -156,7 +180,7 @@ class Tabular:
         """Raise UserError unless the parsed rows, columns and labels are the published ones."""
         info = self.info
         features = sum(count or 1 for count in table.levels) if table.levels else table.X.shape[1]
-        facts = [("rows", len(table.y), info.rows), ("features", features, info.features)]
+        facts = [("rows", len(table.y), info.rows), ("features", features, self.features)]
         for label, rows in info.classes.items():
             facts.append((f"rows of class {label:g}", int(np.sum(table.y == label)), rows))
         for what, count, expected in facts:
@@ -204,18 +228,22 @@ def joint_checksum(digests: Mapping[str, str]) -> str:
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
 
 
-def encode(parts: Sequence[pd.DataFrame], symbolic: Collection[int]) -> tuple[Array, tuple[int, ...]]:
+def encode(
+    parts: Sequence[pd.DataFrame], symbolic: Collection[int], stated: Mapping[str, Column]
+) -> tuple[Array, tuple[int, ...]]:
     """Tables with the same columns as one array, and how many values each symbolic column has.
 
-    The values of a symbolic column are those of the first part, in alphabetic order; others get the code -1.
+    The values of a symbolic column are those that `stated` lists for it, or where it is empty those of the first part,
+    in alphabetic order; others get the code -1.
     """
+    listed = {place: column for place, column in enumerate(stated.values()) if not isinstance(column, Range)}
     columns = parts[0].shape[1]
     X = np.empty((sum(map(len, parts)), columns))
     levels = [0] * columns
     for column in range(columns):
         values = None
         if column in symbolic:
-            values = sorted(parts[0].iloc[:, column].unique())
+            values = sorted(listed.get(column) or parts[0].iloc[:, column].unique())
             levels[column] = len(values)
         start = 0
         for part in parts:

@@ -11,7 +11,7 @@ from dpml.data import preprocess
 from dpml.data.preprocess import STEPS, distinct, fit_apply, norms, private_note, width
 from dpml.errors import UserError
 
-SCALING = [("min_max", "max_norm"), ("max_abs", "max_norm"), ("centre", "sample_norm"), ("clip",), ("max_norm", "bias")]
+SCALING = [("min_max", "max_norm"), ("symmetric", "sample_norm"), ("max_abs", "max_norm"), ("centre", "sample_norm"), ("clip",), ("max_norm", "bias")]
 
 
 def rows(n: int, d: int = 5, seed: int = 0) -> np.ndarray:
@@ -154,3 +154,12 @@ def test_keys_of_different_rows_differ():
     """Numbers whose last bits are all zero, as 0/1 features have (2 ** 34 pairs, 64 bits)."""
     X = (np.arange(2**17)[:, None] >> np.arange(17) & 1).astype(float)
     assert len(np.unique(preprocess._row_keys([X]))) == len(X)
+
+
+def test_symmetric_leaves_symbolic_columns_alone() -> None:
+    """Two numeric columns and one of three values: the numeric ones end at -1 and 1, also where one is constant."""
+    X = np.array([[2.0, 5.0, 0.0], [4.0, 5.0, 2.0], [3.0, 5.0, -1.0]])
+    done, test, record = fit_apply(["one_hot", "symmetric"], X, np.array([[5.0, 5.0, 1.0]]), levels=(0, 0, 3))
+    np.testing.assert_allclose(done, [[-1, 0, 1, 0, 0], [1, 0, 0, 0, 1], [0, 0, 0, 0, 0]])
+    np.testing.assert_allclose(test, [[2, 0, 0, 1, 0]])
+    assert private_note(record) == "symmetric fitted on training rows"

@@ -88,6 +88,7 @@ class Authors:
             f"loss. Samples of {self._sizes} rows exist.",
             differences="Nothing is scaled again, but a row whose norm exceeds 1 by rounding is clipped. The authors "
             "scaled by maxima over private rows, and each row of results says so.",
+            bounds="the authors had scaled it by maxima over its rows",
         )
 
     def size(self, N: int | None) -> tuple[int, int]:

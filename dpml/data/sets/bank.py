@@ -8,13 +8,42 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from dpml.data import Info, Raw
+from dpml.data import Info, Range, Raw
+from dpml.data.info import Column, values
 from dpml.data.sources.files import open_raw
 from dpml.data.table import RandomSplit, Table, encode
 
 _SYMBOLIC = (1, 2, 3, 4, 5, 6, 7, 8, 9, 14)
 _MEMBER = "bank-additional.zip!bank-additional/bank-additional-full.csv"
 _UCI = "https://archive.ics.uci.edu"
+_ASKED = values("no yes unknown")
+_COLUMNS: dict[str, Column] = {
+    "age": Range(0, 100),
+    "job": values(
+        "admin. blue-collar entrepreneur housemaid management retired self-employed services student technician "
+        "unemployed unknown"
+    ),
+    "marital": values("divorced married single unknown"),
+    "education": values(
+        "basic.4y basic.6y basic.9y high.school illiterate professional.course university.degree unknown"
+    ),
+    "default": _ASKED,
+    "housing": _ASKED,
+    "loan": _ASKED,
+    "contact": values("cellular telephone"),
+    "month": values("jan feb mar apr may jun jul aug sep oct nov dec"),
+    "day_of_week": values("mon tue wed thu fri"),
+    "duration": Range(0, 3600, log=True),
+    "campaign": Range(1, 100, log=True),
+    "pdays": Range(0, 999),
+    "previous": Range(0, 100, log=True),
+    "poutcome": values("failure nonexistent success"),
+    "emp.var.rate": Range(-4, 2),
+    "cons.price.idx": Range(92, 95),
+    "cons.conf.idx": Range(-60, -20),
+    "euribor3m": Range(0, 6),
+    "nr.employed": Range(4900, 5300),
+}
 
 
 @dataclass(frozen=True)
@@ -51,11 +80,17 @@ class Bank(RandomSplit):
         "rows by the largest training norm. The values of the symbolic features are those of all rows, test rows among "
         "them. `duration`, known only after the call, is kept, as the papers do not "
         "say that they drop it.",
+        columns=_COLUMNS,
+        bounds="The lists of values are those of bank-additional-names.txt, and so are 999 days for a client who was "
+        "never contacted before; no row has `jan` or `feb`, and the rows have all other values. By what they mean: "
+        "ages up to 100, calls of up to an hour, and up to 100 contacts. The five economic indicators are national "
+        "statistics of May 2008 to November 2010, in which no client has a share: their published values, rounded "
+        "outwards.",
     )
     steps: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         with open_raw(paths["bank-additional-full.csv"]) as file:
             table = pd.read_csv(file, sep=";")
-        X, levels = encode([table.iloc[:, :20]], _SYMBOLIC)
+        X, levels = encode([table.iloc[:, :20]], _SYMBOLIC, self.stated)
         return Table(X, np.where(table["y"] == "yes", 1.0, -1.0), levels)

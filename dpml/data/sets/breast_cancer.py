@@ -8,12 +8,25 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from dpml.data import Info, Raw
+from dpml.data import Info, Range, Raw
+from dpml.data.info import Column
 from dpml.data.sources.files import open_raw
 from dpml.data.table import RandomSplit, Table
 
 _FILE = "breast-cancer-wisconsin.data"
 _UCI = "https://archive.ics.uci.edu"
+_GRADED = (
+    "Clump Thickness",
+    "Uniformity of Cell Size",
+    "Uniformity of Cell Shape",
+    "Marginal Adhesion",
+    "Single Epithelial Cell Size",
+    "Bare Nuclei",
+    "Bland Chromatin",
+    "Normal Nucleoli",
+    "Mitoses",
+)
+_COLUMNS: dict[str, Column] = {name: Range(1, 10) for name in _GRADED}
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,9 @@ class BreastCancer(RandomSplit):
         papers="Kang et al. 2019 use all 699 rows; how the 16 missing values were filled is not stated.",
         differences="Missing values become the median over the training rows. A fifth of the rows is for testing; each "
         "feature is scaled to [0, 1], then all rows by the largest training norm.",
+        columns=_COLUMNS,
+        bounds="Every feature has the domain 1 - 10 in breast-cancer-wisconsin.names. A missing value becomes 5.5, the "
+        "middle.",
     )
     steps: tuple[str, ...] = ("impute", "min_max", "max_norm")
 

@@ -52,11 +52,13 @@ class CreditCard(RandomSplit):
         differences="The normal transactions are drawn anew for every seed. A fifth of the 984 rows is for testing; "
         "each feature is scaled to [0, 1], then all rows by the largest training norm. 4 to 7 of the 197 test rows are "
         "copies of training rows, as the file repeats transactions (ten seeds, counted on creditcard_subset).",
+        bounds="V1 to V28 are principal components of unpublished features, and nothing documents their ranges",
     )
     normals: int = _FRAUDS
     steps: tuple[str, ...] = ("min_max", "max_norm")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         most = self.info.classes[-1]
         if not 1 <= self.normals <= most:
             raise UserError(f"dataset.normals must be in 1..{most}, got {self.normals}.")

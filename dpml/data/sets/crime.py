@@ -8,11 +8,29 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from dpml.data import Info, Raw
+from dpml.data import Info, Range, Raw
+from dpml.data.info import Column, values
 from dpml.data.sources.files import open_raw
 from dpml.data.table import RandomSplit, Table
 
 _UCI = "https://archive.ics.uci.edu"
+_NORMALISED = values(
+    "population householdsize racepctblack racePctWhite racePctAsian racePctHisp agePct12t21 agePct12t29 agePct16t24 "
+    "agePct65up numbUrban pctUrban medIncome pctWWage pctWFarmSelf pctWInvInc pctWSocSec pctWPubAsst pctWRetire "
+    "medFamInc perCapInc whitePerCap blackPerCap indianPerCap AsianPerCap HispPerCap NumUnderPov PctPopUnderPov "
+    "PctLess9thGrade PctNotHSGrad PctBSorMore PctUnemployed PctEmploy PctEmplManu PctEmplProfServ PctOccupManu "
+    "PctOccupMgmtProf MalePctDivorce MalePctNevMarr FemalePctDiv TotalPctDiv PersPerFam PctFam2Par PctKids2Par "
+    "PctYoungKids2Par PctTeen2Par PctWorkMomYoungKids PctWorkMom NumIlleg PctIlleg NumImmig PctImmigRecent "
+    "PctImmigRec5 PctImmigRec8 PctImmigRec10 PctRecentImmig PctRecImmig5 PctRecImmig8 PctRecImmig10 PctSpeakEnglOnly "
+    "PctNotSpeakEnglWell PctLargHouseFam PctLargHouseOccup PersPerOccupHous PersPerOwnOccHous PersPerRentOccHous "
+    "PctPersOwnOccup PctPersDenseHous PctHousLess3BR MedNumBR HousVacant PctHousOccup PctHousOwnOcc PctVacantBoarded "
+    "PctVacMore6Mos MedYrHousBuilt PctHousNoPhone PctWOFullPlumb OwnOccLowQuart OwnOccMedVal OwnOccHiQuart RentLowQ "
+    "RentMedian RentHighQ MedRent MedRentPctHousInc MedOwnCostPctInc MedOwnCostPctIncNoMtg NumInShelters NumStreet "
+    "PctForeignBorn PctBornSameState PctSameHouse85 PctSameCity85 PctSameState85 LandArea PopDens PctUsePubTrans "
+    "LemasPctOfficDrugUn"
+)
+_COLUMNS: dict[str, Column] = {"state": Range(1, 56), "fold": Range(1, 10)}
+_COLUMNS |= {name: Range(0, 1) for name in _NORMALISED}
 
 
 @dataclass(frozen=True)
@@ -53,6 +71,11 @@ class Crime(RandomSplit):
         "the largest norm of the N drawn; they train on all N = 200, ..., 1800 rows and report the training loss.",
         differences="A fifth of the rows, drawn at random, is for testing, and scaling is fitted on the training rows "
         "only. The authors' own samples are `crime_authors`.",
+        columns=_COLUMNS,
+        target=Range(0, 1),
+        bounds="communities.names: all numbers but those of states and folds are normalised into [0, 1], the target "
+        "too. The publisher did that by means and deviations over all communities, which no budget counts; the file "
+        "as published is taken as the data. State numbers (FIPS) end at 56, and there are ten folds.",
     )
     steps: tuple[str, ...] = ("max_abs", "max_norm")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.arrays import Array
-from dpml.data import Info, Raw
+from dpml.data import Info, Range, Raw
 from dpml.data.sources.files import open_raw
 from dpml.data.table import OfficialSplit, Table
 
@@ -69,6 +69,10 @@ class HAR(OfficialSplit):
         "and how the features were scaled is not stated.",
         differences="The PCA is fitted on the training rows in use; then all rows are divided by the largest training "
         "norm. `dataset.steps=[pca:D,max_norm]` chooses another d.",
+        columns={f"feature {number}": Range(-1, 1) for number in range(1, 562)},
+        bounds="README.txt: features are normalized and bounded within [-1, 1]. The publisher did that over all rows, "
+        "which no budget counts; the files as published are taken as the data. pca:D is fitted to training rows, so "
+        "that dataset.bounds=public needs other steps, as dataset.steps=[sample_norm].",
     )
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 
@@ -102,6 +106,7 @@ class HAR73(OfficialSplit):
         ),
         folders=("har",),
         features=73,
+        columns={f"feature {number}": Range(-1, 1) for number in range(1, 74)},
         schema="As har, but only the 73 features whose names have mean(), std() or angle().",
         differences="A substitute, and named so: 488 of the features are not there. Otherwise as har.",
     )

@@ -116,6 +116,7 @@ class Synthetic:
             "coordinate. ball_sign: d = 10, 1,000 training and 1,000 test rows, five sets (Rajkumar & Agarwal 2012).",
             differences="The same seed gives the same rows, and a smaller N the first of them. For two_gaussians the "
             "scaling is fitted on the training rows only.",
+            bounds="nobody's rows are in it",
         )
 
     def size(self, N: int | None) -> tuple[int, int]:

@@ -49,6 +49,7 @@ class TwitterBuzz(RandomSplit):
         "the largest norm of the N = 500, ..., 30000 drawn; they report the training loss.",
         differences="A fifth of the rows, drawn at random, is for testing, and scaling is fitted on the training rows "
         "only. The authors' own samples are `twitter_authors`.",
+        bounds="nothing caps its counts and its target: Twitter.names has the minima and maxima of these very rows",
     )
     steps: tuple[str, ...] = ("max_abs", "max_norm")
 

@@ -50,6 +50,7 @@ class URL(OfficialSplit):
         "and how the features were scaled is not stated.",
         differences="The PCA is fitted on the training rows in use (a truncated SVD of the sparse matrix, centred "
         "without making it dense); then all rows are divided by the largest training norm.",
+        bounds="its features are anonymous and too many for steps other than pca:D, which is fitted to training rows",
     )
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 

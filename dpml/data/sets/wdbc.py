@@ -9,6 +9,8 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Info, fold_rows, preprocess, sha256, split_rows, training_rows
+from dpml.data.bounds import check_bounds
+from dpml.data.info import Bounds
 from dpml.errors import UserError
 
 
@@ -34,12 +36,15 @@ class WDBC:
         "one part each of the same split into five, seeds 5 to 9 of another, and so on. Each feature is scaled to "
         "[0, 1] and centred, then all rows are "
         "divided by the largest training norm.",
+        bounds="its documentation has no ranges, and the minima and maxima in circulation are of these very rows",
     )
+    bounds: Bounds = "fitted"
     test_fraction: float = 0.2
     folds: int | None = None
     steps: tuple[str, ...] = ("min_max", "centre", "max_norm")
 
     def __post_init__(self) -> None:
+        check_bounds(self.info, self.bounds, self.steps)
         if self.folds is not None and not 2 <= self.folds <= 569:
             raise UserError(f"dataset.folds of wdbc must be null or in 2..569, got {self.folds}.")
 

@@ -1,0 +1,455 @@
+"""With dataset.bounds=public no preprocessing step reads a row: stated ranges and lists take the place of fits."""
+
+import itertools
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpml.cli.jobs import run_job
+from dpml.config import catalogue
+from dpml.config.compose import compose
+from dpml.data import Files, Info, Range, Raw
+from dpml.data.bounds import STATED, after_one_hot, check_bounds, maps, stated_apply, stated_target
+from dpml.data.info import values
+from dpml.data.preprocess import EACH_ROW, STEPS, fit_apply, norms, private_note
+from dpml.data.sets.adult import Adult
+from dpml.data.sets.bank import Bank
+from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
+from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
+from dpml.errors import UserError
+
+COLUMNS = {
+    "age": Range(0, 100),
+    "colour": values("red green blue"),
+    "income": Range(0, 99_999, log=True),
+    "change": Range(-4, 2),
+    "answer": values("yes no"),
+}
+STEPS_IN_USE = [
+    ("one_hot", "min_max", "max_norm"),
+    ("one_hot", "min_max", "sample_norm"),
+    ("one_hot", "max_abs", "max_norm"),
+    ("one_hot", "min_max", "centre", "max_norm"),
+    ("impute", "one_hot", "min_max", "centre", "max_norm", "bias"),
+    ("one_hot", "min_max", "clip", "bias"),
+    ("one_hot", "symmetric", "sample_norm"),
+    ("one_hot", "symmetric", "max_norm", "bias"),
+    ("one_hot", "min_max", "sample_norm", "max_abs", "max_norm"),
+    ("one_hot", "centre", "bias", "max_abs", "clip"),
+    ("one_hot", "sample_norm"),
+]
+PUBLIC = ["adult", "bank", "breast_cancer", "crime", "har", "har_73of561", "kddcup99", "kddcup99_70k"]
+REFUSED = ["creditcard", "creditcard_subset", "twitter_buzz", "url", "wdbc"]
+
+
+def rows(n: int, seed: int = 0) -> np.ndarray:
+    """Rows of a table with COLUMNS, some of their numbers far outside the ranges, some values unknown."""
+    rng = np.random.default_rng(seed)
+    wild = rng.standard_cauchy((n, 3)) * [40, 1e5, 3]
+    return np.column_stack([wild[:, 0], rng.integers(-1, 3, n), wild[:, 1], wild[:, 2], rng.integers(-1, 2, n)])
+
+
+def extremes(columns: dict[str, Range | tuple[str, ...]]) -> np.ndarray:
+    """Every row whose numbers are at ends of their ranges, with every value of the symbolic columns or none."""
+    choices = [
+        (column.low, column.high) if isinstance(column, Range) else range(-1, len(column))
+        for column in columns.values()
+    ]
+    return np.array(list(itertools.product(*choices)), dtype=float)
+
+
+# ---- what the steps do
+
+
+@pytest.mark.parametrize("steps", STEPS_IN_USE)
+def test_rows_end_in_the_unit_ball_whatever_they_are(steps):
+    train, test = rows(2000), rows(500, seed=1)
+    before = train.copy(), test.copy()
+    train.flags.writeable = test.flags.writeable = False
+    X, X_test, record = stated_apply(steps, train, test, COLUMNS)
+    assert norms(X).max() <= 1
+    assert norms(X_test).max() <= 1  # which fitted scales cannot promise
+    assert X.shape[1] == X_test.shape[1] == after_one_hot(COLUMNS) + ("bias" in steps)
+    assert [entry["step"] for entry in record] == ["ranges", *steps]
+    assert norms(stated_apply(steps, extremes(COLUMNS), test, COLUMNS)[0]).max() <= 1
+    np.testing.assert_array_equal(train, before[0])
+    np.testing.assert_array_equal(test, before[1])
+
+
+@pytest.mark.parametrize("steps", STEPS_IN_USE)
+def test_no_row_has_a_share_in_what_becomes_of_another(steps):
+    train = rows(50)
+    X, X_test, record = stated_apply(steps, train, train[:7], COLUMNS)
+    alone = np.concatenate([stated_apply(steps, row[None], train[:1], COLUMNS)[0] for row in train])
+    np.testing.assert_allclose(X, alone, rtol=1e-13)
+    np.testing.assert_allclose(X_test, X[:7], rtol=1e-13)
+    assert record == stated_apply(steps, rows(3, seed=4), train, COLUMNS)[2]
+    assert record == [facts for _, facts in maps(steps, COLUMNS)]
+    assert {entry["fitted_on"] for entry in record} <= {STATED, EACH_ROW}
+    assert private_note(record) == ""
+
+
+def test_every_step_but_pca_has_its_public_form():
+    for step in set(STEPS) - {"pca"}:
+        assert [facts["step"] for _, facts in maps([step], COLUMNS)] == ["ranges", step]
+
+
+def test_numbers_by_hand():
+    X = np.array([[50, 2, 99, -1, 0], [120, -1, -5, 7, 1], [-3, 0, 1e9, -9, -1]], dtype=float)
+    scaled, _, _ = stated_apply(["one_hot", "min_max"], X, X[:0], COLUMNS)
+    # age, income, change; then three colours and two answers
+    expected = [[0.5, math.log(100) / math.log(100_000), 0.5, 0, 0, 1, 1, 0], [1, 0, 1, 0, 0, 0, 0, 1], [0, 1, 0]]
+    expected[2] += [1, 0, 0, 0, 0]
+    np.testing.assert_allclose(scaled, expected, rtol=1e-12)
+    largest, _, _ = stated_apply(["one_hot", "max_abs"], X, X[:0], COLUMNS)
+    np.testing.assert_allclose(largest[:, 0], [0.5, 1, 0])
+    np.testing.assert_allclose(largest[:, 2], [-0.25, 0.5, -1])
+    centred, _, _ = stated_apply(["one_hot", "centre"], X, X[:0], COLUMNS)
+    np.testing.assert_allclose(centred[:, 0], [0, 50, -50])
+    np.testing.assert_allclose(centred[:, 2], [0, 3, -3])
+    np.testing.assert_allclose(centred[:, 3:], scaled[:, 3:] - 0.5)
+
+
+def test_a_missing_value_becomes_the_middle_of_its_range():
+    columns = {"grade": Range(1, 10), "income": Range(0, 99_999, log=True)}
+    X, X_test, record = stated_apply(["impute", "min_max"], np.full((1, 2), np.nan), np.full((1, 2), np.nan), columns)
+    np.testing.assert_allclose(X, [[0.5, 0.5]])
+    np.testing.assert_allclose(X_test, [[0.5, 0.5]])
+    assert "training_cells_imputed" not in record[1]
+
+
+@pytest.mark.parametrize(
+    ("steps", "norm"),
+    [
+        (("one_hot", "min_max"), math.sqrt(5)),  # the columns before one-hot coding
+        (("one_hot", "max_abs"), math.sqrt(5)),
+        (("one_hot", "min_max", "centre"), math.sqrt(8 / 4)),  # all eight after it are at half or minus half
+        (("one_hot", "min_max", "max_norm", "bias"), 1.0),
+        (("one_hot", "min_max", "clip"), 1.0),
+    ],
+)
+def test_max_norm_divides_by_the_largest_norm_that_the_ranges_allow(steps, norm):
+    """Ends of ranges are where a norm is largest, so that trying all of them finds it."""
+    before = norms(stated_apply(steps, extremes(COLUMNS), rows(1), COLUMNS)[0]).max()
+    assert before == pytest.approx(norm, rel=1e-9)
+    after = norms(stated_apply((*steps, "max_norm"), extremes(COLUMNS), rows(1), COLUMNS)[0]).max()
+    assert 1 - 1e-9 <= after <= 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_largest_norm_of_random_ranges(seed):
+    rng = np.random.default_rng(seed)
+    columns = {f"n{i}": Range(*np.sort(rng.normal(size=2) * 9)) for i in range(rng.integers(1, 4))}
+    columns |= {f"s{i}": values("a b c d"[: 2 * rng.integers(1, 5) - 1]) for i in range(rng.integers(0, 3))}
+    for steps in (["one_hot"], ["one_hot", "centre"], ["one_hot", "max_abs", "centre", "max_abs"]):
+        X, _, _ = stated_apply([*steps, "max_norm"], extremes(columns), extremes(columns)[:1], columns)
+        assert 1 - 1e-9 <= norms(X).max() <= 1
+
+
+def test_large_arrays_are_transformed_in_blocks_to_the_same_result():
+    train = rows(40_000)
+    whole, _, _ = stated_apply(["one_hot", "min_max", "sample_norm"], train, train[:0], COLUMNS)
+    last, _, _ = stated_apply(["one_hot", "min_max", "sample_norm"], train[-9:], train[:0], COLUMNS)
+    np.testing.assert_allclose(whole[-9:], last, rtol=1e-13)
+
+
+def test_a_target_is_clipped_and_scaled_by_its_range():
+    y, y_test, record = stated_target(np.array([0.0, 3.0, -9.0]), np.array([99.0]), Range(-2, 4))
+    np.testing.assert_allclose(y, [0, 0.75, -0.5])
+    np.testing.assert_allclose(y_test, [1])
+    assert private_note([record]) == ""
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ((1, 1), "low < high, got 1 and 1"),
+        ((2, 1), "low < high"),
+        ((0, math.inf), "finite ends"),
+        ((math.nan, 1), "finite ends"),
+        ((-1, 1, True), "must begin above -1"),
+    ],
+)
+def test_a_range_has_two_ends(ends, told):
+    with pytest.raises(UserError, match=told):
+        Range(*ends)
+
+
+# ---- a data set with ranges
+
+
+@dataclass(frozen=True)
+class Shop(RandomSplit):
+    """Nine rows in a file: a number, a symbolic value, and a target."""
+
+    info: ClassVar[Info] = Info(
+        "shop",
+        "Shop",
+        "regression",
+        "nobody",
+        files=(Raw("shop.csv", lines=9),),
+        rows=9,
+        features=3,
+        columns={"price": Range(0, 10), "kind": values("c b a")},
+        target=Range(0, 20),
+    )
+    test_fraction: float = 1 / 3
+    steps: tuple[str, ...] = ("one_hot", "min_max", "sample_norm")
+
+    def parse(self, paths):
+        table = pd.read_csv(paths["shop.csv"], header=None)
+        X, levels = encode([table.iloc[:, :2]], [1], self.stated)
+        return Table(X, table[2].to_numpy(float), levels)
+
+
+@dataclass(frozen=True)
+class Corner(OfficialSplit):
+    """The same with an official split, whose arrays are kept."""
+
+    info: ClassVar[Info] = replace(Shop.info, name="corner", train_rows=6)
+    steps: tuple[str, ...] = ("one_hot", "min_max", "sample_norm")
+    parse = Shop.parse
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch) -> Files:
+    """Its file has two of the three kinds only, and then `features` is 3."""
+    (tmp_path / "shop.csv").write_text("".join(f"{i},{'ab'[i % 2]},{2 * i}\n" for i in range(9)))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
+    return Files(str(tmp_path), offline=True)
+
+
+@pytest.mark.parametrize("kind", [Shop, Corner])
+def test_bounds_change_the_columns_and_the_scales_but_not_the_rows(kind, shop):
+    seen = {}
+    for bounds in ("fitted", "public", "fitted", "public"):  # what is kept of one is not taken for the other
+        source = kind(bounds=bounds)
+        data = source.load(shop, None, np.random.default_rng(3))
+        assert data.X.shape == source.size(None) == (6, 3 if bounds == "fitted" else 4)
+        price = np.concatenate([data.X, data.X_test])[:, 0]
+        first = seen.setdefault(bounds, (data, price))
+        np.testing.assert_array_equal(first[0].X, data.X)
+        np.testing.assert_array_equal(first[0].y_test, data.y_test)
+    fitted, public = seen["fitted"][0], seen["public"][0]
+    np.testing.assert_allclose(fitted.y / fitted.y.max(), public.y / public.y.max())  # the same rows in the same order
+    assert private_note(fitted.provenance["preprocessing"]) == "min_max,scale_target fitted on training rows"
+    assert private_note(public.provenance["preprocessing"]) == ""
+    raw = np.round(public.y * 10)  # the target is 2 i, of at most 20
+    x = np.column_stack([raw / 10, raw % 2 == 0, raw % 2 == 1, np.zeros(6)])
+    np.testing.assert_allclose(public.X, x / np.linalg.norm(x, axis=1, keepdims=True))
+
+
+def test_fitted_scales_are_what_they_were(shop):
+    """The arrays are those of fit_apply alone, to the last bit."""
+    source = Shop(steps=("one_hot", "min_max", "max_norm"))
+    data = source.load(shop, None, np.random.default_rng(3))
+    table, _ = source.table(shop)
+    order = np.random.default_rng(3).permutation(9)
+    X, X_test, record = fit_apply(source.steps, table.X[order[:6]], table.X[order[6:]], (0, 2))
+    np.testing.assert_array_equal(data.X, X)
+    np.testing.assert_array_equal(data.X_test, X_test)
+    assert data.provenance["preprocessing"][:3] == record
+    np.testing.assert_array_equal(data.y, table.y[order[:6]] / table.y[order[:6]].max())
+
+
+def test_fewer_rows_are_among_more(shop):
+    whole, few = (Shop(bounds="public").load(shop, N, np.random.default_rng(1)) for N in (None, 4))
+    np.testing.assert_array_equal(whole.X[:4], few.X)  # scales that are stated do not change with N
+
+
+def test_values_that_no_list_has_are_unknown():
+    table = pd.DataFrame({"price": [1, 2, 3], "kind": ["b", "z", "a"]})
+    X, levels = encode([table], [1], Shop.info.columns)
+    np.testing.assert_array_equal(X[:, 1], [1, -1, 0])  # a, b, c in alphabetic order
+    assert levels == (0, 3)
+    assert encode([table], [1], {})[1] == (0, 3)
+
+
+# ---- mistakes
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_set_without_ranges_refuses_in_one_sentence(name):
+    with pytest.raises(UserError) as caught:
+        replace(catalogue.source(name), bounds="public")
+    told = str(caught.value)
+    assert told.startswith(f"dataset={name} has no public ranges, as ")
+    assert told.endswith(": leave dataset.bounds=fitted.")
+    assert told.count(". ") == 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["dataset=adult", "dataset.bounds=publik"], "unknown dataset.bounds='publik': did you mean 'public'?"),
+        (["dataset=wdbc", "dataset.bounds=publik"], "did you mean 'public'?"),
+        (["dataset=crime", "dataset.bounds=3"], "unknown dataset.bounds=3: choose one of fitted, public."),
+        (["dataset=crime", "dataset.bounds=null"], "unknown dataset.bounds=None"),
+        (["dataset=wdbc", "dataset.bounds=public"], "dataset=wdbc has no public ranges, as its documentation"),
+        (["dataset=har", "dataset.bounds=public"], "must not have pca with dataset.bounds=public"),
+        (["dataset=crime", "dataset.bounds=public", "dataset.steps=[max_nrm]"], "did you mean 'max_norm'"),
+    ],
+)
+def test_mistakes_are_told_before_any_file_is_read(overrides, told):
+    with pytest.raises(UserError, match=re.escape(told)) as caught:
+        run_job(compose(overrides), overrides, Path())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_regression_set_needs_a_range_of_its_target():
+    info = replace(Shop.info, target=None, bounds="nothing caps its target")
+    with pytest.raises(UserError, match="dataset=shop has no public ranges, as nothing caps its target"):
+        check_bounds(info, "public", ())
+    check_bounds(info, "fitted", ())
+
+
+def test_ranges_of_other_columns_are_refused():
+    with pytest.raises(UserError, match="stated of 5 columns, but the rows have 4"):
+        stated_apply(["one_hot"], rows(3)[:, :4], rows(3)[:, :4], COLUMNS)
+
+
+def test_missing_values_and_symbolic_columns_need_their_steps():
+    with pytest.raises(UserError, match="must begin with impute"):
+        stated_apply(["min_max"], np.array([[np.nan]]), np.array([[1.0]]), {"a": Range(0, 1)})
+    with pytest.raises(UserError, match="must have one_hot"):
+        stated_apply(["min_max"], rows(3), rows(3), COLUMNS)
+    with pytest.raises(UserError, match="no step but impute before one_hot"):
+        stated_apply(["min_max", "one_hot"], rows(3), rows(3), COLUMNS)
+
+
+# ---- the built-in data sets
+
+
+def test_which_sets_have_ranges():
+    assert [name for name, source in catalogue.sources().items() if source.info.columns] == PUBLIC
+    for name in REFUSED:
+        assert not catalogue.source(name).info.bounds.endswith(".")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_column_has_a_range_or_its_values(name):
+    info = catalogue.source(name).info
+    listed = [column for column in info.columns.values() if not isinstance(column, Range)]
+    assert all(len(set(column)) == len(column) for column in listed)
+    added = {"adult": 1, "bank": 2, "kddcup99": 4, "kddcup99_70k": 4}.get(name, 0)  # values that no row has
+    assert after_one_hot(info.columns) == info.features + added
+    assert info.bounds.endswith(".")
+    assert (info.target is not None) == (info.task == "regression")
+
+
+def public(name: str, **options: object):
+    """The data set with public bounds, and steps that allow them."""
+    steps = ("sample_norm",) if name.startswith("har") else catalogue.source(name).steps
+    return replace(catalogue.source(name), bounds="public", steps=steps, **options)
+
+
+def adult_line(age: int, work: str, gain: int, hours: int, country: str, label: str) -> str:
+    middle = "150000, Masters, 14, Divorced, Sales, Wife, White, Female"
+    return f"{age}, {work}, {middle}, {gain}, 0, {hours}, {country}, {label}\n"
+
+
+def test_adult_on_generated_files(tmp_path, monkeypatch):
+    (tmp_path / "train").write_text(
+        adult_line(17, "Private", 99_999, 40, "Peru", "<=50K") + adult_line(120, "?", 0, 40, "Peru", ">50K")
+        + adult_line(90, "Local-gov", 0, 99, "Hong", ">50K")
+    )  # fmt: skip
+    (tmp_path / "test").write_text("|1x3\n" + adult_line(120, "Private", 999, 1, "Atlantis", ">50K."))
+    files = tuple(
+        replace(raw, name=name, sha256=()) for raw, name in zip(Adult.info.files, ("train", "test"), strict=True)
+    )
+    monkeypatch.setattr(Adult, "info", replace(Adult.info, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2}))
+    source = Adult(bounds="public", steps=("one_hot", "min_max"))
+    data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
+    assert data.X.shape == source.size(None) == (2, 105)
+    # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
+    np.testing.assert_allclose(data.X[:, :6], [[0, 0.15, 13 / 15, 1, 0, 39 / 98], [1, 0.15, 13 / 15, 0, 0, 1]])
+    np.testing.assert_allclose(data.X_test[0, :6], [1, 0.15, 13 / 15, 0.6, 0, 0], atol=1e-6)
+    np.testing.assert_array_equal(data.X[:, 6:].sum(axis=1), [8, 8])
+    np.testing.assert_array_equal(data.X_test[:, 6:].sum(axis=1), [7])  # nobody lists Atlantis
+    assert private_note(data.provenance["preprocessing"]) == ""
+
+
+def test_kdd_on_generated_files(tmp_path, monkeypatch):
+    def line(service: str, su: int, label: str) -> str:
+        numbers = ["0"] * 41
+        numbers[1:6] = "tcp", service, "SF", str(2**32), "0"
+        numbers[14], numbers[22], numbers[31] = str(su), "511", "51"
+        return ",".join([*numbers, label]) + "\n"
+
+    (tmp_path / "train").write_text(line("aol", 2, "normal.") + line("http", 1, "smurf."))
+    (tmp_path / "test").write_text(line("icmp", 0, "nmap."))
+    files = tuple(
+        replace(raw, name=name, sha256=()) for raw, name in zip(KDDCup99.info.files, ("train", "test"), strict=True)
+    )
+    info = replace(KDDCup99.info, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
+    monkeypatch.setattr(KDDCup99, "info", info)
+    source = KDDCup99(bounds="public", steps=("one_hot", "min_max"))
+    data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
+    assert data.X.shape == source.size(None) == (2, 122)
+    np.testing.assert_array_equal(data.X[:, 38:].sum(axis=1), [3, 3])
+    np.testing.assert_array_equal(data.X_test[:, 38:].sum(axis=1), [2])  # no list has the service icmp
+    numeric = [name for name, column in info.columns.items() if isinstance(column, Range)]
+    first = dict(zip(numeric, data.X[0], strict=False))
+    seen = [first[name] for name in ("src_bytes", "su_attempted", "count", "dst_host_count")]
+    np.testing.assert_allclose(seen, [1, 1, 1, 0.2])
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name not in ("har", "kddcup99", "kddcup99_70k")])
+def test_public_bounds_on_real_rows(name, raw, parsed, monkeypatch):
+    monkeypatch.setenv("DPML_CACHE", str(parsed))
+    source = public(name)
+    data = source.load(Files(str(raw), offline=True), None, np.random.default_rng(0))
+    fitted = replace(source, bounds="fitted").load(Files(str(raw), offline=True), None, np.random.default_rng(0))
+    assert data.X.shape == source.size(None)
+    assert max(norms(data.X).max(), norms(data.X_test).max()) <= 1
+    assert private_note(data.provenance["preprocessing"]) == ""
+    if source.info.task == "regression":
+        np.testing.assert_allclose(data.y, fitted.y)  # its largest target is 1
+    else:
+        np.testing.assert_array_equal(data.y, fitted.y)
+        np.testing.assert_array_equal(data.y_test, fitted.y_test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "unseen"),
+    [
+        (Adult, {"Never-worked"}),
+        (Bank, {"jan", "feb"}),
+        pytest.param(KDDCup9970k, {"aol", "harvest", "http_2784", "http_8001"}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_training_rows_have_all_values_but_these(kind, unseen, raw, parsed, monkeypatch):
+    monkeypatch.setenv("DPML_CACHE", str(parsed))
+    table, _ = kind(bounds="public").table(Files(str(raw), offline=True))
+    train = table.X[: kind.info.train_rows]
+    missing = set()
+    for place, column in enumerate(kind.info.columns.values()):
+        if not isinstance(column, Range):
+            assert (train[:, place] >= 0).all()
+            missing |= set(column) - {sorted(column)[int(code)] for code in np.unique(train[:, place])}
+    assert missing == unseen
+
+
+def test_the_lists_of_adult_are_those_of_its_documentation(raw):
+    path = raw / "adult" / "adult.names"
+    if not path.is_file():
+        pytest.skip("adult.names is not at hand")
+    listed = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, colon, text = line.partition(": ")
+        if colon and not line.startswith("|") and not text.startswith("continuous"):
+            listed[name] = tuple(text.rstrip(".").split(", "))
+    assert listed == {name: column for name, column in Adult.info.columns.items() if not isinstance(column, Range)}
+
+
+def test_symmetric_puts_the_ends_of_a_range_at_minus_one_and_one() -> None:
+    columns = {"a": Range(17, 90), "b": values("x y"), "c": Range(0, 99, log=True)}
+    X = np.array([[17.0, 0, 0.0], [90.0, 1, 99.0], [1e9, -1, 9.0]])
+    done, _, _ = stated_apply(["one_hot", "symmetric"], X, X[:0], columns)
+    np.testing.assert_allclose(done, [[-1, -1, 1, 0], [1, 1, 0, 1], [1, 0, 0, 0]], atol=1e-12)
