@@ -1,0 +1,169 @@
+"""Bugs in noisy Newton steps and noisy minimisers that somebody could write: the audit calls each of them one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted import BUDGET, PROBLEM, seen_beside_the_release, times, verdicts
+
+from dpml.algorithms import gaussian_output, noisy_newton
+from dpml.algorithms.gaussian_output import GaussianOutput
+from dpml.algorithms.noisy_newton import NoisyNewton, PreparedNewton, Widths
+from dpml.audit import ROUNDS, audit
+from dpml.optim.losses import LOSSES
+from dpml.privacy import gdp, noise
+
+SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
+DRAWS = 20_000
+NEWTON = NoisyNewton(LOGISTIC, rounds=ROUNDS["rounds"])
+OUTPUTS = [GaussianOutput(LOGISTIC), GaussianOutput(SQUARED)]
+each_output = pytest.mark.parametrize("algorithm", OUTPUTS, ids=["logistic", "squared"])
+slow = pytest.mark.slow  # the same bug in code that is mostly the same
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=slow), pytest.param(2, marks=slow)])
+def test_nobody_is_accused_of_what_is_right(seed) -> None:
+    for algorithm in (NEWTON, replace(NEWTON, curvature="hessian"), *OUTPUTS):
+        assert "BUG" not in verdicts(algorithm, DRAWS, seed).values()
+
+
+def test_how_much_of_what_is_proven_is_shown() -> None:
+    rounds = {finding.view: finding for finding in audit(NEWTON, BUDGET, PROBLEM, DRAWS)}["aggregate"]
+    assert rounds.power >= 0.8
+    assert rounds.verdict == "consistent"
+    for algorithm, least in zip(OUTPUTS, (0.98, 0.9), strict=True):
+        (found,) = audit(algorithm, BUDGET, PROBLEM, 50_000)
+        assert found.power >= least
+        assert found.verdict == "consistent"
+
+
+# ---- rounds
+
+
+@pytest.mark.parametrize("share", [0.5, 0.0])
+def test_too_little_noise_and_none(monkeypatch, share) -> None:
+    monkeypatch.setattr(noise, "gaussian", times(share)(noise.gaussian))
+    assert seen_beside_the_release(NEWTON, DRAWS)
+
+
+@pytest.mark.parametrize("which", ["gradient", "direction"])
+def test_one_of_the_two_noises_is_a_third(monkeypatch, which) -> None:
+    """Where what is counted is right: the release reads other numbers than the guarantee."""
+    right = NoisyNewton.widths
+
+    def less(self, budget, problem) -> Widths:
+        widths = right(self, budget, problem)
+        return widths._replace(**{which: getattr(widths, which) / 3})
+
+    release = PreparedNewton.release
+
+    def wrong(self, *arguments, **keywords):
+        with monkeypatch.context() as patch:
+            patch.setattr(NoisyNewton, "widths", less)
+            return release(self, *arguments, **keywords)
+
+    monkeypatch.setattr(PreparedNewton, "release", wrong)
+    assert seen_beside_the_release(NEWTON, DRAWS)
+
+
+def test_directions_that_are_not_counted(monkeypatch) -> None:
+    """As if the matrix were public: all of the budget for gradients, and directions nearly as they are."""
+    right = NoisyNewton.widths
+
+    def free(self, budget, problem) -> Widths:
+        widths = right(self, budget, problem)
+        return widths._replace(gradient=widths.gradient * self.share**0.5, direction=1e-3)
+
+    monkeypatch.setattr(NoisyNewton, "widths", free)
+    mu = gdp.mu_of(BUDGET.eps, BUDGET.delta)
+    guaranteed = NoisyNewton.guarantees
+    monkeypatch.setattr(
+        NoisyNewton, "guarantees",
+        lambda self, *arguments: [replace(g, mu=mu, eps=BUDGET.eps) for g in guaranteed(self, *arguments)],
+    )  # fmt: skip
+    assert seen_beside_the_release(NEWTON, DRAWS)
+
+
+def test_the_same_noise_in_every_round(monkeypatch) -> None:
+    right, kept = noise.gaussian, {}
+
+    def reused(rng, shape):
+        if kept.get("rng") is not rng:
+            kept.update(rng=rng, drawn=right(rng, shape), shape=shape)
+        return kept["drawn"] if kept["shape"] == shape else right(rng, shape)
+
+    monkeypatch.setattr(noise, "gaussian", reused)
+    assert seen_beside_the_release(NEWTON, DRAWS)
+
+
+def test_a_single_kind_of_noise_for_both_messages(monkeypatch) -> None:
+    """The noise of the direction is that of the gradient, and so known from it once the gradient is."""
+    right = noise.gaussian
+
+    def shared(rng, shape):
+        drawn = right(rng, shape)
+        if len(shape) == 3:
+            drawn[1] = drawn[0]
+        return drawn
+
+    monkeypatch.setattr(noise, "gaussian", shared)
+    assert seen_beside_the_release(NEWTON, DRAWS)
+
+
+def test_the_sensitivity_of_adding_a_row_to_a_gradient(monkeypatch) -> None:
+    """A row's own gradient has at most length 1, at w = 0 half of that: half as much as a row that is replaced."""
+    right = noisy_newton.logistic_radius
+    monkeypatch.setattr(noisy_newton, "logistic_radius", lambda length: right(length) / 2)
+    assert seen_beside_the_release(replace(NEWTON, share=0.8), DRAWS)
+
+
+def test_a_curvature_that_is_forgotten(monkeypatch) -> None:
+    monkeypatch.setattr(noisy_newton, "CURVATURE", 0.05)
+    assert seen_beside_the_release(replace(NEWTON, curvature="hessian"), DRAWS)
+
+
+def test_half_of_the_rounds(monkeypatch) -> None:
+    right = NoisyNewton.widths
+
+    def fewer(self, budget, problem) -> Widths:
+        widths = right(self, budget, problem)
+        return widths._replace(gradient=widths.gradient / 2**0.5, direction=widths.direction / 2**0.5)
+
+    guaranteed = NoisyNewton.guarantees
+    monkeypatch.setattr(NoisyNewton, "widths", fewer)
+    monkeypatch.setattr(
+        NoisyNewton, "guarantees",
+        lambda self, *arguments: [
+            replace(g, mu=g.mu / 2**0.5, eps=gdp.eps_of(g.mu / 2**0.5, g.delta)) for g in guaranteed(self, *arguments)
+        ],
+    )  # fmt: skip
+    assert seen_beside_the_release(NEWTON, DRAWS)
+
+
+# ---- minimisers
+
+
+@each_output
+@pytest.mark.parametrize("share", [0.5, pytest.param(0.0, marks=slow)])
+def test_minimisers_with_too_little_noise(monkeypatch, algorithm, share) -> None:
+    monkeypatch.setattr(noise, "gaussian", times(share)(noise.gaussian))
+    assert verdicts(algorithm, 50_000) == {"release": "BUG"}
+
+
+@each_output
+@pytest.mark.parametrize("factor", [0.5, 0.8])
+def test_a_sensitivity_that_is_too_small_in_noise_and_proof(monkeypatch, algorithm, factor) -> None:
+    """That of adding a row, and one that forgets that a long model sees steep gradients: known without a draw."""
+    for name in ("logistic_radius", "squared_radius"):
+        right = getattr(gaussian_output, name)
+        monkeypatch.setattr(gaussian_output, name, lambda length, right=right: factor * right(length))
+    (found,) = audit(algorithm, BUDGET, PROBLEM, 1_000)
+    assert found.verdict == "BUG"
+    assert found.exact > found.proven
+
+
+def test_a_diameter_that_knows_no_long_models(monkeypatch) -> None:
+    """1/(N lam), that of gradients at w = 0, is too little for any model that is not 0."""
+    monkeypatch.setattr(gaussian_output, "logistic_radius", lambda length: np.float64(0.5))
+    (found,) = audit(OUTPUTS[0], BUDGET, PROBLEM, 1_000)
+    assert found.verdict == "BUG"
