@@ -8,8 +8,8 @@ there), so with the minimisers w and w'
 
 the difference of two rows' gradients at *one* model (Chaudhuri, Monteleoni & Sarwate 2011, Lemma 7). They bound it by
 2, one for each row. But no minimiser is longer than some L, and at such a model all gradients lie in a ball of radius
-h(L) (`dpml.privacy.proofs.gradient_balls`): w moves by at most ``min(2 h(L) / R, 2 L)``. For d >= 2 and the L used here,
-the first is reached in the limit of large N where lam <= 0.17 (logistic), and the second by N = 1.
+h(L) (`dpml.privacy.proofs.gradient_balls`): w moves by at most ``min(2 h(L) / R, 2 L)``. The logistic loss reaches the
+first in the limit of large N, for d >= 2 and lam <= 0.17, and the second with N = 1.
 """
 
 import math
@@ -54,7 +54,7 @@ class GaussianOutput:
     Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
     calibration. A larger ridge lessens the noise as 1/lam and pulls w to 0. What is lost is about
     ``lam/2 ||w*||^2 + c/2 E (x'noise)^2`` with c the largest curvature of the loss, that is at most
-    ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most D apart, and the lam for which this is least,
+    ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most D apart. The lam for which this is least,
 
         lam^3 = 2 c D^2 / (N mu W)^2,
 
@@ -213,8 +213,8 @@ class PreparedMinimiser:
 def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
     """Neighbours whose least-squares gradients are far apart: a crowd (0, c) of label 1 holds w = (0, `length`).
 
-    c solves ``strength length = 2 c (1 - c length)``, or is 1. A row of label -1 pulls to either side, at the angle where
-    two gradients are farthest apart.
+    c solves ``strength length = 2 c (1 - c length)``, or is 1. A row of label -1 pulls to either side, at the angle
+    where two gradients are farthest apart.
     """
     c = min(1.0, (1 + math.sqrt(max(0.0, 1 - 2 * strength * length**2))) / (2 * length))
     b = 2 * length / (1 + math.sqrt(1 + 8 * length**2))

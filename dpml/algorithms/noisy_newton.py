@@ -14,11 +14,12 @@ and w goes on by the second. Rows lie in the unit ball, one is replaced. How far
 
        m = k / (R (R + k)) at most,    that is 1/(R (4 R + 1)) for k = 1/4,
 
-   since ``||K^-1 u||^2 <= u'K^-1 u / R`` and ``u'K^-1 u <= 1/R``. Its successor takes a P' with the same bounds, and the
-   difference of two such matrices has norm at most m, no more than either: the direction moves by at most ``m ||G||``.
+   since ``||K^-1 u||^2 <= u'K^-1 u / R`` and ``u'K^-1 u <= 1/R``. Its successor takes a P' with the same bounds, and
+   the difference of two such matrices has norm at most m, as either: the direction moves by at most ``m ||G||``.
    For K = R I, u along G and an empty row in its place it does. The paper has the same number for *adding* a row.
 
-T rounds of both are Gaussian releases that depend on those before, and compose exactly (Dong, Roth & Su 2019, Cor. 3.3).
+T rounds of both are Gaussian releases that depend on those before: they compose exactly (Dong, Roth & Su 2019, Cor.
+3.3).
 """
 
 import math
@@ -78,10 +79,9 @@ class Widths(NamedTuple):
 class NoisyNewton:
     """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023), all of which may be seen.
 
-    The paper adds R to all eigenvalues, or clips them at R. Added is better here: its sensitivity is the exact one above,
-    where clipping, whose bound is the Frobenius norm's ``sqrt(2) k / R^2``, has up to sqrt 2 times as much. The paper's
-    noise is stated in zCDP; here is GDP only, so that nothing is `published`. It finds R by a noisy trace of H; rows of
-    norm 1 have a trace of N/4 at w = 0, and here R is a rule that reads no row.
+    The paper adds R to all eigenvalues, or clips them at R; here R is added, as its sensitivity is known exactly. The
+    paper counts in zCDP and here is GDP only, so that nothing is `published`. It finds R by a noisy trace of H, which is
+    N/4 at most; here a rule finds R that reads no row.
 
     The rule: after T rounds R acts like a ridge of R/T, which costs about ``R/T W^2/2`` for ||w*|| = W. The noise of
     the last direction, where G is mostly noise, ``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)``
@@ -108,10 +108,10 @@ class NoisyNewton:
     calibration: Calibration = "tight"
     variant: str = "paper"
     lam: float = 0.0
-    rounds: int = 10
+    rounds: int = 12
     curvature: Literal["bound", "hessian"] = "bound"
     share: float = 0.5
-    norm: float = 4.0
+    norm: float = 2.0
 
     def __post_init__(self) -> None:
         check_common(self, ("logistic",))

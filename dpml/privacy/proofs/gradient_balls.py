@@ -29,7 +29,7 @@ from scipy.special import expit
 
 from dpml.arrays import Array
 
-_HALVINGS = 60  # of [0, 1/2], which has b*
+_HALVINGS = 36  # of [0, 1/2], which has b*; what is returned is an upper bound after any number
 _UP = 1 + 1e-12  # rounding is never in our favour
 
 
@@ -48,7 +48,7 @@ def logistic_radius(length: ArrayLike) -> Array:
 
 
 def squared_radius(length: ArrayLike) -> Array:
-    """The same for the squared loss ``(x'w - y)^2``, labels in [-1, 1]: from 2, and about L + sqrt 2 for long models."""
+    """The same for the squared loss ``(x'w - y)^2``, labels in [-1, 1]: 2 at w = 0, about L + sqrt 2 far out."""
     length = np.asarray(length, dtype=float)
     b = 2 * length / (1 + np.sqrt(1 + 8 * length**2))
     radius: Array = 2 * np.sqrt(1 - b**2) * (1 + b * length) * _UP
