@@ -80,8 +80,8 @@ class NoisyNewton:
     """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023), all of which may be seen.
 
     The paper adds R to all eigenvalues, or clips them at R; here R is added, as its sensitivity is known exactly. The
-    paper counts in zCDP and here is GDP only, so that nothing is `published`. It finds R by a noisy trace of H, which is
-    N/4 at most; here a rule finds R that reads no row.
+    paper counts in zCDP and here is GDP only, so that nothing is `published`. It finds R by a noisy trace of H; here a
+    rule finds R that reads no row.
 
     The rule: after T rounds R acts like a ridge of R/T, which costs about ``R/T W^2/2`` for ||w*|| = W. The noise of
     the last direction, where G is mostly noise, ``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)``
@@ -111,7 +111,7 @@ class NoisyNewton:
     rounds: int = 12
     curvature: Literal["bound", "hessian"] = "bound"
     share: float = 0.5
-    norm: float = 2.0
+    norm: float = 1.0
 
     def __post_init__(self) -> None:
         check_common(self, ("logistic",))

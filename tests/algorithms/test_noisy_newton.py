@@ -210,7 +210,7 @@ def test_the_rounds_are_the_papers() -> None:
 @pytest.mark.parametrize("lam", [0.0, 0.05])
 def test_without_noise_it_finds_the_minimiser(curvature, lam) -> None:
     parties, budget = binary_parties(), Budget(math.inf, 1e-5)
-    algorithm = NoisyNewton(LOGISTIC, rounds=2000 if curvature == "bound" else 60, curvature=curvature, lam=lam)
+    algorithm = NoisyNewton(LOGISTIC, rounds=1000 if curvature == "bound" else 60, curvature=curvature, lam=lam)
     released = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(0), 2)
     assert np.allclose(released.weights, optimum(LOGISTIC, parties.X, parties.y, lam), atol=2e-3)
     assert all(math.isinf(g.eps) for g in algorithm.guarantees(budget, parties.problem))

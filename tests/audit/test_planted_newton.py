@@ -14,7 +14,7 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import gdp, noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
-DRAWS = 20_000
+DRAWS = 12_000
 NEWTON = NoisyNewton(LOGISTIC, rounds=5)
 OUTPUTS = [GaussianOutput(LOGISTIC), GaussianOutput(SQUARED)]
 each_output = pytest.mark.parametrize("algorithm", OUTPUTS, ids=["logistic", "squared"])
@@ -22,18 +22,18 @@ slow = pytest.mark.slow  # the same bug in code that is mostly the same
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=slow), pytest.param(2, marks=slow)])
-def test_nobody_is_accused_of_what_is_right(seed) -> None:
-    for algorithm in (NEWTON, replace(NEWTON, curvature="hessian"), *OUTPUTS):
-        assert "BUG" not in verdicts(algorithm, DRAWS, seed).values()
+@pytest.mark.parametrize("curvature", ["bound", pytest.param("hessian", marks=slow)])
+def test_nobody_is_accused_of_what_is_right(curvature, seed) -> None:
+    found = {view.view: view for view in audit(replace(NEWTON, curvature=curvature), BUDGET, PROBLEM, DRAWS, seed)}
+    assert "BUG" not in {view.verdict for view in found.values()}
+    assert 0.6 <= found["aggregate"].power <= 1
 
 
-def test_how_much_of_what_is_proven_is_shown() -> None:
-    rounds = {finding.view: finding for finding in audit(NEWTON, BUDGET, PROBLEM, DRAWS)}["aggregate"]
-    assert 0.65 <= rounds.power <= 1
-    for algorithm, least in zip(OUTPUTS, (0.98, 0.9), strict=True):
-        (found,) = audit(algorithm, BUDGET, PROBLEM, 50_000)
-        assert found.power >= least
-        assert found.verdict == "consistent"
+@each_output
+def test_how_much_of_what_is_proven_minimisers_show(algorithm) -> None:
+    (found,) = audit(algorithm, BUDGET, PROBLEM, 20_000)
+    assert found.power >= 0.99
+    assert found.verdict == "consistent"
 
 
 # ---- rounds
@@ -84,14 +84,15 @@ def test_directions_that_are_not_counted(monkeypatch) -> None:
 
 
 def test_the_same_noise_in_every_round(monkeypatch) -> None:
-    right, kept = noise.gaussian, {}
+    release = PreparedNewton.release
 
-    def reused(rng, shape):
-        if kept.get("rng") is not rng:
-            kept.update(rng=rng, drawn=right(rng, shape), shape=shape)
-        return kept["drawn"] if kept["shape"] == shape else right(rng, shape)
+    def reused(self, budgets, rng, draws, watch=None):
+        drawn = noise.gaussian(rng, (2, draws, self.parties.problem.d))
+        with monkeypatch.context() as patch:
+            patch.setattr(noise, "gaussian", lambda rng, shape: drawn)
+            return release(self, budgets, rng, draws, watch)
 
-    monkeypatch.setattr(noise, "gaussian", reused)
+    monkeypatch.setattr(PreparedNewton, "release", reused)
     assert seen_beside_the_release(NEWTON, DRAWS)
 
 
@@ -144,7 +145,7 @@ def test_a_quarter_of_the_rounds(monkeypatch) -> None:
 @pytest.mark.parametrize("share", [0.5, pytest.param(0.0, marks=slow)])
 def test_minimisers_with_too_little_noise(monkeypatch, algorithm, share) -> None:
     monkeypatch.setattr(noise, "gaussian", times(share)(noise.gaussian))
-    assert verdicts(algorithm, 50_000) == {"release": "BUG"}
+    assert verdicts(algorithm, 20_000) == {"release": "BUG"}
 
 
 @each_output
