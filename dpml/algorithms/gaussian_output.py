@@ -1,0 +1,225 @@
+"""Gaussian output perturbation, calibrated to how far a minimiser can really move (`outpert`).
+
+Released is w + N(0, s^2 I), w the minimiser of F, the sum of N losses + R/2 ||w||^2, R = N lam; rows lie in the unit
+ball, and one of them is replaced. F and the neighbour's F' are R-strongly convex (over a ball, if they are minimised
+there), so with the minimisers w and w'
+
+    R ||w - w'|| <= ||grad F(w') - grad F'(w')||,
+
+the difference of two rows' gradients at *one* model (Chaudhuri, Monteleoni & Sarwate 2011, Lemma 7). They bound it by
+2, one for each row. But no minimiser is longer than some L, and at such a model all gradients lie in a ball of radius
+h(L) (`dpml.privacy.proofs.gradient_balls`): w moves by at most ``min(2 h(L) / R, 2 L)``. The logistic loss reaches the
+first in the limit of large N, for d >= 2 and lam <= 0.17, and the second with N = 1.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms import Release, require_domain
+from dpml.algorithms.exposure import Exposure, Pair, model_exposure
+from dpml.algorithms.guarantees import gaussian_views
+from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
+from dpml.algorithms.minimisers import Folded, held_pair
+from dpml.algorithms.neighbours import one_replaced, one_replaced_for_loss
+from dpml.algorithms.objective_perturbation import solver_tolerance
+from dpml.arrays import Array
+from dpml.data.partition import Parties, Rows
+from dpml.optim import NotConvergedError
+from dpml.optim.convex import minimise_convex
+from dpml.optim.logistic import longest_minimiser
+from dpml.optim.losses import Loss
+from dpml.optim.quadratic import minimise_quadratic_in_ball
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp, noise
+from dpml.privacy.proofs.gradient_balls import logistic_radius, squared_radius
+
+SOURCE = "Gaussian DP of the minimiser's diameter (gaussian_output, gradient_balls)"
+
+
+class Calibrated(NamedTuple):
+    """`strength`: lam and what is added to it; `sigma`: the standard deviation of the noise in every coordinate."""
+
+    strength: float
+    sigma: float
+
+
+@dataclass(frozen=True)
+class GaussianOutput:
+    """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
+
+    Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
+    calibration. A larger ridge lessens the noise as 1/lam and pulls w to 0. What is lost is about
+    ``lam/2 ||w*||^2 + c/2 E (x'noise)^2`` with c the largest curvature of the loss, that is at most
+    ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most D apart. The lam for which this is least,
+
+        lam^3 = 2 c D^2 / (N mu W)^2,
+
+    is used, unless `lam` is larger. It looks at no data.
+
+    Args:
+        loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
+        calibration: `tight`.
+        variant: `paper`.
+        lam: coefficient of lam/2 ||w||^2 in the objective whose optimality gap is reported.
+        norm: W. The default was chosen on Adult.
+        radius: of the ball, for the squared loss.
+    """
+
+    name: ClassVar[str] = "outpert"
+    auxiliary: ClassVar[float] = 0.0
+
+    loss: Loss
+    calibration: Calibration = "tight"
+    variant: str = "paper"
+    lam: float = 0.0
+    norm: float = 4.0
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_common(self, ("squared", "logistic"))
+        check_choice("calibration", self.calibration, ("tight",))
+        check_positive("algo.norm", self.norm)
+        check_positive("algo.radius", self.radius)
+
+    @property
+    def logistic(self) -> bool:
+        """Whether the loss is logistic, and w free."""
+        return self.loss.name == "logistic"
+
+    def longest(self, strength: float) -> float:
+        """L: no minimiser is longer.
+
+        Squared loss: where w is inside the ball, ``strength ||w||^2 = 2 mean (y - t) t <= 1/2``; on its surface the
+        left-hand side is less.
+        """
+        if self.logistic:
+            return longest_minimiser(self.loss, strength)
+        return min(self.radius, 1 / math.sqrt(2 * strength))
+
+    def apart(self, length: float) -> float:
+        """How far apart two rows' gradients are at most, at a model of this length."""
+        radius = logistic_radius if self.logistic else squared_radius
+        return 2 * float(radius(length))
+
+    def unsolved(self, N: int, strength: float) -> float:
+        """How far from the exact minimiser the one that is computed is at most.
+
+        A gradient g leaves ``||g||/strength``; in a ball, a step of a projected gradient that is e long leaves
+        ``(1 + smoothness) e/strength`` (Pang 1987).
+        """
+        conditioning = 1.0 if self.logistic else 1 + self.loss.smoothness + strength
+        return conditioning * solver_tolerance(N) / strength
+
+    def sensitivity(self, problem: Problem, strength: float) -> float:
+        """How far the computed minimiser moves at most, in L2 norm, when one row is replaced."""
+        longest = self.longest(strength)
+        moved = min(self.apart(longest) / (problem.N * strength), 2 * longest)
+        return moved + 2 * self.unsolved(problem.N, strength)
+
+    def calibrate(self, budget: Budget, problem: Problem) -> Calibrated:
+        """Single source of the noise and of the ridge, for sampling and for accounting."""
+        if math.isinf(budget.eps):
+            return Calibrated(self.lam, 0.0)
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+        W = self.norm if self.logistic else min(self.norm, self.radius)
+        steepest = 2.0 if self.logistic else self.apart(self.radius)
+        best = (2 * self.loss.smoothness * (steepest / (problem.N * mu * W)) ** 2) ** (1 / 3)
+        strength = max(self.lam, best)
+        return Calibrated(strength, self.sensitivity(problem, strength) / mu)
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """What is proven of the model; one sample is the unit."""
+        delta = budget.require_delta(f"algo={self.name}")
+        strength, sigma = self.calibrate(budget, problem)
+        mu = self.sensitivity(problem, strength) / sigma if sigma else math.inf
+        return gaussian_views({"release": mu}, budget, delta, SOURCE, None)
+
+    def prepare(self, parties: Parties, rng: Generator) -> "PreparedMinimiser":
+        """Nothing to do before the ridge is known."""
+        require_domain(parties, self.loss)
+        return PreparedMinimiser(self, parties)
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A crowd holds a long w where nothing resists a move across it, and a row pulls to either side."""
+        strength = self.calibrate(budget, problem).strength
+        if problem.d == 1:
+            return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
+        if self.logistic:
+            return held_pair(problem, problem.N * strength, lambda pair: self.distance(pair, strength))
+        return held_in_ball(problem, strength, self.longest(strength))
+
+    def distance(self, pair: Folded, strength: float) -> float:
+        """How far apart the minimisers of some rows and their neighbour are."""
+        first, second = (self.minimise(rows, np.array([strength]))[0] for rows in pair)
+        return float(np.linalg.norm(second - first))
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """The model: one of two Gaussians."""
+        strength, sigma = self.calibrate(budget, pair[0].problem)
+        first, second = (self.minimise(parties.folded, np.array([strength]))[0] for parties in pair)
+        exposure = model_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)
+
+        def score(seen: Array) -> Array:
+            likelihood: Array = (seen - (first + second) / 2) @ (second - first) / sigma**2
+            return likelihood
+
+        return [replace(exposure, score=score, normal=True, mu=float(np.linalg.norm(second - first)) / sigma)]
+
+    def minimise(self, rows: Rows, strengths: Array) -> Array:
+        """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
+
+        Raises:
+            NotConvergedError: one is farther from the exact minimiser than is counted.
+        """
+        X, y, counts = rows
+        N = len(y) if counts is None else round(float(counts.sum()))
+        if self.logistic:
+            still = np.zeros((len(strengths), X.shape[1]))
+            return minimise_convex(self.loss, X, y, strengths, still, counts, solver_tolerance(N))
+        share = np.full(len(y), 1 / N) if counts is None else counts / N
+        A, b = (share[:, None] * X).T @ X, -2 * (share * y) @ X
+        w = minimise_quadratic_in_ball(A, np.tile(b, (len(strengths), 1)), self.radius, strengths / 2)
+        step = w - (2 * w @ A + b + strengths[:, None] * w)
+        step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True) / self.radius, 1.0)
+        left = float(np.linalg.norm(w - step, axis=1).max())
+        if not left <= solver_tolerance(N):
+            raise NotConvergedError(
+                f"a least-squares fit in the ball of algo.radius={self.radius:g} leaves a projected gradient of "
+                f"{left:.1e}: rescale the features."
+            )
+        return w
+
+
+@dataclass(frozen=True)
+class PreparedMinimiser:
+    """The data of `outpert`. There is one minimisation for every budget, as each has its own ridge."""
+
+    algorithm: GaussianOutput
+    parties: Parties
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The minimisers plus noise, whose directions the budgets share."""
+        algorithm, problem = self.algorithm, self.parties.problem
+        strengths, sigmas = np.array([algorithm.calibrate(budget, problem) for budget in budgets]).T
+        exact = algorithm.minimise(self.parties.folded, strengths)
+        drawn = noise.gaussian(rng, (draws, problem.d))
+        return Release(exact[:, None] + sigmas[:, None, None] * drawn)
+
+
+def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
+    """Neighbours whose least-squares gradients are far apart: a crowd (0, c) of label 1 holds w = (0, `length`).
+
+    c solves ``strength length = 2 c (1 - c length)``, or is 1. A row of label -1 pulls to either side, at the angle
+    where two gradients are farthest apart.
+    """
+    c = min(1.0, (1 + math.sqrt(max(0.0, 1 - 2 * strength * length**2))) / (2 * length))
+    b = 2 * length / (1 + math.sqrt(1 + 8 * length**2))
+    a = math.sqrt(1 - b * b)
+    first, second = one_replaced("regression", problem, [a, b], [-a, b], (-1.0, -1.0), rest=[0.0, c])
+    y = np.append(np.ones(problem.N - 1), -1.0)
+    labelled = [replace(parties, data=replace(parties.data, y=y), y=y) for parties in (first, second)]
+    return labelled[0], labelled[1]

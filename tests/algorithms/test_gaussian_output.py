@@ -1,0 +1,279 @@
+"""Gaussian output perturbation: the diameter by search over pairs of data sets, the ridge, the noise as drawn."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from examples import binary_parties
+from scipy import stats
+from scipy.optimize import lsq_linear, minimize
+from scipy.special import expit
+
+from dpml.algorithms.gaussian_output import GaussianOutput
+from dpml.algorithms.neighbours import synthetic_parties
+from dpml.errors import UserError
+from dpml.optim.convex import optimum
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem, gdp
+
+SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
+BUDGET = Budget(1.0, 1e-5)
+
+
+def logistic_minimiser(rows: np.ndarray, R: float) -> np.ndarray:
+    """Of sum log(1 + exp(-u'w)) + R/2 ||w||^2 for rows u (n, d): damped Newton."""
+    w = np.zeros(rows.shape[1])
+    value = lambda w: np.logaddexp(0, -rows @ w).sum() + R / 2 * w @ w  # noqa: E731
+    for _ in range(100):
+        s = expit(-rows @ w)
+        gradient = R * w - s @ rows
+        if np.linalg.norm(gradient) < 1e-12 * max(R, 1.0):
+            break
+        step = np.linalg.solve((rows.T * (s * (1 - s))) @ rows + R * np.eye(len(w)), gradient)
+        size = 1.0
+        while value(w - size * step) > value(w) - 1e-4 * size * (gradient @ step) + 1e-14 and size > 1e-6:
+            size /= 2
+        w = w - size * step
+    return w
+
+
+def in_ball(v: np.ndarray, d: int) -> np.ndarray:
+    rows = v.reshape(-1, d)
+    return rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def moved(v: np.ndarray, d: int, R: float) -> float:
+    """How far the minimiser moves when the last but one of these rows is replaced by the last one."""
+    rows = in_ball(v, d)
+    return float(np.linalg.norm(logistic_minimiser(rows[:-1], R) - logistic_minimiser(np.delete(rows, -2, 0), R)))
+
+
+def diameter(N: int, lam: float, d: int = 2, loss=LOGISTIC, **options) -> float:
+    return GaussianOutput(loss, **options).sensitivity(Problem(1, N, d), lam)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("lam", [1e-3, 0.03, 0.3, 3.0])
+@pytest.mark.parametrize("N", [1, 2, 3, 5, 10])
+def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
+    rng = np.random.default_rng([N, d])
+    bound = diameter(N, lam, d)
+    length = GaussianOutput(LOGISTIC).longest(lam)
+    best, most = None, 0.0
+    for _ in range(60):
+        v = rng.standard_normal((N + 1, d)) * rng.choice([0.1, 1.0, 1.3 / length], (N + 1, 1))
+        if d == 2 and N > 1:  # a crowd, and two rows that pull to either side
+            v[:-2] = [0.0, rng.choice([1.0, 1.28 / length])]
+            v[-1] = v[-2] * [-1, 1]
+        if moved(v, d, N * lam) > most:
+            best, most = v, moved(v, d, N * lam)
+    found = minimize(lambda v: -moved(v, d, N * lam), best.ravel(), method="Nelder-Mead", options={"maxfev": 250})
+    assert max(most, -found.fun) <= bound * (1 + 1e-9)
+    if N == 1 and lam <= 0.1:  # one row, as short as the longest minimiser asks for, that turns
+        row = np.eye(1, d) * min(1.0, 1.2785 / length)
+        assert moved(np.concatenate([row, -row]), d, lam) >= 0.999 * bound
+
+
+@pytest.mark.parametrize(
+    ("N", "lam", "least"),
+    [(100, 0.1, 0.93), (1000, 0.1, 0.99), (1000, 1e-3, 0.97), (10_000, 1e-3, 0.99), (10**6, 1e-4, 0.99)],
+)
+def test_large_data_sets_come_as_close_as_one_likes(N, lam, least) -> None:
+    """A crowd of N - 1 equal rows is N - 1 times one row, to our oracle: it weighs rows by counts."""
+    length = GaussianOutput(LOGISTIC).longest(lam)
+    rows = np.array([[0.0, min(1.0, 1.2785 / length)], [1.0, 0.0]])
+    angles = np.linspace(0.0, 0.5, 101)
+    best = angles[np.argmax(np.cos(angles) * expit(np.sin(angles) * length))]
+    rows[1] = [math.cos(best), -math.sin(best)]
+
+    def risk(w) -> float:
+        return (N - 1) * np.logaddexp(0, -rows[0] @ w) + np.logaddexp(0, -rows[1] @ w) + N * lam / 2 * w @ w
+
+    def slope(w) -> np.ndarray:
+        s = expit(-rows @ w) * [N - 1, 1]
+        return N * lam * w - s @ rows
+
+    def bend(w) -> np.ndarray:
+        s = expit(-rows @ w)
+        return (rows.T * (s * (1 - s) * [N - 1, 1])) @ rows + N * lam * np.eye(2)
+
+    w = np.array([0.0, length])
+    for _ in range(50):
+        step = np.linalg.solve(bend(w), slope(w))
+        size = 1.0
+        while risk(w - size * step) > risk(w) + 1e-12 * abs(risk(w)) and size > 1e-9:
+            size /= 2
+        w = w - size * step
+    # the other row is its mirror image, and so is its minimiser
+    bound = diameter(N, lam)
+    assert least * bound <= 2 * w[0] <= bound
+    assert bound <= 2 / (N * lam)
+
+
+@pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize(("N", "lam"), [(1, 0.5), (2, 0.1), (5, 0.01), (5, 3.0), (10, 0.1)])
+def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
+    """By SLSQP in the ball."""
+    rng = np.random.default_rng(N)
+    bound = diameter(N, lam, loss=SQUARED, radius=radius)
+
+    def fitted(X, y) -> np.ndarray:
+        free = lsq_linear(np.vstack([X, math.sqrt(N * lam / 2) * np.eye(2)]), np.append(y, [0, 0]), tol=1e-14).x
+        if np.linalg.norm(free) <= radius:
+            return free
+        found = minimize(
+            lambda w: np.sum((X @ w - y) ** 2) + N * lam / 2 * w @ w, free * radius / np.linalg.norm(free),
+            jac=lambda w: 2 * (X @ w - y) @ X + N * lam * w, method="SLSQP", options={"ftol": 1e-14},
+            constraints={"type": "ineq", "fun": lambda w: radius**2 - w @ w, "jac": lambda w: -2 * w},
+        )  # fmt: skip
+        return found.x
+
+    for _ in range(60):
+        X, y = in_ball(2 * rng.standard_normal((N + 1, 2)), 2), rng.choice([-1.0, 1.0, 0.3], N + 1)
+        if rng.random() < 0.5:  # a crowd, and two rows that pull to either side
+            X[:-2], y[:-2] = [0.0, rng.uniform(0, 1)], 1.0
+            X[-1], y[-2:] = X[-2] * [-1, 1], -1.0
+        apart = np.linalg.norm(fitted(X[:-1], y[:-1]) - fitted(np.delete(X, -2, 0), np.delete(y, -2)))
+        assert apart <= bound * (1 + 1e-6) + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("loss", "N", "least"), [(LOGISTIC, 10_000, 0.98), (LOGISTIC, 200, 0.85), (SQUARED, 10_000, 0.95)], ids=str
+)
+def test_the_audits_neighbours_are_nearly_as_far_apart_as_is_proven(loss, N, least) -> None:
+    algorithm, problem = GaussianOutput(loss), Problem(5, N, 3)
+    (exposure,) = algorithm.exposures(algorithm.worst_case(BUDGET, problem), BUDGET)
+    (proven,) = algorithm.guarantees(BUDGET, problem)
+    assert least * proven.mu <= exposure.mu <= proven.mu
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"])
+def test_tight_noise_spends_exactly_the_budget(loss) -> None:
+    for N, d, M in ((10, 1, 1), (300, 4, 5), (10**6, 100, 1000)):
+        (found,) = GaussianOutput(loss).guarantees(BUDGET, Problem(M, N, d))
+        assert (found.view, found.unit, found.basis, found.delta) == ("release", "sample", "proven", 1e-5)
+        assert found.eps == pytest.approx(1.0, rel=1e-9)
+        assert found.eps <= 1.0 + 1e-12
+        assert found.mu == pytest.approx(gdp.mu_of(1.0, 1e-5), rel=1e-12)
+
+
+def test_the_ridge_is_where_what_is_lost_is_least() -> None:
+    """Against a grid, of the sum that the docstring names."""
+    mu = gdp.mu_of(1.0, 1e-5)
+    lams = np.geomspace(1e-6, 10, 20_001)
+    for loss, steepest, W in ((LOGISTIC, 2.0, 3.0), (SQUARED, 4 * 1.299038, 1.0)):
+        algorithm = GaussianOutput(loss, norm=3.0)
+        for N in (50, 30_000):
+            lost = lams / 2 * W**2 + loss.smoothness / 2 * (steepest / (N * lams * mu)) ** 2
+            strength = algorithm.calibrate(BUDGET, Problem(1, N, 4)).strength
+            assert strength == pytest.approx(lams[np.argmin(lost)], rel=2e-3)
+    assert GaussianOutput(LOGISTIC, lam=0.5).calibrate(BUDGET, Problem(1, 30_000, 4)).strength == 0.5
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"])
+def test_the_noise_drawn_is_the_noise_counted(loss) -> None:
+    """Kolmogorov-Smirnov on 12,000 coordinates, false alarm 1e-4 each of 2; budgets share their directions."""
+    parties, draws = binary_parties(), 3000
+    algorithm = GaussianOutput(loss)
+    budgets = [Budget(0.5, 1e-3), Budget(4.0, 1e-3), Budget(math.inf, 1e-3)]
+    prepared = algorithm.prepare(parties, np.random.default_rng(0))
+    weights = prepared.release(budgets, np.random.default_rng(1), draws).weights
+    assert weights.shape == (3, draws, 4)
+    drawn = []
+    for budget, released in zip(budgets[:2], weights, strict=False):
+        strength, sigma = algorithm.calibrate(budget, parties.problem)
+        exact = algorithm.minimise(parties.folded, np.array([strength]))[0]
+        drawn.append((released - exact) / sigma)
+        (proven,) = algorithm.guarantees(budget, parties.problem)
+        assert sigma == pytest.approx(algorithm.sensitivity(parties.problem, strength) / proven.mu, rel=1e-12)
+    assert stats.kstest(drawn[0].ravel(), "norm").pvalue > 1e-4
+    assert np.abs(np.corrcoef(drawn[0].T) - np.eye(4)).max() < 5 / math.sqrt(draws)
+    assert np.allclose(drawn[0], drawn[1], atol=1e-9)
+    alone = prepared.release(budgets[1:2], np.random.default_rng(1), draws).weights
+    assert np.allclose(alone[0], weights[1], atol=1e-12)
+
+
+def test_without_noise_it_is_the_minimiser() -> None:
+    parties, budget = binary_parties(), Budget(math.inf, 1e-3)
+    for lam in (0.0, 0.1):
+        released = GaussianOutput(LOGISTIC, lam=lam).prepare(parties, np.random.default_rng(0))
+        w = released.release([budget], np.random.default_rng(0), 2).weights
+        assert np.allclose(w, optimum(LOGISTIC, parties.X, parties.y, lam), atol=1e-6)
+    wide = GaussianOutput(SQUARED, radius=100.0).prepare(parties, np.random.default_rng(0))
+    w = wide.release([budget], np.random.default_rng(0), 1).weights[0, 0]
+    assert np.allclose(w, np.linalg.lstsq(parties.X, parties.y)[0], atol=1e-6)
+    (proven,) = released.algorithm.guarantees(budget, parties.problem)
+    assert math.isinf(proven.eps)
+
+
+def test_who_holds_the_rows_changes_nothing() -> None:
+    pooled, dealt = (binary_parties(M=M) for M in (1, 5))
+    order = np.argsort(pooled.order), np.argsort(dealt.order)
+    assert np.array_equal(pooled.X[order[0]], dealt.X[order[1]])
+    one, many = (
+        GaussianOutput(LOGISTIC)
+        .prepare(parties, np.random.default_rng(0))
+        .release([BUDGET], np.random.default_rng(2), 5)
+        for parties in (pooled, dealt)
+    )
+    assert np.allclose(one.weights, many.weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"])
+def test_what_the_solver_leaves_is_counted(loss, lam) -> None:
+    """The computed minimiser is as close to the exact one as is counted: by the gradient, from its definition."""
+    parties = binary_parties()
+    algorithm = GaussianOutput(loss, radius=100.0)
+    w = algorithm.minimise(parties.folded, np.array([lam]))[0]
+    t = parties.X @ w
+    slopes = 2 * (t - parties.y) if loss is SQUARED else -parties.y * expit(-parties.y * t)
+    left = np.linalg.norm(slopes @ parties.X / 300 + lam * w)
+    assert left / lam <= algorithm.unsolved(300, lam)
+    assert algorithm.sensitivity(parties.problem, lam) > 2 * algorithm.unsolved(300, lam)
+
+
+def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 3)) / 3
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    parties = synthetic_parties("regression", X, np.clip(3 * X[:, 0], -1, 1), np.array([50]))
+    algorithm = GaussianOutput(SQUARED)
+    w = algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
+    assert np.linalg.norm(w, axis=1)[0] == pytest.approx(1.0)
+    wrong = lambda A, b, radius, shift: w + 1e-6  # noqa: E731
+    monkeypatch.setattr("dpml.algorithms.gaussian_output.minimise_quadratic_in_ball", wrong)
+    with pytest.raises(UserError, match="leaves a projected gradient"):
+        algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: GaussianOutput(SOFTMAX), "algo=outpert needs loss=squared or loss=logistic"),
+        (lambda: GaussianOutput(LOGISTIC, calibration="published"), "calibration must be tight"),
+        (lambda: GaussianOutput(LOGISTIC, norm=0.0), "algo.norm must be a positive number"),
+        (lambda: GaussianOutput(SQUARED, radius=-1.0), "algo.radius must be a positive number"),
+        (lambda: GaussianOutput(LOGISTIC).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
+        (
+            lambda: GaussianOutput(LOGISTIC).prepare(
+                synthetic_parties("binary", np.array([[2.0]]), np.ones(1), np.array([1])), np.random.default_rng(0)
+            ),
+            "the guarantee needs rows in the unit ball",
+        ),
+    ],
+)
+def test_mistakes(make, said) -> None:
+    with pytest.raises(UserError, match=said):
+        make()
+
+
+def test_nothing_overflows() -> None:
+    for eps in (1e-30, 1e-3, 1e6, 1e30):
+        for N in (1, 10**9):
+            for loss in (LOGISTIC, SQUARED):
+                strength, sigma = GaussianOutput(loss).calibrate(Budget(eps, 1e-12), Problem(1, N, 10**4))
+                assert 0 < strength < math.inf
+                assert 0 < sigma < math.inf
+    assert replace(GaussianOutput(LOGISTIC), lam=1e-9).calibrate(BUDGET, Problem(1, 10, 2)).sigma > 0
