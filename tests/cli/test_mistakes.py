@@ -76,7 +76,7 @@ MISTAKES = [
     (["partition=fractions", "partition.fractions=[.5,x]"], "partition.fractions must be a number, got"),
     (["~eps"], "eps is missing: a run needs it, so leave ~eps out"),
     (["~dataset"], "dataset is missing: a run needs it"),
-    (["algo=3"], "unknown algo '3': choose one of adassp, batch, capefm,"),
+    (["algo=3"], "unknown algo '3': choose one of adassp, amp, avg, batch,"),
     (["algo={a: 1}"], "unknown algo '{a: 1}': choose one of adassp,"),
     (["dataset=null"], "unknown dataset 'null': choose one of adult,"),
     (["hydra.run.dri=x"], "unknown key 'hydra.run.dri': did you mean 'hydra.run.dir'?"),

@@ -378,6 +378,7 @@ def test_every_algorithm_runs_without_further_keys(run_command, name):
     with initialise():
         options = hydra.compose("config", [f"algo={name}"]).algo
     few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
+    few += ["loss=squared"] if name == "adassp" else []  # the only one that it has
     outcome = run_command("dpml-run", f"algo={name}", "draws=1", *few, "hydra.run.dir=a")
     assert outcome.code == 0, outcome.err
     assert set(pd.read_csv("a/rows.csv")["algo"]) == {name}

@@ -14,8 +14,9 @@ from dpml.privacy import CALIBRATIONS, Budget, Problem
 
 NAMES = ["amp", "avg", "batch", "capefm", "constant", "conv", "dpfm", "fm", "gop", "indiv", "jayaraman", "la", "local"]
 NAMES += ["nn_cape", "nn_conv", "nn_nonpriv", "nonpriv", "objpert", "psgd", "soft", "vote", "wang", "wddp"]
-NAMES += ["newton", "outpert"]
-TIGHT_ONLY = {"newton", "outpert"}  # no noise of a paper's own
+NAMES += ["adassp", "dpgd", "newton", "outpert", "ssp", "ssp_descent"]
+TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent"}  # no noise of a paper
+SQUARED_ONLY = {"adassp"}
 EPS = (1e-30, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e30, math.inf)
 DELTA = (1e-12, 1e-5, 0.05, 0.5)
 SIZES = (  # M, N, d
@@ -35,7 +36,7 @@ def algorithms():
     """Every algorithm with its own defaults, by name."""
     found = {}
     for name in NAMES:
-        config = compose([f"algo={name}"])
+        config = compose([f"algo={name}", *(["loss=squared"] if name in SQUARED_ONLY else [])])
         found[name] = build_algorithm(config, instantiate(config.dataset, "dataset"))
     return found
 
