@@ -19,9 +19,9 @@ def all_rounds(view: View, prepared: Sequence[Any], budget: Budget) -> Transcrip
     per_rows = algorithm.per_rows(budget, problem)
     if algorithm.tuned == "private":  # one candidate after the other
         scores = np.full(len(per_rows), algorithm.per_score(budget, problem))
-        scales = np.concatenate([np.repeat(per_rows, algorithm.rounds), scores])
+        scales = np.concatenate([np.repeat(per_rows, algorithm.T), scores])
     else:
-        scales = np.tile(per_rows, algorithm.rounds)
+        scales = np.tile(per_rows, algorithm.T)
     channel = algorithm.channel(view, parties)
 
     def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:

@@ -6,6 +6,12 @@ models are on average at most ``W^2/(2 step T) + step d s^2`` above the minimum,
 ``step = W / (s sqrt(2 d T))``, where noise and way are about as long. So the rule is ``step = D / (s sqrt(d T))``,
 and at most 1/L. D is 8 for all data (docs/privacy/kang2019.md compares).
 
+*The rule with a clip.* Slopes that are cut to at most c pull on the model until the rows have scores of about
+``log((1 - c)/c)``, and only from there on as they do without a clip from 0 on. So the way is longer, and D by as much:
+``D = 8 (1 + log((1 - c)/c))`` for c < 1/2. Noise and way then do not depend on the number of rounds: in
+``step = D mu n / (2 c T sqrt(d))`` only ``step T`` counts. T has to be large enough for a step that is stable, and
+more rounds cost time, not privacy.
+
 *A private choice.* Every candidate descends with its own noise; then the rows say how good its model is, by the mean of
 losses that are cut at 1, so that a row moves it by at most its weight; and the least of the noisy scores is taken. All
 of that is Gaussian, so it composes exactly: ``mu^2 = sum over candidates mu_run^2 + mu_choice^2``, of which the choice
@@ -26,6 +32,7 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.losses import Loss, mean_over_rows
+from dpml.optim.slopes import Slopes
 
 Tuned = Literal["rule", "private", "oracle", "validated", "fixed"]
 TUNED: tuple[Tuned, ...] = ("rule", "private", "oracle", "validated", "fixed")
@@ -40,14 +47,28 @@ HELD_OUT = 0.2
 DISTANCE = 8.0
 """D: how long a vector the noise of all rounds may add up to."""
 
+LEAST_SQUARES = 2.0
+"""D of the squared loss, whose labels are at most 1. Chosen on Adult."""
+
+CLIP = 0.1
+"""The largest slope that `tight` noise leaves where nobody says otherwise. Chosen on Adult."""
+
+ROUNDS = 1000
+"""T where the noise is `tight` and nobody says otherwise."""
+
 SHARE = 0.1
 """The part of mu^2 that a private choice gets."""
 
 
-def rule(scale: float, d: int, rounds: int, largest: float) -> float:
-    """The step that knows the noise in the mean gradient, its standard deviation `scale`, but no row."""
+def distance(slopes: Slopes) -> float:
+    """D of a loss and its clip."""
+    return LEAST_SQUARES if slopes.loss.name == "squared" else DISTANCE * (1 + slopes.bend)
+
+
+def rule(scale: float, d: int, rounds: int, largest: float, far: float = DISTANCE) -> float:
+    """The step that knows the noise in the mean gradient, its standard deviation `scale`, but no row; `far` is D."""
     length = scale * math.sqrt(d * rounds)
-    return min(largest, DISTANCE / length) if length else largest
+    return min(largest, far / length) if length else largest
 
 
 def clipped_losses(loss: Loss, X: Array, y: Array, v: Array, weights: Array) -> Array:

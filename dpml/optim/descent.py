@@ -76,21 +76,34 @@ class Rows:
         return cls(half, factors[:, None].astype(dtype), 1.0, constant, bend)
 
     @classmethod
-    def clipped(cls, loss: Loss, X: Array, y: Array, clip: float, dtype: type[np.floating] = np.float32) -> "Rows":
+    def clipped(
+        cls,
+        loss: Loss,
+        X: Array,
+        y: Array,
+        clip: float,
+        dtype: type[np.floating] = np.float32,
+        v: Array | None = None,
+    ) -> "Rows":
         """The sum over rows X (n, d) with labels y of their gradients, each slope cut to at most `clip` in size.
 
-        The clipped logistic loss is convex still: it goes on along a straight line where its slope is `clip`.
+        With weights v (n,) it is ``sum_i v_i`` times these. Exact duplicates of rows with their labels become one. The
+        clipped logistic loss is convex still: it goes on along a straight line where its slope is `clip`.
         """
-        if loss.name == "logistic":
-            half = y[:, None] * X / 2
-            constant = -half.sum(axis=0)[:, None].astype(dtype)
-            bend = partial(_tanh_from, dtype(1 - 2 * clip))
-            return cls(np.ascontiguousarray(half, dtype), None, 1.0, constant, bend)
+        logistic = loss.name == "logistic"
+        factors: Array = np.ones(len(y)) if v is None else v
+        half: Array = y[:, None] * X / 2 if logistic else X / 2
+        constant = -factors @ half if logistic else np.zeros(X.shape[1])
+        first, where, _ = distinct(half, None if logistic else y)
+        if len(first) <= _WORTH * len(X):
+            half, y, factors = half[first], y[first], np.bincount(where, weights=factors).astype(float)
         # slope 2 (x'w - y) of the row x is 8 (half'w - y/2) of half
-        bend = partial(_cut, dtype(clip / 4))
-        labels = (y[:, None] / 2).astype(dtype)
-        half = np.ascontiguousarray(X / 2, dtype)
-        return cls(half, None, 8.0, np.zeros((X.shape[1], 1), dtype), bend, labels)
+        bend = partial(_tanh_from, dtype(1 - 2 * clip)) if logistic else partial(_cut, dtype(clip / 4))
+        scale, labels = (1.0, None) if logistic else (8.0, (y[:, None] / 2).astype(dtype))
+        half, constant = np.ascontiguousarray(half, dtype), constant[:, None].astype(dtype)
+        if np.ptp(factors) == 0:
+            return cls(half, None, scale * float(factors[0]), constant, bend, labels)
+        return cls(half, factors[:, None].astype(dtype), scale, constant, bend, labels)
 
     def gradient(self, w: Single, out: Single) -> None:
         """Write the gradients of the models `w` (B, d) to `out` (B, d)."""
