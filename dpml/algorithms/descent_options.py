@@ -1,18 +1,16 @@
-"""The hyper-parameters of noisy descents, their checks, and the values of those that are left to a rule."""
+"""The hyper-parameters of noisy descents, their checks, and the constants that follow from them."""
 
 import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
-from dpml.algorithms.step_sizes import CHOSEN, CLIP, ROUNDS, TUNED, Tuned
+from dpml.algorithms.step_sizes import CHOSEN, CLIP, TUNED, Tuned
 from dpml.errors import UserError
 from dpml.optim import descent
 from dpml.optim.losses import Loss
 from dpml.optim.slopes import CLIPPED, Slopes
 from dpml.privacy import Calibration, View
-
-PUBLISHED_ROUNDS = 1000
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class DescentOptions:
         calibration: `published` noise, or `tight`: the least that is proven for the view that `protects` names.
         variant: `paper`, as the text defines it.
         lam: coefficient of lam/2 ||w||^2, part of the objective; it depends on no row, so it changes no sensitivity.
-        rounds: T. None: the 1000 of the paper where the noise is `published`, `step_sizes.ROUNDS` where it is `tight`.
+        rounds: T.
         c: the constant of the published noise. The paper says "some constant"; its proof's inequalities need 16.
         tuned: the step size is by `rule` (`step_sizes.rule`), which reads no row; `private`: one of `steps`, chosen by
             noisy scores that the budget pays for; `oracle`: the one of `steps` with the least training objective;
@@ -48,7 +46,7 @@ class DescentOptions:
     calibration: Calibration = "published"
     variant: str = "paper"
     lam: float = 0.0
-    rounds: int | None = None
+    rounds: int = 1000
     c: float = 16.0
     tuned: Tuned = "rule"
     step: float | None = None
@@ -61,9 +59,8 @@ class DescentOptions:
         check_common(self, (*descent.LOSSES, "squared"), self.variants)
         check_choice("algo.tuned", self.tuned, TUNED)
         check_choice("algo.protects", self.protects, self.protectable)
-        self._check_clip()
-        self._by_rule()
-        if self.T < 1:
+        self._set_clip()
+        if self.rounds < 1:
             raise UserError(f"algo.rounds must be at least 1, got {self.rounds}.")
         check_positive("algo.c", self.c)
         if not self.steps or not all(0 < step < math.inf for step in self.steps):
@@ -79,38 +76,23 @@ class DescentOptions:
                 raise UserError(f"algo.step is a fixed step size: set it to null with algo.tuned={self.tuned}.")
             object.__setattr__(self, "tuned", "fixed")
 
-    def _check_clip(self) -> None:
-        published = self.calibration == "published"
-        if self.clip is None:
-            if published and self.loss.lipschitz is None:
-                raise UserError(
-                    f"loss={self.loss.name} is not Lipschitz, so that algo={self.name} has to clip its slopes: set "
-                    f"calibration=tight, where algo.clip is {CLIP} unless it is set."
-                )
-            return
-        check_positive("algo.clip", self.clip)
-        if published:
-            raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
-        if self.loss.name not in CLIPPED:
-            needed = " or ".join(f"loss={name}" for name in CLIPPED)
-            raise UserError(f"algo.clip needs {needed}, not loss={self.loss.name}.")
-
-    def _by_rule(self) -> None:
-        """Put numbers in the place of those that nobody set: they do not depend on the budget."""
-        tight = self.calibration == "tight"
-        values: dict[str, float] = {"rounds": ROUNDS if tight else PUBLISHED_ROUNDS}
-        if tight and self.loss.name in CLIPPED:
-            values["clip"] = CLIP
-        ruled = [name for name in values if getattr(self, name) is None]
-        for name in ruled:
-            object.__setattr__(self, name, values[name])
-        object.__setattr__(self, "ruled", tuple(ruled) if tight else ())
-
-    @property
-    def T(self) -> int:
-        """The rounds, as set or by the rule."""
-        assert self.rounds is not None
-        return self.rounds
+    def _set_clip(self) -> None:
+        """Check the clip, and where `tight` noise has none, set it."""
+        if self.clip is not None:
+            check_positive("algo.clip", self.clip)
+            if self.calibration == "published":
+                raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
+            if self.loss.name not in CLIPPED:
+                needed = " or ".join(f"loss={name}" for name in CLIPPED)
+                raise UserError(f"algo.clip needs {needed}, not loss={self.loss.name}.")
+        elif self.calibration == "tight" and self.loss.name in CLIPPED:
+            object.__setattr__(self, "clip", CLIP)
+            object.__setattr__(self, "ruled", ("clip",))
+        elif self.loss.lipschitz is None:
+            raise UserError(
+                f"loss={self.loss.name} is not Lipschitz, so that algo={self.name} has to clip its slopes: set "
+                f"calibration=tight, where algo.clip is {CLIP} unless it is set."
+            )
 
     @property
     def slopes(self) -> Slopes:
@@ -124,7 +106,7 @@ class DescentOptions:
 
     @property
     def largest(self) -> float:
-        """1/L, the largest step that a rule takes."""
+        """1/L, the paper's step."""
         return 1 / (self.slopes.smoothness + self.lam)
 
     def contraction(self, step: float) -> float:

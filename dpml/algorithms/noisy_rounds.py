@@ -26,7 +26,7 @@ from dpml.algorithms.descent_options import DescentOptions
 from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.neighbours import far_start, in_a_crowd, initial_model, turned_label, turned_target, undecided
 from dpml.algorithms.noisy_views import all_rounds, last_models
-from dpml.algorithms.step_sizes import CHOSEN, SHARE, UNCOUNTED, clipped_losses, distance, held_out, rule
+from dpml.algorithms.step_sizes import CHOSEN, SHARE, UNCOUNTED, clipped_losses, distance, held_out, largest, rule
 from dpml.algorithms.transcript import Channel, Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -106,10 +106,10 @@ class NoisyDescent(DescentOptions, ABC):
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
         """The mu of every view of a run with this step size and noise of per_row = 1. A step of 0: as if composed."""
-        mus = {view: math.sqrt(self.T) * mu for view, mu in self.single(problem).items()}
+        mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.single(problem).items()}
         for view, (mu, last) in self.hidden(problem).items():
             if view in mus:
-                mus[view] = mu * min(_last_of_rounds(self.contraction(step), self.T, last), math.sqrt(self.T))
+                mus[view] = mu * min(_last_of_rounds(self.contraction(step), self.rounds, last), math.sqrt(self.rounds))
         return mus
 
     def run_mu(self, budget: Budget) -> float:
@@ -124,7 +124,7 @@ class NoisyDescent(DescentOptions, ABC):
         delta = budget.require_delta(f"algo={self.name}")
         if self.calibration == "tight":
             return self.unit_mus(step, problem)[self.protects] / self.run_mu(budget)
-        return self.lipschitz * math.sqrt(self.c * self.T * math.log(1 / delta)) / budget.eps
+        return self.lipschitz * math.sqrt(self.c * self.rounds * math.log(1 / delta)) / budget.eps
 
     def tried(self, budget: Budget, problem: Problem) -> Array:
         """The step sizes of a release, (S,)."""
@@ -133,7 +133,8 @@ class NoisyDescent(DescentOptions, ABC):
         if self.tuned == "fixed":
             return np.array([self.largest if self.step is None else self.step])
         scale = self.per_row(budget, problem, 0.0) * self.reaching(problem)
-        return np.array([rule(scale, problem.d, self.T, self.largest, distance(self.slopes))])
+        most = largest(self.slopes, self.lam, self.rounds)
+        return np.array([rule(scale, problem.d, self.rounds, most, distance(self.slopes))])
 
     def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
         """`per_row` of step sizes (S,), of all that are tried: the one source of noise, for sampling and accounting."""
@@ -299,7 +300,7 @@ class PreparedNoisyDescent:
         found = [
             descent.descend(
                 self.groups, self.start, steps[:, some], scales[..., some],
-                algorithm.noise_source(parties, rng, draws, watch), algorithm.T, algorithm.lam,
+                algorithm.noise_source(parties, rng, draws, watch), algorithm.rounds, algorithm.lam,
                 heard=None if watch is None else partial(_tell, watch),
             )
             for some in together
@@ -356,7 +357,7 @@ class PreparedNoisyDescent:
         step = np.atleast_1d(self.algorithm.tried(budget, self.parties.problem).max())
         still = np.zeros((len(self.groups), 1, len(self.start)), np.float32)
         descent.descend(
-            self.groups, self.start, step, np.zeros((len(self.groups), 1)), lambda: still, self.algorithm.T,
+            self.groups, self.start, step, np.zeros((len(self.groups), 1)), lambda: still, self.algorithm.rounds,
             self.algorithm.lam, heard=lambda before, _: models.append(before[:, 0, 0, 0]),
         )  # fmt: skip
         return np.array(models, dtype=float)

@@ -19,9 +19,9 @@ def all_rounds(view: View, prepared: Sequence[Any], budget: Budget) -> Transcrip
     per_rows = algorithm.per_rows(budget, problem)
     if algorithm.tuned == "private":  # one candidate after the other
         scores = np.full(len(per_rows), algorithm.per_score(budget, problem))
-        scales = np.concatenate([np.repeat(per_rows, algorithm.T), scores])
+        scales = np.concatenate([np.repeat(per_rows, algorithm.rounds), scores])
     else:
-        scales = np.tile(per_rows, algorithm.T)
+        scales = np.tile(per_rows, algorithm.rounds)
     channel = algorithm.channel(view, parties)
 
     def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:

@@ -6,11 +6,13 @@ models are on average at most ``W^2/(2 step T) + step d s^2`` above the minimum,
 ``step = W / (s sqrt(2 d T))``, where noise and way are about as long. So the rule is ``step = D / (s sqrt(d T))``,
 and at most 1/L. D is 8 for all data (docs/privacy/kang2019.md compares).
 
-*The rule with a clip.* Slopes that are cut to at most c pull on the model until the rows have scores of about
-``log((1 - c)/c)``, and only from there on as they do without a clip from 0 on. So the way is longer, and D by as much:
-``D = 8 (1 + log((1 - c)/c))`` for c < 1/2. Noise and way then do not depend on the number of rounds: in
-``step = D mu n / (2 c T sqrt(d))`` only ``step T`` counts. T has to be large enough for a step that is stable, and
-more rounds cost time, not privacy.
+*The rule with a clip.* Slopes that are cut to at most c < 1/2 pull on the model until the rows have scores of about
+``b = log((1 - c)/c)``, and only from there on as they do without a clip from 0 on. So the way is longer, and D by as
+much: ``D = 8 (1 + b)``. With it the clip hardly matters, nor does T, for it is the product ``step T`` that makes the
+way and the noise. T only has to be large enough for a step that is stable, and more rounds cost time, not privacy. That
+step may be more than 1/L, L = c (1 - c): so much bends a row just beyond b, and the clipped rows are straight. The mean
+over scores that are spread over a range r is c/r, and the rule trusts in a range of three: at most 4/L. Where a
+regulariser forgets within T rounds, which is proven only of steps up to 2/(L + lam), it keeps to 1/(L + lam).
 
 *A private choice.* Every candidate descends with its own noise; then the rows say how good its model is, by the mean of
 losses that are cut at 1, so that a row moves it by at most its weight; and the least of the noisy scores is taken. All
@@ -47,14 +49,14 @@ HELD_OUT = 0.2
 DISTANCE = 8.0
 """D: how long a vector the noise of all rounds may add up to."""
 
-LEAST_SQUARES = 2.0
-"""D of the squared loss, whose labels are at most 1. Chosen on Adult."""
+LEAST_SQUARES = 3.0
+"""D of the squared loss. Chosen on Adult, with a clip of 2, as labels of -1 and +1 need it."""
 
-CLIP = 0.1
+CLIP = 0.3
 """The largest slope that `tight` noise leaves where nobody says otherwise. Chosen on Adult."""
 
-ROUNDS = 1000
-"""T where the noise is `tight` and nobody says otherwise."""
+BEYOND = 4.0
+"""How many times 1/L a step may be where slopes are cut. Chosen on Adult."""
 
 SHARE = 0.1
 """The part of mu^2 that a private choice gets."""
@@ -65,10 +67,22 @@ def distance(slopes: Slopes) -> float:
     return LEAST_SQUARES if slopes.loss.name == "squared" else DISTANCE * (1 + slopes.bend)
 
 
-def rule(scale: float, d: int, rounds: int, largest: float, far: float = DISTANCE) -> float:
-    """The step that knows the noise in the mean gradient, its standard deviation `scale`, but no row; `far` is D."""
+def largest(slopes: Slopes, lam: float, rounds: int) -> float:
+    """The largest step that the rule takes."""
+    proven = 1 / (slopes.smoothness + lam)
+    if not slopes.bend:
+        return proven
+    forgets = 1 / (lam * rounds) if lam else math.inf
+    return max(proven, min(BEYOND / slopes.smoothness, forgets))
+
+
+def rule(scale: float, d: int, rounds: int, most: float, far: float) -> float:
+    """The step, at most `most`, that knows the noise in the mean gradient, its standard deviation `scale`, but no row.
+
+    `far` is D.
+    """
     length = scale * math.sqrt(d * rounds)
-    return min(largest, far / length) if length else largest
+    return min(most, far / length) if length else most
 
 
 def clipped_losses(loss: Loss, X: Array, y: Array, v: Array, weights: Array) -> Array:

@@ -65,7 +65,7 @@ class PreparedMeasurement(PreparedNoisyDescent):
         algorithm, problem = self.algorithm, self.parties.problem
         noises = np.array([algorithm.per_rows(budget, problem)[0] for budget in budgets]) * algorithm.reaching(problem)
         seen: list[Array] = []
-        rounds = iter(range(algorithm.T))
+        rounds = iter(range(algorithm.rounds))
 
         def heard(before: Single, _: Single) -> None:
             if next(rounds) % EVERY == 0:
@@ -73,7 +73,7 @@ class PreparedMeasurement(PreparedNoisyDescent):
 
         last = descent.descend(
             self.groups, self.start, self.tried(budgets), noises[None],
-            algorithm.noise_source(self.parties, rng, draws, watch), algorithm.T, algorithm.lam, heard,
+            algorithm.noise_source(self.parties, rng, draws, watch), algorithm.rounds, algorithm.lam, heard,
         )[0, :, 0].astype(float)  # fmt: skip
         return Release(last, self._measured(np.array([*seen, last]), noises))
 
@@ -101,7 +101,7 @@ class PreparedMeasurement(PreparedNoisyDescent):
         smoothness = 1 / self.algorithm.largest
         bounds = np.empty_like(constants)
         for at in np.ndindex(constants.shape):
-            setting = Descent(len(self.start), self.algorithm.T, min(float(constants[at]), smoothness), smoothness)
+            setting = Descent(len(self.start), self.algorithm.rounds, min(float(constants[at]), smoothness), smoothness)
             bounds[at] = excess_risk_bound(setting, float(noises[at[0]] ** 2), float(start[at]))
         return bounds
 
