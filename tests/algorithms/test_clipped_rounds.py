@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from test_noisy_descent import SIZES, problem_of, proven
+from test_noisy_descent import dealt as published_parties
 
 from dpml.algorithms.neighbours import synthetic_parties
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
@@ -203,12 +204,20 @@ def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
 # ---- what is published stays as it was
 
 
-PUBLISHED = {}
+PUBLISHED = {
+    "wang": (Central, [1.0618629, 0.9003313, 5.5071287, 2.6971550, 3.6535416]),
+    "jayaraman": (Jayaraman, [1.7712674, 0.9719962, 5.7672310, 2.2120521, 2.7789598]),
+    "wddp": (WeightedDescent, [-3.8929629, -3.1412576, 1.4659855, 2.4367853, 0.7397214]),
+}
 
 
 @pytest.mark.parametrize("kind", PUBLISHED)
 def test_published_releases_are_those_of_before_there_was_a_clip(kind):
-    """Numbers of a release that was made then."""
+    """Numbers of a release of a version that knew no clip."""
+    make, weights = PUBLISHED[kind]
+    mechanism = make(LOGISTIC, rounds=30).prepare(published_parties(), np.random.default_rng(0))
+    found = mechanism.release([BUDGET, Budget(2.0, 1e-3)], np.random.default_rng(1), 3).weights[0, 0]
+    np.testing.assert_allclose(found, weights, rtol=1e-4)
 
 
 def test_a_clip_above_all_slopes_is_none():

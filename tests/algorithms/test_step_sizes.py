@@ -74,6 +74,28 @@ def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():
     assert Central(LOGISTIC).tuned == "rule"
 
 
+def test_steps_on_clipped_slopes():
+    """Up to 4/L, L = clip (1 - clip), unless a regulariser forgets within the rounds; else step T alone counts."""
+    tight, free = {"calibration": "tight", "clip": 0.3}, Budget(math.inf, 1e-3)
+    squared = LOSSES["squared"]
+    for options, most in (
+        ({}, 4 / 0.21),
+        ({"lam": 1e-4}, 10.0),
+        ({"lam": 1e-4, "rounds": 10}, 4 / 0.21),
+        ({"lam": 0.01}, 1 / 0.22),
+        ({"clip": 0.5}, 4.0),
+        ({"loss": squared}, 0.5),
+        ({"loss": squared, "lam": 0.5}, 0.4),
+    ):
+        algorithm = Central(**({"loss": LOGISTIC} | tight | options))
+        assert list(algorithm.tried(free, SMALL)) == pytest.approx([most])
+    for loss, clip, far in ((LOGISTIC, 0.3, 8 * (1 + math.log(7 / 3))), (squared, 0.1, 3.0), (squared, 0.3, 3.0)):
+        for rounds in (100, 1000):
+            step = Central(loss, calibration="tight", clip=clip, rounds=rounds).tried(BUDGET, SMALL)[0]
+            noise = 2 * clip * math.sqrt(rounds) / gdp.mu_of(0.25, 1e-3) / SMALL.N
+            assert step * noise * math.sqrt(SMALL.d * rounds) == pytest.approx(far)
+
+
 # ---- by a private choice
 
 
