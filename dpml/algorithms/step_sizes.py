@@ -53,7 +53,10 @@ LEAST_SQUARES = 3.0
 """D of the squared loss. Chosen on Adult, with a clip of 2, as labels of -1 and +1 need it."""
 
 CLIP = 0.3
-"""The largest slope that `tight` noise leaves where nobody says otherwise. Chosen on Adult."""
+"""The largest slope that `tight` noise leaves where nobody says otherwise.
+
+Chosen on Adult for the logistic loss, and for the squared loss, of which labels of -1 and +1 need more, on Crime.
+"""
 
 BEYOND = 4.0
 """How many times 1/L a step may be where slopes are cut. Chosen on Adult."""
