@@ -26,7 +26,7 @@ from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
 from dpml.algorithms.minimisers import Folded, held_pair
 from dpml.algorithms.neighbours import one_replaced, one_replaced_for_loss
-from dpml.algorithms.objective_perturbation import solver_tolerance
+from dpml.algorithms.perturbed_objectives import solver_tolerance
 from dpml.arrays import Array
 from dpml.data.partition import Parties, Rows
 from dpml.optim import NotConvergedError
@@ -149,7 +149,7 @@ class GaussianOutput:
         if problem.d == 1:
             return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
         if self.logistic:
-            return held_pair(problem, problem.N * strength, lambda pair: self.distance(pair, strength))
+            return held_pair(self.loss, problem, problem.N * strength, lambda pair: self.distance(pair, strength))
         return held_in_ball(problem, strength, self.longest(strength))
 
     def distance(self, pair: Folded, strength: float) -> float:

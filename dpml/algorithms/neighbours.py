@@ -17,6 +17,7 @@ from dpml.data import Dataset
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.optim.losses import Loss
+from dpml.optim.slopes import Slopes
 from dpml.privacy import Adversary, Problem
 
 _SEEDS = 1000
@@ -127,13 +128,13 @@ def _far_seed(d: int) -> int:
     return max(range(_SEEDS), key=lambda seed: float(np.linalg.norm(initial_model(np.random.default_rng(seed), d))))
 
 
-def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss) -> Pair:
+def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss | Slopes) -> Pair:
     """All rows are ``r ahead`` (d,), but for one: ``a e - b ahead`` becomes ``-a e - b ahead``, e orthogonal to ahead.
 
     The slopes of both are those of the loss at ``-b t`` where a model's score of `ahead` is t. Of the logistic loss
     they are close to 1 where the crowd has driven the model far, and shorter rows go on pushing for longer; of the
-    sigmoid loss they are largest at 0. ``reached(crowd)`` are the scores t in every round, (T,), of a run on the crowd
-    alone; r and b are the best for them.
+    sigmoid loss they are largest at 0, and so they are where they are clipped. ``reached(crowd)`` are the scores t in
+    every round, (T,), of a run on the crowd alone; r and b are the best for them.
     """
     against = np.linspace(0, 1, 101)
     best = 0.0, 1.0, 0.5
@@ -144,12 +145,27 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
         most = int(np.argmax(moved))
         best = max(best, (float(moved[most]), r, float(against[most])))
     _, r, b = best
-    a = np.sqrt(1 - b * b)
+    a, beside = np.sqrt(1 - b * b), _across(ahead)
+    rows = a * beside - b * ahead, -a * beside - b * ahead
+    return one_replaced("binary", problem, *rows, labels=(1.0, 1.0), rest=r * ahead)
+
+
+def turned_target(problem: Problem, start: Array) -> Pair:
+    """A row turns its label from 1 to -1 where its score at the model `start` (d,) lies between; all others are 0.
+
+    So the slopes of the squared loss have both signs, and what is cut of them does not matter.
+    """
+    length = float(np.linalg.norm(start))
+    row = _across(start / length) if problem.d > 1 else np.array([1 / max(1.0, 2 * length)])
+    return one_replaced("regression", problem, row, row)
+
+
+def _across(ahead: Array) -> Array:
+    """A unit vector orthogonal to the unit vector `ahead` (d,), d > 1."""
     beside = np.eye(len(ahead))[np.argmin(np.abs(ahead))]
     beside = beside - beside @ ahead * ahead
     beside /= np.linalg.norm(beside)
-    rows = a * beside - b * ahead, -a * beside - b * ahead
-    return one_replaced("binary", problem, *rows, labels=(1.0, 1.0), rest=r * ahead)
+    return beside
 
 
 def undecided(problem: Problem) -> Pair:

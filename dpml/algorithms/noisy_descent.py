@@ -62,7 +62,7 @@ class Central(NoisyDescent):
         return self.sources(parties)
 
     def groups(self, parties: Parties) -> list[Rows]:
-        return [Rows.of(self.loss, parties.X, parties.y, self.weights(parties))]
+        return [self.slopes.rows(parties.X, parties.y, self.weights(parties))]
 
     def shares(self, parties: Parties) -> Array:
         return np.ones(1)
@@ -217,9 +217,9 @@ class WeightedDescent(NoisyDescent):
     def groups(self, parties: Parties) -> list[Rows]:
         X, y = parties.X, parties.y
         if self.synchronous:
-            return [Rows.of(self.loss, X, y, self.weights(parties))]
+            return [self.slopes.rows(X, y, self.weights(parties))]
         own = [parties.of(k) for k in range(len(parties.sizes))]
-        return [Rows.of(self.loss, X[k], y[k], np.full(k.stop - k.start, 1 / (k.stop - k.start))) for k in own]
+        return [self.slopes.rows(X[k], y[k], np.full(k.stop - k.start, 1 / (k.stop - k.start))) for k in own]
 
     def shares(self, parties: Parties) -> Array:
         return np.ones(1) if self.synchronous else parties.sizes / len(parties.y)

@@ -1,8 +1,8 @@
 """What noisy gradient descents have in common: their accounting, their step sizes, and the runs themselves.
 
 T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G
-the loss's Lipschitz constant, and no less in general: a row nearly orthogonal to w may have any score. So whoever sees
-a round with noise of standard deviation s has mu = 2G/(n s), and
+the loss's Lipschitz constant or what its slopes are clipped to, and no less in general: a row nearly orthogonal to w
+may have any score. So whoever sees a round with noise of standard deviation s has mu = 2G/(n s), and
 
 - whoever sees T rounds, each of which may depend on those before, sqrt(T) times that (Dong, Roth & Su 2019, Cor. 3.3);
 - whoever sees only the model after the last, what is left of it (`privacy.proofs.last_iterate`): a round is Lipschitz
@@ -17,17 +17,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
+from dpml.algorithms.descent_options import DescentOptions
 from dpml.algorithms.exposure import Exposure, Pair
-from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
-from dpml.algorithms.neighbours import far_start, in_a_crowd, initial_model, turned_label
+from dpml.algorithms.neighbours import far_start, in_a_crowd, initial_model, turned_label, turned_target, undecided
 from dpml.algorithms.noisy_views import all_rounds, last_models
-from dpml.algorithms.step_sizes import CHOSEN, SHARE, TUNED, UNCOUNTED, Tuned, clipped_losses, held_out, rule
+from dpml.algorithms.step_sizes import CHOSEN, SHARE, UNCOUNTED, clipped_losses, distance, held_out, largest, rule
 from dpml.algorithms.transcript import Channel, Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -35,8 +34,8 @@ from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.optim import descent
 from dpml.optim.descent import Rows, Single
-from dpml.optim.losses import Loss, mean_loss
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
+from dpml.optim.losses import mean_loss
+from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
 
 _ROUNDS = "Gaussian DP of T adaptive rounds"
@@ -56,61 +55,8 @@ def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
 
 
 @dataclass(frozen=True)
-class NoisyDescent(ABC):
-    """What the three have in common: hyper-parameters, accounting, and the runs themselves.
-
-    Args:
-        loss: logistic, or sigmoid, which is not convex.
-        calibration: `published` noise, or `tight`: the least that is proven for the view that `protects` names.
-        variant: `paper`, as the text defines it.
-        lam: coefficient of lam/2 ||w||^2, part of the objective; it depends on no row, so it changes no sensitivity.
-        rounds: T.
-        c: the constant of the published noise. The paper says "some constant"; its proof's inequalities need 16.
-        tuned: the step size is by `rule` (`step_sizes.rule`), which reads no row; `private`: one of `steps`, chosen by
-            noisy scores that the budget pays for; `oracle`: the one of `steps` with the least training objective;
-            `validated`: the one that does best on rows held out of training (`step_sizes.held_out`); both read the
-            private rows, and no budget counts them; `fixed`: `step`.
-        step: the fixed step size; None: 1/L, L = smoothness of the loss + lam. A number makes `rule` `fixed`.
-        steps: the step sizes that `private`, `oracle` and `validated` try.
-        protects: the view that `tight` noise is for.
-    """
-
-    name: ClassVar[str]
-    auxiliary: ClassVar[float] = 0.0
-    claim: ClassVar[str]
-    variants: ClassVar[tuple[str, ...]] = ("paper",)
-    protectable: ClassVar[tuple[View, ...]]
-
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.0
-    rounds: int = 1000
-    c: float = 16.0
-    tuned: Tuned = "rule"
-    step: float | None = None
-    steps: tuple[float, ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
-    protects: View = "aggregate"
-
-    def __post_init__(self) -> None:
-        check_common(self, descent.LOSSES, self.variants)
-        check_choice("algo.tuned", self.tuned, TUNED)
-        check_choice("algo.protects", self.protects, self.protectable)
-        if self.rounds < 1:
-            raise UserError(f"algo.rounds must be at least 1, got {self.rounds}.")
-        check_positive("algo.c", self.c)
-        if not self.steps or not all(0 < step < math.inf for step in self.steps):
-            raise UserError(f"algo.steps must be a list of positive numbers, got {list(self.steps)}.")
-        if self.tuned == "private" and self.calibration != "tight":
-            raise UserError(
-                "algo.tuned=private divides a budget among its candidates and needs calibration=tight, "
-                f"not calibration={self.calibration}."
-            )
-        if self.step is not None:
-            check_positive("algo.step", self.step)
-            if self.tuned in CHOSEN:
-                raise UserError(f"algo.step is a fixed step size: set it to null with algo.tuned={self.tuned}.")
-            object.__setattr__(self, "tuned", "fixed")
+class NoisyDescent(DescentOptions, ABC):
+    """What the three have in common: hyper-parameters, accounting, and the runs themselves."""
 
     # What each algorithm defines, for noise of per_row = 1.
 
@@ -158,22 +104,6 @@ class NoisyDescent(ABC):
 
     # What all have in common.
 
-    @property
-    def lipschitz(self) -> float:
-        """G, the loss's true Lipschitz constant: 1 for logistic, as in the paper, 1/4 for sigmoid."""
-        assert self.loss.lipschitz is not None
-        return self.loss.lipschitz
-
-    @property
-    def largest(self) -> float:
-        """1/L, the largest step that a rule takes."""
-        return 1 / (self.loss.smoothness + self.lam)
-
-    def contraction(self, step: float) -> float:
-        """The Lipschitz constant of a round in w."""
-        least = self.lam if self.loss.convex else self.lam - self.loss.smoothness
-        return max(abs(1 - step * least), abs(1 - step / self.largest))
-
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
         """The mu of every view of a run with this step size and noise of per_row = 1. A step of 0: as if composed."""
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.single(problem).items()}
@@ -203,7 +133,8 @@ class NoisyDescent(ABC):
         if self.tuned == "fixed":
             return np.array([self.largest if self.step is None else self.step])
         scale = self.per_row(budget, problem, 0.0) * self.reaching(problem)
-        return np.array([rule(scale, problem.d, self.rounds, self.largest)])
+        most = largest(self.slopes, self.lam, self.rounds)
+        return np.array([rule(scale, problem.d, self.rounds, most, distance(self.slopes))])
 
     def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
         """`per_row` of step sizes (S,), of all that are tried: the one source of noise, for sampling and accounting."""
@@ -255,17 +186,23 @@ class NoisyDescent(ABC):
         return guarantees
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row in a crowd that drives the model from a far start still farther."""
-        if problem.d == 1:
-            return turned_label(problem)
+        """A row in a crowd that drives the model from a far start still farther.
+
+        Clipped slopes are as steep as they get where a row has no score, and no crowd is needed: of the squared loss a
+        label turns there.
+        """
         start = initial_model(far_start(problem.d), problem.d)
+        if self.loss.name == "squared":
+            return turned_target(problem, start)
+        if problem.d == 1:
+            return undecided(problem) if self.slopes.cut else turned_label(problem)
         ahead = start / np.linalg.norm(start)
 
         def reached(crowd: Parties) -> Array:
             path: Array = self.prepare(crowd, far_start(problem.d)).path(budget)[:, -1] @ ahead
             return path
 
-        return in_a_crowd(problem, ahead, reached, self.loss)
+        return in_a_crowd(problem, ahead, reached, self.slopes)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
         """Last models, or all rounds as a view sees them; a private choice shows all candidates' rounds and scores.
@@ -406,7 +343,7 @@ class PreparedNoisyDescent:
     def precise(self) -> Rows:
         """All rows in double precision."""
         parties = self.parties
-        return Rows.of(self.algorithm.loss, parties.X, parties.y, self.algorithm.weights(parties), np.float64)
+        return self.algorithm.slopes.rows(parties.X, parties.y, self.algorithm.weights(parties), np.float64)
 
     def gradient(self, w: Array) -> Array:
         """The released mean gradient at models (B, d), without noise."""

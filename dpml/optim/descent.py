@@ -76,21 +76,33 @@ class Rows:
         return cls(half, factors[:, None].astype(dtype), 1.0, constant, bend)
 
     @classmethod
-    def clipped(cls, loss: Loss, X: Array, y: Array, clip: float, dtype: type[np.floating] = np.float32) -> "Rows":
+    def clipped(
+        cls,
+        loss: Loss,
+        X: Array,
+        y: Array,
+        clip: float,
+        dtype: type[np.floating] = np.float32,
+        v: Array | None = None,
+    ) -> "Rows":
         """The sum over rows X (n, d) with labels y of their gradients, each slope cut to at most `clip` in size.
 
-        The clipped logistic loss is convex still: it goes on along a straight line where its slope is `clip`.
+        With weights v (n,) it is ``sum_i v_i`` times these. Exact duplicates of rows with their labels become one. The
+        clipped logistic loss is convex still: it goes on along a straight line where its slope is `clip`.
         """
-        if loss.name == "logistic":
-            half = y[:, None] * X / 2
-            constant = -half.sum(axis=0)[:, None].astype(dtype)
-            bend = partial(_tanh_from, dtype(1 - 2 * clip)) if clip < 1 else _tanh
-            return cls(np.ascontiguousarray(half, dtype), None, 1.0, constant, bend)
-        # slope 2 (x'w - y) of the row x is 8 (half'w - y/2) of half
-        bend = partial(_cut, dtype(clip / 4))  # an infinite one cuts nothing
-        labels = (y[:, None] / 2).astype(dtype)
-        half = np.ascontiguousarray(X / 2, dtype)
-        return cls(half, None, 8.0, np.zeros((X.shape[1], 1), dtype), bend, labels)
+        factors: Array = np.ones(len(y)) if v is None else v
+        half, labels, scale = halves(loss, X, y)
+        constant = -factors @ half if labels is None else np.zeros(X.shape[1])
+        first, where, _ = distinct(half, labels)
+        if len(first) <= _WORTH * len(X):
+            half, labels = half[first], None if labels is None else labels[first]
+            factors = np.bincount(where, weights=factors).astype(float)
+        bend = partial(_cut, dtype(clip / 4)) if labels is not None else slope_of_tanh(clip, dtype)
+        half, constant = np.ascontiguousarray(half, dtype), constant[:, None].astype(dtype)
+        own = None if labels is None else labels[:, None].astype(dtype)
+        if np.ptp(factors) == 0:
+            return cls(half, None, scale * float(factors[0]), constant, bend, own)
+        return cls(half, factors[:, None].astype(dtype), scale, constant, bend, own)
 
     def gradient(self, w: Single, out: Single) -> None:
         """Write the gradients of the models `w` (B, d) to `out` (B, d)."""
@@ -166,6 +178,22 @@ class Rows:
         if total is not None:
             for some, path in zip(runs, added, strict=True):
                 total[:, some] += path
+
+
+def halves(loss: Loss, X: Array, y: Array) -> tuple[Array, Array | None, float]:
+    """Rows X (n, d) with labels y (n,) as clipped slopes have them: half (n, d), what scores lose (n,), and the scale.
+
+    The slope -sigma(-u'w) of the row u = y x is ``tanh(half'w) - 1`` of half = u/2, and the slope 2 (x'w - y) of the
+    row x is ``8 (half'w - y/2)`` of half = x/2.
+    """
+    if loss.name == "logistic":
+        return y[:, None] * X / 2, None, 1.0
+    return X / 2, y / 2, 8.0
+
+
+def slope_of_tanh(clip: float, dtype: type[np.floating]) -> Callable[[Single], None]:
+    """What makes tanh(h) of scores h, no less than where the logistic slope ``(tanh - 1)/2`` is -`clip`."""
+    return partial(_tanh_from, dtype(1 - 2 * clip)) if clip < 1 else _tanh
 
 
 def _tanh(h: Single) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
-from dpml.optim.descent import Rows, Single
+from dpml.optim.descent import Single, halves
 from dpml.optim.losses import Loss
 
 _GROWTH = 1.25  # the largest party of a bucket over its smallest
@@ -35,9 +35,9 @@ class Bucket:
 
 @dataclass(frozen=True)
 class PartyGradients:
-    """The parties' rows in buckets, and the slopes' form (`descent.Rows.clipped`, with nothing clipped)."""
+    """The parties' rows in buckets, in the form of `descent.halves`: gradients are ``scale (half' bend(scores))``."""
 
-    plain: Rows
+    scale: float
     buckets: Sequence[Bucket]
 
     @classmethod
@@ -45,8 +45,9 @@ class PartyGradients:
         cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32
     ) -> "PartyGradients":
         """Rows X (N, d) with labels y (N,), party by party; party k has ``offsets[k]:offsets[k + 1]``."""
-        plain = Rows.clipped(loss, X, y, np.inf, dtype)
-        return cls(plain, [_bucket(plain, offsets, members) for members in _alike(np.diff(offsets))])
+        half, labels, scale = halves(loss, X, y)
+        half, labels = half.astype(dtype), None if labels is None else labels.astype(dtype)
+        return cls(scale, [_bucket(half, labels, offsets, members) for members in _alike(np.diff(offsets))])
 
     def clipped_sums(self, w: Single, clip: Single) -> tuple[Single, Single]:
         """Of models w (B, d): the sum over parties of their mean gradients, none longer than `clip` (B,): (B, d);
@@ -80,11 +81,12 @@ class PartyGradients:
                 some = slice(start, start + together)
                 half = bucket.half[some]
                 scores = (half.reshape(-1, d) @ models).reshape(len(half), m, B)
-                if bucket.labels is not None:
+                if bucket.labels is None:
+                    np.tanh(scores, out=scores)
+                else:
                     scores -= bucket.labels[some]
-                self.plain.bend(scores)
                 gradients = np.matmul(half.transpose(0, 2, 1), scores)
-                gradients *= models.dtype.type(self.plain.common)
+                gradients *= models.dtype.type(self.scale)
                 gradients += bucket.constant[some, :, None]
                 gradients /= bucket.rows[some, None, None]
                 yield bucket.members[some], gradients
@@ -108,14 +110,12 @@ def _alike(sizes: Index) -> Iterator[NDArray[np.intp]]:
         start = end
 
 
-def _bucket(plain: Rows, offsets: Index, members: NDArray[np.intp]) -> Bucket:
+def _bucket(half: Single, labels: Single | None, offsets: Index, members: NDArray[np.intp]) -> Bucket:
     sizes = np.diff(offsets)[members]
-    places = offsets[members][:, None] + np.arange(sizes.max())
     used = np.arange(sizes.max()) < sizes[:, None]
-    places = np.where(used, places, 0)
-    half = plain.half[places] * used[..., None]
-    labels = None if plain.labels is None else plain.labels[places] * used[..., None]
-    # the logistic loss's slopes are h - 1: the part that the models do not move
-    constant = -half.sum(axis=1) if labels is None else np.zeros_like(half[:, 0])
-    dtype = plain.half.dtype.type
-    return Bucket(members, half.astype(dtype), labels, constant.astype(dtype), sizes.astype(dtype))
+    places = np.where(used, offsets[members][:, None] + np.arange(sizes.max()), 0)
+    own = half[places] * used[..., None]
+    few = None if labels is None else (labels[places] * used)[..., None]
+    # the logistic loss's slopes are tanh - 1: the part that the models do not move
+    constant = -own.sum(axis=1) if labels is None else np.zeros_like(own[:, 0])
+    return Bucket(members, own, few, constant, sizes.astype(half.dtype))

@@ -22,12 +22,18 @@ COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned
 
 
 def own_columns(rows: pd.DataFrame) -> list[str]:
-    """The columns beside those that all rows have: settings that were set or vary, and those of computed blocks."""
+    """The columns beside those that all rows have: settings that were set, vary or follow from a rule, and those of
+    computed blocks.
+    """
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
 def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of a cell and its guarantees. `settings`, such as ``algo.lam``, become columns of both."""
+    """The rows of a cell and its guarantees.
+
+    `settings`, such as ``algo.lam``, become columns of both, and so do the hyper-parameters in an algorithm's `ruled`,
+    to which a rule gave their values.
+    """
     algorithm, problem = cell.algorithm, measured.problem
     context = {
         "dataset": cell.dataset.info.name,
@@ -38,7 +44,8 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
         "loss": algorithm.loss.name,
     }
     sizes = {"M": problem.M, "N": problem.N, "d": problem.d, "seed": cell.seed}
-    own = {key: setting(cell, key) for key in settings}
+    ruled = (f"algo.{name}" for name in getattr(algorithm, "ruled", ()))
+    own = {key: setting(cell, key) for key in dict.fromkeys((*settings, *ruled))}
     budgets = [budget for number, budget in enumerate(cell.budgets) if number not in measured.refused]
     privacy = [_privacy(budget, given) for budget, given in zip(budgets, measured.guarantees, strict=True)]
     names = list(measured.metrics)

@@ -423,7 +423,7 @@ def test_the_command_takes_any_number_of_rows(run_command):
         ({"variant": "authors"}, "algo.variant"),
         ({"variant": "once", "calibration": "tight", "protects": "client"}, "noise of the clients' own"),
         ({"calibration": "loose"}, "calibration"),
-        ({"loss": LOSSES["squared"]}, "loss=logistic or loss=sigmoid"),
+        ({"loss": LOSSES["softmax"]}, "loss=logistic or loss=sigmoid"),
     ],
 )
 def test_mistakes_are_one_sentence(options, says):

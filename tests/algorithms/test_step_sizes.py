@@ -29,13 +29,17 @@ def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
 @pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
-    """Gradients made zero, lam = 0: the released models are normal about the start, of mean squared length 64."""
+    """Gradients made zero, lam = 0: the released models are normal about the start, of mean squared length 64.
+
+    Where slopes are clipped at .3 it is farther by as much as their bend is away from 0, log(7/3).
+    """
     parties = dealt(d=40)
     parties.X[:] = 0.0
     mechanism = kind(LOGISTIC, calibration=calibration, rounds=60).prepare(parties, np.random.default_rng(0))
     weights = mechanism.release([BUDGET], np.random.default_rng(1), 500).weights[0]
     lengths = np.sum((weights - mechanism.start) ** 2, axis=1)
-    assert lengths.mean() == pytest.approx(64, rel=4 * math.sqrt(2 / 40 / 500))  # a false alarm in 16,000
+    expected = 64 if calibration == "published" else (8 * (1 + math.log(7 / 3))) ** 2
+    assert lengths.mean() == pytest.approx(expected, rel=4 * math.sqrt(2 / 40 / 500))  # a false alarm in 16,000
 
 
 def test_the_rule_reads_no_row():
@@ -70,6 +74,28 @@ def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():
     assert Central(LOGISTIC).tuned == "rule"
 
 
+def test_steps_on_clipped_slopes():
+    """Up to 4/L, L = clip (1 - clip), unless a regulariser forgets within the rounds; else step T alone counts."""
+    tight, free = {"calibration": "tight", "clip": 0.3}, Budget(math.inf, 1e-3)
+    squared = LOSSES["squared"]
+    for options, most in (
+        ({}, 4 / 0.21),
+        ({"lam": 1e-4}, 10.0),
+        ({"lam": 1e-4, "rounds": 10}, 4 / 0.21),
+        ({"lam": 0.01}, 1 / 0.22),
+        ({"clip": 0.5}, 4.0),
+        ({"loss": squared}, 0.5),
+        ({"loss": squared, "lam": 0.5}, 0.4),
+    ):
+        algorithm = Central(**({"loss": LOGISTIC} | tight | options))
+        assert list(algorithm.tried(free, SMALL)) == pytest.approx([most])
+    for loss, clip, far in ((LOGISTIC, 0.3, 8 * (1 + math.log(7 / 3))), (squared, 0.1, 3.0), (squared, 0.3, 3.0)):
+        for rounds in (100, 1000):
+            step = Central(loss, calibration="tight", clip=clip, rounds=rounds).tried(BUDGET, SMALL)[0]
+            noise = 2 * clip * math.sqrt(rounds) / gdp.mu_of(0.25, 1e-3) / SMALL.N
+            assert step * noise * math.sqrt(SMALL.d * rounds) == pytest.approx(far)
+
+
 # ---- by a private choice
 
 
@@ -90,7 +116,7 @@ def test_candidates_and_scores_compose_to_the_budget(algorithm):
     still = np.zeros((1, S, draws, 5))
     scores = mechanism.noisy_score([BUDGET], still, np.random.default_rng(3))[0] - math.log(2)
     variances = np.concatenate([np.repeat(rounds**2, algorithm.rounds), scores.var(axis=1, ddof=1)])
-    shift = np.concatenate([np.full(S * algorithm.rounds, 2 / n), np.full(S, 1 / n)])
+    shift = np.concatenate([np.full(S * algorithm.rounds, 2 * algorithm.clip / n), np.full(S, 1 / n)])
     mu = gdp.correlated(np.diag(variances), shift)
     assert algorithm.mus(BUDGET, parties.problem)["aggregate"] == pytest.approx(mu, rel=0.1 * 4 / math.sqrt(draws))
     assert mu == pytest.approx(gdp.mu_of(BUDGET.eps, BUDGET.delta), rel=0.1 * 4 / math.sqrt(draws))
@@ -155,7 +181,7 @@ def test_audits_of_a_private_choice(kind, options):
     algorithm = kind(LOGISTIC, calibration="tight", tuned="private", rounds=4, lam=0.1, **options)
     found = audit(algorithm, BUDGET, SMALL, 2000)
     assert {finding.view for finding in found} == {g.view for g in algorithm.guarantees(BUDGET, SMALL)}
-    assert {finding.verdict for finding in found} == {"no violation seen"}  # with 2,000 draws
+    assert {finding.verdict for finding in found} <= {"no violation seen", "consistent"}  # with 2,000 draws
 
 
 # ---- by validation

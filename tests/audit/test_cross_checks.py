@@ -36,7 +36,11 @@ ALARM = 1e-6  # the false-alarm rate of every test of a law; all are seeded
     ("algorithm", "rounds", "noise_of_a_round"),
     [
         (Central(LOGISTIC, rounds=50), 50, lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 2),
-        (Jayaraman(LOGISTIC, rounds=200, calibration="tight"), 200, lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 2),
+        (
+            Jayaraman(LOGISTIC, rounds=200, calibration="tight", clip=0.3),
+            200,
+            lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 0.6,
+        ),
         (
             PrivateSGD(LOGISTIC, rounds=30, calibration="tight"),
             30,

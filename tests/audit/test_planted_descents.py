@@ -10,7 +10,9 @@ from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.algorithms.noisy_rounds import NoisyDescent, PreparedNoisyDescent
 from dpml.audit import ROUNDS, audit
 from dpml.optim import descent
+from dpml.optim.descent import Rows
 from dpml.optim.losses import LOSSES
+from dpml.optim.slopes import Slopes
 from dpml.privacy import gdp, noise
 
 LOGISTIC = LOSSES["logistic"]
@@ -85,7 +87,7 @@ def test_half_of_the_rounds_and_the_sensitivity_of_the_other_adjacency(monkeypat
     assert seen_beside_the_release(algorithm, DRAWS)
 
 
-SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], calibration="tight") for algorithm in (JAYARAMAN, SECURE)]
+SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
 
 
 @pytest.mark.parametrize("algorithm", SIGMOID, ids=name)
@@ -103,6 +105,20 @@ def test_a_single_round_that_the_accountant_forgets(monkeypatch, algorithm) -> N
     share = np.sqrt((algorithm.rounds - 1) / algorithm.rounds)
     monkeypatch.setattr(type(algorithm), "guarantees", forgetful)
     assert seen_beside_the_release(algorithm, 10_000) == {"aggregate", "colluders"}
+
+
+SQUARED = [replace(algorithm, loss=LOSSES["squared"]) for algorithm in (JAYARAMAN, SECURE)]
+
+
+@pytest.mark.parametrize("algorithm", [JAYARAMAN, SECURE, *SQUARED], ids=lambda a: f"{a.name}-{a.loss.name}")
+def test_a_clip_that_is_not_applied(monkeypatch, algorithm) -> None:
+    assert "BUG" not in verdicts(algorithm, DRAWS).values()
+
+    def uncut(self, X, y, v, dtype=np.float32):
+        return Rows.clipped(self.loss, X, y, 1e3 if self.loss.name == "squared" else 1.0, dtype, v)
+
+    monkeypatch.setattr(Slopes, "rows", uncut)
+    assert seen_beside_the_release(algorithm, DRAWS) == {"aggregate", "colluders"}
 
 
 def test_a_seed_that_all_clients_share(monkeypatch) -> None:

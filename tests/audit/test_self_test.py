@@ -65,7 +65,7 @@ def test_what_could_not_have_been_seen_is_not_called_consistent() -> None:
 
 
 def test_a_weak_pair_says_so() -> None:
-    found = audit(Jayaraman(LOGISTIC, calibration="tight", rounds=1), Budget(1.0, 1e-5), PROBLEM, 20_000)
+    found = audit(Jayaraman(LOGISTIC, calibration="tight", rounds=1, clip=1.0), Budget(1.0, 1e-5), PROBLEM, 20_000)
     weak = next(finding for finding in found if finding.view == "aggregate")
     assert 0 < weak.power < POWER
     assert weak.judgement == f"no violation seen (power {weak.power:.2f})"

@@ -11,7 +11,14 @@ from dpml.data import preprocess
 from dpml.data.preprocess import STEPS, distinct, fit_apply, norms, private_note, width
 from dpml.errors import UserError
 
-SCALING = [("min_max", "max_norm"), ("symmetric", "sample_norm"), ("max_abs", "max_norm"), ("centre", "sample_norm"), ("clip",), ("max_norm", "bias")]
+SCALING = [
+    ("min_max", "max_norm"),
+    ("symmetric", "sample_norm"),
+    ("max_abs", "max_norm"),
+    ("centre", "sample_norm"),
+    ("clip",),
+    ("max_norm", "bias"),
+]
 
 
 def rows(n: int, d: int = 5, seed: int = 0) -> np.ndarray:

@@ -1,0 +1,288 @@
+"""Noisy descent on slopes that are clipped: sensitivity, the runs themselves, the squared loss, what a rule sets."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from test_noisy_descent import SIZES, problem_of, proven
+from test_noisy_descent import dealt as published_parties
+
+from dpml.algorithms.neighbours import synthetic_parties
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.algorithms.step_sizes import CLIP
+from dpml.audit import audit
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem, gdp
+
+LOGISTIC, SQUARED, SIGMOID = LOSSES["logistic"], LOSSES["squared"], LOSSES["sigmoid"]
+BUDGET = Budget(0.25, 1e-3)
+TIGHT = {"calibration": "tight"}
+KINDS = {
+    "wang": (Central, {}),
+    "jayaraman": (Jayaraman, {}),
+    "local": (WeightedDescent, {"protects": "client"}),
+    "sums": (WeightedDescent, {}),
+    "once": (WeightedDescent, {"variant": "once"}),
+}
+
+
+def dealt(loss, sizes=SIZES, d: int = 5, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    n = int(np.sum(sizes))
+    X = rng.standard_normal((n, d))
+    X *= (rng.uniform(0.2, 1, n) / np.linalg.norm(X, axis=1))[:, None]
+    scores = X @ np.linspace(-1, 1, d) + 0.2 * rng.standard_normal(n)
+    if loss is SQUARED:
+        return synthetic_parties("regression", X, np.clip(scores, -1, 1), np.asarray(sizes))
+    return synthetic_parties("binary", X, np.where(scores > 0, 1.0, -1.0), np.asarray(sizes))
+
+
+def cut(loss, scores, y, clip):
+    """The slopes by the losses' formulas."""
+    if loss is SQUARED:
+        return np.clip(2 * (scores - y), -clip, clip)
+    return -y * np.minimum(1 / (1 + np.exp(y * scores)), clip)
+
+
+class Listener:
+    """Keeps the noise of every source in every round."""
+
+    def __init__(self) -> None:
+        self.noise: list[np.ndarray] = []
+
+    def drawn(self, parts) -> None:
+        self.noise.append(np.array(parts, dtype=float))
+
+    def sent(self, message, exact) -> None:
+        pass
+
+
+# ---- what a row moves
+
+
+@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (LOGISTIC, 0.7), (SQUARED, 0.3)])
+@pytest.mark.parametrize("kind", ["wang", "jayaraman"])
+def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
+    """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
+    algorithm = KINDS[kind][0](loss, clip=clip, rounds=3, **TIGHT)
+    weight = algorithm.weights(dealt(loss, [2, 3], 2))[:1]
+    most, rng = 0.0, np.random.default_rng(0)
+    for labels in itertools.product((-1.0, 1.0), repeat=2):
+        for _ in range(2):
+
+            def moved(v, labels=labels):
+                gradients = np.empty((2, 1, 2))
+                for i, row in enumerate(v[:4].reshape(2, 1, 2)):
+                    row = row / max(1, np.linalg.norm(row))
+                    rows = algorithm.slopes.rows(row, np.array(labels[i : i + 1]), weight, np.float64)
+                    rows.gradient(3 * v[None, 4:], gradients[i])
+                return -float(np.linalg.norm(gradients[0] - gradients[1]))
+
+            found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 300})
+            most = max(most, -found.fun)
+    n = 5 if kind == "wang" else 4
+    assert algorithm.lipschitz == clip
+    assert 0.98 * 2 * clip / n <= most <= 2 * clip / n * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
+def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
+    """The view that it is for is exact whatever the clip; unclipped logistic noise is 1/clip times as wide."""
+    make, options = KINDS[kind]
+    algorithm, wide = (make(loss, clip=c, rounds=50, step=0.1, **options, **TIGHT) for c in (clip, 10 * clip))
+    problem = problem_of()
+    assert proven(algorithm)[algorithm.protects] == pytest.approx(BUDGET.eps, rel=1e-9)
+    noises = [float(each.per_rows(BUDGET, problem)[0]) for each in (algorithm, wide)]
+    assert noises[1] / noises[0] == pytest.approx(min(10.0, wide.lipschitz / clip))
+    if kind in ("jayaraman", "sums", "once"):
+        assert noises[0] == pytest.approx(2 * clip * math.sqrt(50) / gdp.mu_of(BUDGET.eps, BUDGET.delta))
+
+
+@pytest.mark.parametrize(
+    ("loss", "clip", "smoothness"), [(LOGISTIC, 0.1, 0.09), (LOGISTIC, 0.7, 0.25), (SQUARED, 0.3, 2)]
+)
+def test_the_last_model_forgets_as_a_clipped_loss_does(loss, clip, smoothness):
+    """With lam the last model says less than all rounds, by the contraction of the clipped loss."""
+    lam, problem = 0.1, problem_of()
+    for step in (0.3, 1 / (smoothness + lam)):
+        algorithm = Central(loss, clip=clip, rounds=60, lam=lam, step=step, protects="aggregate", **TIGHT)
+        mus = algorithm.mus(BUDGET, problem)
+        c = max(abs(1 - step * lam), abs(1 - step * (smoothness + lam)))
+        factor = math.sqrt((1 - c**60) / (1 + c**60) * (1 + c) / (1 - c))
+        assert mus["release"] == pytest.approx(factor / math.sqrt(60) * mus["aggregate"], rel=1e-8)
+    assert algorithm.largest == pytest.approx(1 / (smoothness + lam))
+
+
+# ---- what is run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
+def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip):
+    """In NumPy, from the papers: the weights of rows, who descends where, and the noise that was drawn."""
+    make, options = KINDS[kind]
+    parties, sizes, lam, step, rounds = dealt(loss), SIZES, 0.05, 0.4, 6
+    algorithm = make(loss, clip=clip, rounds=rounds, lam=lam, step=step, **options, **TIGHT)
+    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+    if kind == "local":  # nobody sees rounds: without noise
+        budget, noise = Budget(math.inf, 1e-3), np.zeros((rounds, len(sizes), 2, 5))
+        found = mechanism.release([budget], np.random.default_rng(1), 2).weights[0]
+    else:
+        listener = Listener()
+        found = mechanism.release([BUDGET], np.random.default_rng(1), 2, listener).weights[0]
+        noise = np.array(listener.noise)
+    N, mu = sizes.sum(), gdp.mu_of(BUDGET.eps, BUDGET.delta)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    v = 1 / (len(sizes) * sizes[owner]) if kind == "jayaraman" else np.full(N, 1 / N)
+    n = len(sizes) * sizes.min() if kind == "jayaraman" else N
+    # T rounds of a sum that a row moves by 2 clip; what hides in the last model of wang is that of T rounds or less
+    scale = 2 * clip * math.sqrt(rounds) / mu / n
+    if kind == "wang":
+        smoothness = clip * (1 - clip) if loss is LOGISTIC else 2
+        c = max(1 - step * lam, abs(1 - step * (smoothness + lam)))
+        scale *= math.sqrt((1 - c**rounds) / (1 + c**rounds) * (1 + c) / (1 - c) / rounds)
+    parts = [np.flatnonzero(owner == k) for k in range(len(sizes))] if kind == "local" else [np.arange(N)]
+    for i in range(2):
+        ends = []
+        for g, rows in enumerate(parts):
+            w, X, y = mechanism.start.copy(), parties.X[rows], parties.y[rows]
+            weights = np.full(len(rows), 1 / len(rows)) if kind == "local" else v[rows]
+            for z in noise:
+                drawn = z[g, i] if kind == "local" else z[:, i].sum(axis=0) / math.sqrt(len(z))
+                w = w - step * (X.T @ (weights * cut(loss, X @ w, y, clip)) + lam * w + scale * drawn)
+            ends.append(w)
+        expected = np.average(ends, axis=0, weights=sizes) if kind == "local" else ends[0]
+        np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
+
+
+def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
+    """Huber's loss, and the logistic loss that goes on straight where it is as steep as the clip: SciPy's minimum."""
+    budget, lam = Budget(math.inf, 1e-3), 0.02
+    for loss, clip in ((LOGISTIC, 0.2), (SQUARED, 0.3), (SQUARED, 1e3)):
+        parties = dealt(loss, [300])
+        algorithm = Central(loss, clip=clip, lam=lam, rounds=2000, **TIGHT)
+        mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+        found = mechanism.release([budget], np.random.default_rng(1), 1).weights[0, 0]
+
+        def cost(w, loss=loss, clip=clip, parties=parties):
+            t = parties.X @ w
+            if loss is SQUARED:
+                off = np.abs(t - parties.y)
+                losses = np.where(2 * off <= clip, off**2, clip * off - clip**2 / 4)
+            else:
+                margin, bend = parties.y * t, math.log(1 / clip - 1)
+                straight = np.log1p(np.exp(-bend)) - clip * (margin - bend)
+                losses = np.where(margin < bend, straight, np.log1p(np.exp(-margin)))
+            return losses.mean() + lam / 2 * w @ w
+
+        best = minimize(cost, np.zeros(5), tol=1e-12, method="BFGS", options={"gtol": 1e-9})
+        np.testing.assert_allclose(found, best.x, atol=3e-4)
+
+
+def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
+    """Any number of clients: the same models as at one place without noise, and with it the same noise in all."""
+    parties, budget = dealt(SQUARED), Budget(math.inf, 1e-3)
+    ends = [
+        kind(SQUARED, rounds=40, **TIGHT)
+        .prepare(parties, np.random.default_rng(0))
+        .release([budget], np.random.default_rng(1), 1)
+        .weights
+        for kind in (Central, WeightedDescent)
+    ]
+    np.testing.assert_array_equal(*ends)
+    sums = WeightedDescent(SQUARED, rounds=40, **TIGHT)
+    pooled = Central(SQUARED, rounds=40, protects="aggregate", **TIGHT)
+    noises = [a.unit_scales(parties)[0] * a.per_rows(BUDGET, parties.problem)[0] for a in (sums, pooled)]
+    assert noises[0] == pytest.approx(noises[1])
+
+
+# ---- what is published stays as it was
+
+
+PUBLISHED = {
+    "wang": (Central, [1.0618629, 0.9003313, 5.5071287, 2.6971550, 3.6535416]),
+    "jayaraman": (Jayaraman, [1.7712674, 0.9719962, 5.7672310, 2.2120521, 2.7789598]),
+    "wddp": (WeightedDescent, [-3.8929629, -3.1412576, 1.4659855, 2.4367853, 0.7397214]),
+}
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_published_releases_are_those_of_before_there_was_a_clip(kind):
+    """Numbers of a release of a version that knew no clip."""
+    make, weights = PUBLISHED[kind]
+    mechanism = make(LOGISTIC, rounds=30).prepare(published_parties(), np.random.default_rng(0))
+    found = mechanism.release([BUDGET, Budget(2.0, 1e-3)], np.random.default_rng(1), 3).weights[0, 0]
+    np.testing.assert_allclose(found, weights, rtol=1e-4)
+
+
+def test_a_clip_above_all_slopes_is_none():
+    parties = dealt(LOGISTIC)
+    ends = [
+        WeightedDescent(LOGISTIC, clip=clip, rounds=30, **TIGHT)
+        .prepare(parties, np.random.default_rng(0))
+        .release([BUDGET], np.random.default_rng(1), 2)
+        .weights
+        for clip in (1.0, 7.0)
+    ]
+    np.testing.assert_array_equal(*ends)
+
+
+# ---- what a rule sets
+
+
+def test_a_clip_that_nobody_sets_is_the_rules_where_noise_is_tight():
+    for kind in (Central, Jayaraman, WeightedDescent):
+        published, tight = kind(LOGISTIC), kind(LOGISTIC, **TIGHT)
+        assert (published.rounds, published.clip, published.ruled) == (1000, None, ())
+        assert (tight.rounds, tight.clip, tight.ruled) == (1000, CLIP, ("clip",))
+        assert kind(SQUARED, clip=0.7, **TIGHT).ruled == ()
+        assert kind(SIGMOID, **TIGHT).clip is None
+
+
+def test_rows_show_the_clip_that_a_rule_has_set(run_command):
+    words = ["dpml-run", "algo=wang", "draws=2", "eps=1", "algo.rounds=3"]
+    assert run_command(*words, "calibration=tight", "hydra.run.dir=tight").code == 0
+    assert set(pd.read_csv("tight/rows.csv")["algo.clip"]) == {CLIP}
+    assert run_command(*words, "hydra.run.dir=published").code == 0
+    assert "algo.clip" not in pd.read_csv("published/rows.csv").columns
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"clip": 0.1}, "algo.clip needs calibration=tight"),
+        ({"clip": 0.0, **TIGHT}, "algo.clip must be a positive number"),
+        ({"clip": math.inf, **TIGHT}, "algo.clip must be a positive number"),
+        ({"clip": 0.1, "loss": SIGMOID, **TIGHT}, "algo.clip needs loss=logistic or loss=squared"),
+        ({"loss": SQUARED}, "loss=squared is not Lipschitz, so that algo=wang has to clip its slopes"),
+        ({"loss": LOSSES["softmax"]}, "needs loss=logistic or loss=sigmoid or loss=squared"),
+    ],
+)
+def test_mistakes_are_one_sentence(options, says):
+    with pytest.raises(UserError, match=says):
+        Central(**({"loss": LOGISTIC} | options))
+
+
+# ---- under attack
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        Central(LOGISTIC, rounds=20, protects="aggregate", **TIGHT),
+        Central(SQUARED, rounds=20, protects="aggregate", **TIGHT),
+        WeightedDescent(SQUARED, rounds=20, protects="colluders", **TIGHT),
+    ],
+    ids=lambda a: f"{a.name}-{a.loss.name}",
+)
+@pytest.mark.parametrize("d", [2, 3])
+def test_the_worst_neighbours_show_all_that_is_proven(algorithm, d):
+    found = {f.view: f for f in audit(algorithm, Budget(1.0, 1e-5), Problem(5, 10_000, d), 2000)}
+    assert all(finding.verdict != "BUG" for finding in found.values())
+    for view in found.keys() - {"release"}:
+        assert found[view].power > 0.95

@@ -1,0 +1,115 @@
+"""Slopes that are cut: descent on them against plain NumPy, and the constants of the losses that they belong to."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dpml.optim.descent import descend
+from dpml.optim.losses import LOSSES
+from dpml.optim.slopes import Slopes
+
+LOGISTIC, SQUARED, SIGMOID = LOSSES["logistic"], LOSSES["squared"], LOSSES["sigmoid"]
+CUT = [Slopes(LOGISTIC, 0.1), Slopes(LOGISTIC, 0.5), Slopes(LOGISTIC, 0.8), Slopes(SQUARED, 0.3), Slopes(SQUARED, 1.5)]
+
+
+def named(slopes: Slopes) -> str:
+    return f"{slopes.loss.name}-{slopes.clip}"
+
+
+def rows_and_labels(loss, n: int, d: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X *= (rng.uniform(0.2, 1, n) / np.linalg.norm(X, axis=1))[:, None]
+    scores = X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n)
+    return X, np.clip(scores, -1, 1) if loss is SQUARED else np.where(scores > 0, 1.0, -1.0)
+
+
+def cut_slope(slopes: Slopes, t, y):
+    """By the losses' formulas."""
+    if slopes.loss is SQUARED:
+        return np.sign(t - y) * np.minimum(2 * np.abs(t - y), slopes.clip)
+    return -y * np.minimum(1 / (1 + np.exp(y * t)), slopes.clip)
+
+
+@pytest.mark.parametrize("slopes", CUT, ids=named)
+@pytest.mark.parametrize("weights", ["equal", "unequal"])
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+def test_runs_on_cut_slopes_are_those_of_a_plain_loop(slopes, weights, lam):
+    rng = np.random.default_rng(1)
+    steps, scales, draws, rounds, d = np.array([0.1, 1.0, 3.0]), np.array([[0.0, 0.5], [0.2, 3.0]]), 3, 7, 5
+    parts = [rows_and_labels(slopes.loss, n, d, seed) for n, seed in ((200, 2), (31, 3))]
+    # duplicates, some with another label
+    parts = [(np.concatenate([X, X[:40], X[:40]]), np.concatenate([y, y[:40], -y[:40]])) for X, y in parts]
+    v = [np.full(len(y), 1 / len(y)) if weights == "equal" else rng.random(len(y)) / len(y) for _, y in parts]
+    start, noise = rng.standard_normal(d), rng.standard_normal((rounds, 2, draws, d))
+    groups = [slopes.rows(X, y, weight, np.float64) for (X, y), weight in zip(parts, v, strict=True)]
+    assert len(groups[0].half) == 240  # folded: those that have the label too
+    found = descend(groups, start, steps, scales, iter(noise).__next__, rounds, lam)
+    for g, e, s, i in np.ndindex(found.shape[:-1]):
+        (X, y), w = parts[g], start.copy()
+        for z in noise[:, g, i]:
+            gradient = X.T @ (v[g] * cut_slope(slopes, X @ w, y)) + lam * w
+            w = w - steps[s] * (gradient + scales[g, e] * z)
+        np.testing.assert_allclose(found[g, e, s, i], w, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("slopes", CUT, ids=named)
+def test_single_precision_is_enough(slopes):
+    X, y = rows_and_labels(slopes.loss, 3000, 20)
+    v, w = np.full(3000, 1 / 3000), 5 * np.random.default_rng(0).standard_normal((4, 20))
+    single, double = np.empty((4, 20), np.float32), np.empty((4, 20))
+    slopes.rows(X, y, v).gradient(w.astype(np.float32), single)
+    slopes.rows(X, y, v, np.float64).gradient(w, double)
+    np.testing.assert_allclose(single, double, atol=2e-6)
+
+
+@pytest.mark.parametrize("slopes", [*CUT, Slopes(LOGISTIC), Slopes(SIGMOID)], ids=named)
+def test_constants_of_cut_losses_by_a_fine_grid(slopes):
+    """G and L are never exceeded, and as good as reached; a cut convex loss is convex, for its slopes grow."""
+    t = np.linspace(-12, 12, 240_001)
+    for label in (-1.0, 1.0):
+        y = np.array([label])
+        slope = slopes.slope(t[None], y)[0]
+        if slopes.cut:
+            np.testing.assert_allclose(slope, cut_slope(slopes, t, label), atol=1e-15)
+        bends = np.diff(slope) / np.diff(t)
+        assert 0.999 * slopes.lipschitz < np.abs(slope).max() <= slopes.lipschitz
+        assert 0.999 * slopes.smoothness < np.abs(bends).max() <= slopes.smoothness * (1 + 1e-6)
+        assert not slopes.loss.convex or bends.min() >= -1e-9
+        if slopes.loss is LOGISTIC and slopes.bend:
+            straight = label * t < slopes.bend
+            np.testing.assert_allclose(np.abs(slope[straight]), slopes.clip, rtol=1e-9)
+            assert np.all(np.abs(slope[~straight]) <= slopes.clip)
+
+
+@pytest.mark.parametrize("slopes", CUT, ids=named)
+@pytest.mark.parametrize("lam", [0.0, 0.2])
+def test_a_round_on_cut_slopes_brings_models_together_as_counted(slopes, lam):
+    """|1 - step lam| or |1 - step (L + lam)|, whichever is larger, over pairs of models near and far."""
+    rng = np.random.default_rng(0)
+    X, y = rows_and_labels(slopes.loss, 50, 3)
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    v = np.full(50, 1 / 50)
+    for share, size, reach in itertools.product((0.5, 1.0, 1.9), (1.0, 30.0), (1e-3, 1.0)):
+        step = share / (slopes.smoothness + lam)
+        one = size * rng.standard_normal((200, 3))
+        two = one + reach * rng.standard_normal((200, 3))
+        after = []
+        for w in (one, two):
+            gradients = np.empty_like(w)
+            slopes.rows(X, y, v, np.float64).gradient(w, gradients)
+            after.append(w - step * (gradients + lam * w))
+        ratio = np.linalg.norm(after[0] - after[1], axis=1) / np.linalg.norm(one - two, axis=1)
+        assert ratio.max() <= max(abs(1 - step * lam), abs(1 - step * (slopes.smoothness + lam))) * (1 + 1e-9)
+
+
+def test_a_clip_above_every_slope_cuts_nothing():
+    assert not Slopes(LOGISTIC, 1.0).cut
+    assert Slopes(LOGISTIC, 3.0).lipschitz == Slopes(LOGISTIC).lipschitz == 1
+    assert Slopes(SQUARED, 1e9).cut
+    assert Slopes(LOGISTIC, 0.1).bend == pytest.approx(math.log(9))
+    assert Slopes(LOGISTIC, 0.6).bend == 0
+    with pytest.raises(ValueError, match="no Lipschitz constant"):
+        _ = Slopes(SQUARED).lipschitz
