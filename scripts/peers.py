@@ -1,9 +1,9 @@
 """Measure programs of others on the rows, and at the guarantee, of the experiment frontier/centre.
 
-python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points lie beside our curves. Every program of scripts/peers runs in a
-virtual environment of its own with the packages that its head names (PEP 723), from PyPI: those of peers need other
-versions than dpml does. Rows are exported from dpml's loaders, 5 seeds; every program draws 4 times for each. It takes
-some minutes; ``--only amp`` runs one program again and keeps the others' points.
+python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points lie beside our curves. Every
+program of scripts/peers runs in a virtual environment of its own with the packages that its head names (PEP 723), from
+PyPI: they need other versions than dpml does. Rows are exported from the loaders of dpml, 5 seeds; every program has
+4 draws for each. It takes some minutes; ``--only amp`` runs one program again and keeps the points of the others.
 """
 
 import argparse

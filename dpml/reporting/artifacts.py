@@ -157,7 +157,7 @@ def write_claims(folder: Path) -> list[Path]:
 
 
 def write_rankings(folder: Path) -> list[Path]:
-    """Write ``PAPER/which.md`` for every paper in `folder` whose experiments rank algorithms; nothing if it is there."""
+    """Write ``PAPER/which.md`` for every paper in `folder` whose experiments rank; nothing where it is there."""
     by_paper: dict[str, list[dict[str, Any]]] = {}
     for manifest in manifests(folder):
         if manifest.get("rankings"):

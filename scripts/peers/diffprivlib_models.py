@@ -45,7 +45,8 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
                 rows.append(("crime", eps, seed, draw, NAME, "rmse", float(rmse)))
     notes = [
         f"{NAME}: LogisticRegression(data_norm=1, fit_intercept=False) on adult and bank, "
-        "LinearRegression(bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=False) on crime, all else by default; eps-DP, delta = 0",
+        "LinearRegression(bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=False) on crime, all else by default; "
+        "eps-DP, delta = 0",
     ]
     return rows, notes
 

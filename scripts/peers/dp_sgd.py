@@ -82,8 +82,9 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
             found[name][seed, draw] = np.concatenate([a.reshape(len(EPS), -1) for a in each], axis=1)
     fixed = int(found["adult"].mean(axis=(0, 1, 2)).argmax())
     notes = [
-        f"{NAME}: Poisson-sampled, own loop in NumPy, noise by PLD for replace-one; one setting for all eps, the best on "
-        f"Adult on average: sampling {settings[fixed][0]:g}, {settings[fixed][1]} rounds, clip {settings[fixed][2]:g}, "
+        f"{NAME}: Poisson-sampled, own loop in NumPy, noise by PLD for replace-one; one setting for all eps, the "
+        f"best on Adult on average: sampling {settings[fixed][0]:g}, "
+        f"{settings[fixed][1]} rounds, clip {settings[fixed][2]:g}, "
         f"step {settings[fixed][3] / settings[fixed][2]:g}",
         f"{ORACLE}: the best of {len(settings)} settings for every eps, by the mean accuracy on the test rows",
     ]
