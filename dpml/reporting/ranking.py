@@ -23,6 +23,7 @@ from dpml.reporting.tables import markdown, short, value
 from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
+_SHOWN = 4  # of those that are not told apart
 
 
 @dataclass(frozen=True)
@@ -235,14 +236,15 @@ def _details(ranking: Mapping[str, Any]) -> pd.DataFrame:
     lines = []
     for choice in ranking["choices"]:
         single = choice["single"]
-        alike = ", ".join(f"{name} {short(mean)}" for name, mean in choice["alike"])
+        alike = [f"{name} {short(mean)}" for name, mean in choice["alike"]]
+        more = [f"{len(alike) - _SHOWN} more"] if len(alike) > _SHOWN else []
         lines.append(
             {
                 "ε": f"{choice['eps']:g}",
                 "best": _named(choice),
                 METRICS.get(ranking["metric"], ranking["metric"]): value(choice["value"], choice["interval"] or 0.0),
                 "secure sums": _number(choice["sums"]),
-                "not told apart": alike,
+                "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
                 "no feature used": "" if choice["floor"] is None else short(choice["floor"]),
                 "no privacy": "" if choice["nonpriv"] is None else short(choice["nonpriv"]),
@@ -272,7 +274,7 @@ def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for curve in own:
         tried = grid[grid["algo"] == curve.algo]
-        varied = [key for key in tried if key.startswith("algo.") and tried[key].nunique(dropna=False) > 1]
+        varied = [key for key in map(str, tried) if key.startswith("algo.") and tried[key].nunique(dropna=False) > 1]
         for by_rule in curve.rows.sort_values("eps").to_dict("records"):
             here = pd.concat([curve.rows, tried]).reset_index(drop=True)
             here = here[here["eps"] == by_rule["eps"]]

@@ -1,8 +1,9 @@
 """Approximate minima perturbation (Iyengar et al. 2019, S&P, Alg. 1) for the logistic loss, written from the paper.
 
 The split of the budget and the size of the gradient at which the minimisation stops are the grid of the authors'
-benchmark (github.com/sunblaze-ucb/dpml-benchmark): eps2/eps = delta2/delta in 0.001, 0.01, 0.1; eps3/eps1 in 0.9, 0.95,
-0.98, 0.99; gamma = 1/n^2. Cutting rows to another length changes nothing where all have length 1. The best of the grid
+benchmark (github.com/sunblaze-ucb/dpml-benchmark): eps3/eps1 in 0.9, 0.95, 0.98, 0.99; gamma = 1/n^2. Of its values for
+eps2/eps = delta2/delta it is 0.001: the noise that this share pays for is negligible even so. Cutting rows to another
+length changes nothing where all have length 1. The best of the grid
 for every eps, by the mean accuracy on the test rows over the first draw of every seed, is an oracle: not private.
 """
 # /// script
@@ -19,7 +20,7 @@ from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, run
 from scipy.special import expit
 
 NAME = "AMP (oracle, not private)"
-SPLITS = tuple(product((0.001, 0.01, 0.1), (0.9, 0.95, 0.98, 0.99)))
+SPLITS = tuple(product((0.001,), (0.9, 0.95, 0.98, 0.99)))  # eps2/eps, eps3/eps1
 LIPSCHITZ, SMOOTHNESS, RANK = 1.0, 0.25, 2  # of the logistic loss of rows of length 1; twice the rank of a Hessian
 
 
