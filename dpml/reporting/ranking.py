@@ -180,8 +180,8 @@ def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
         "algorithm has one rule for its hyper-parameters that reads no private row. *best* is the best mean over "
         "seeds, ± half its 95 % interval. *not told apart* are those that are not significantly worse: one-sided "
         "t-tests in pairs over seeds, at 5 %, Holm-corrected over all that compete. *secure sums* is how many vectors "
-        "the parties of a release have to sum; `-` needs one trusted place. A best in (parentheses) is not "
-        "significantly above what uses no feature. How all this was made: docs/frontier.md.\n",
+        "the parties of a release have to sum; `-` has none: it needs one trusted place, or other messages. A best in "
+        "(parentheses) is not significantly above what uses no feature. How all this was made: docs/frontier.md.\n",
     ]
     for manifest in manifests:
         rankings = manifest["rankings"]
