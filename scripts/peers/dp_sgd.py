@@ -23,9 +23,9 @@ from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, run
 NAME, ORACLE = "DP-SGD", "DP-SGD (oracle, not private)"
 SCHEDULES = ((0.1, 200), (0.1, 600), (0.3, 200))  # sampling probability, rounds
 CLIPS = (0.1, 0.3, 1.0)
-MOVES = (0.5, 1.0, 2.0, 4.0, 8.0)  # step times clip: how far a batch moves the model at most
+MOVES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # step times clip: how far a batch moves the model at most
 
-Setting = tuple[float, int, float, float]
+Setting = tuple[float, int, float, float]  # sampling probability, rounds, clip, move
 
 
 @cache
@@ -67,6 +67,12 @@ def models(data: Data, q: float, rounds: int, rng: np.random.Generator) -> Array
     return w.astype(np.float64)
 
 
+def described(setting: Setting) -> str:
+    """A setting in words."""
+    q, rounds, clip, move = setting
+    return f"sampling {q:g}, {rounds} rounds, clip {clip:g}, step {move / clip:g}"
+
+
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
     """Accuracies on adult and bank, with one setting and with an oracle's."""
     settings: list[Setting] = [(q, T, c, move) for q, T in SCHEDULES for c in CLIPS for move in MOVES]
@@ -83,21 +89,21 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
     fixed = int(found["adult"].mean(axis=(0, 1, 2)).argmax())
     notes = [
         f"{NAME}: Poisson-sampled, own loop in NumPy, noise by PLD for replace-one; one setting for all eps, the "
-        f"best on Adult on average: sampling {settings[fixed][0]:g}, "
-        f"{settings[fixed][1]} rounds, clip {settings[fixed][2]:g}, "
-        f"step {settings[fixed][3] / settings[fixed][2]:g}",
+        f"best on Adult on average: {described(settings[fixed])}",
         f"{ORACLE}: the best of {len(settings)} settings for every eps, by the mean accuracy on the test rows",
     ]
     rows: list[Row] = []
+    chosen = []
     for name, accuracies in found.items():
         for e, eps in enumerate(EPS):
             best = int(accuracies[:, :, e].mean(axis=(0, 1)).argmax())
+            chosen.append(f"{name} eps={eps:g}: {described(settings[best])}")
             for algo, setting in ((NAME, fixed), (ORACLE, best)):
                 rows += [
                     (name, eps, seed, draw, algo, "accuracy", float(accuracies[seed, draw, e, setting]))
                     for seed, draw in product(SEEDS, range(DRAWS))
                 ]
-    return rows, notes
+    return rows, [*notes, "; ".join(chosen)]
 
 
 if __name__ == "__main__":
