@@ -65,6 +65,7 @@ class Algorithm(Hyperparameters, Protocol):
     let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
     (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
     declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
+    One that parties carry out by secure sums says in a property `secure_sums` how many vectors are summed in a release.
     """
 
     auxiliary: ClassVar[float]

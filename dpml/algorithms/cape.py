@@ -1,6 +1,7 @@
 """The functional mechanism over M sites with correlated noise (Imtiaz, Mohammadi & Sarwate 2019)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -32,6 +33,8 @@ class CapeFM(FunctionalMechanism):
 
     name = "capefm"
     claim = "Imtiaz et al. 2019, Thms 1 and 2"
+
+    secure_sums: ClassVar[int] = 1
 
     protocol: SumProtocol = "simulate"
 

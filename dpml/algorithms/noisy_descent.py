@@ -155,6 +155,11 @@ class WeightedDescent(NoisyDescent):
         """Whether all clients go on from the average of every round."""
         return self.secure or self.variant == "synchronous"
 
+    @property
+    def secure_sums(self) -> int:
+        """How many vectors are summed in a release whose single messages nobody sees."""
+        return self.rounds if self.secure and not self.once else 0
+
     def client_noise(self, problem: Problem, rows: Array) -> Array:
         """The noise that clients with these numbers of rows add to their mean gradient, at per_row = 1."""
         if self.calibration == "published":

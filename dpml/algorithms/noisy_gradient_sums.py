@@ -96,6 +96,11 @@ class PrivateSGD(RegularisedLogistic):
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
 
     @property
+    def secure_sums(self) -> int:
+        """How many vectors the parties sum in a release."""
+        return self.rounds
+
+    @property
     def halving(self) -> bool:
         """Whether every round has half the budget of the one before."""
         return self.variant == "halving"

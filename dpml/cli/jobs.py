@@ -285,7 +285,7 @@ class Written:
 
 
 def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[Written]:
-    """Write the files of every job, and of all published experiments the page of claims.
+    """Write the files of every job, and of all published experiments the pages of claims and of rankings.
 
     Args:
         plan: the computed cells.
@@ -300,12 +300,12 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[Written]:
             written.append(Written(job, job.write(plan)))
         except (UserError, CellsFailedError) as error:
             written.append(Written(job, [], error))
-    # the last of those in a folder has the page with the claims of all of them
+    # the last of those in a folder has the pages about all of them
     last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
     for folder, one in last.items():
-        from dpml.reporting.artifacts import write_claims  # experiments only
+        from dpml.reporting.artifacts import write_claims, write_rankings  # experiments only
 
-        one.paths.extend(write_claims(folder))
+        one.paths.extend([*write_claims(folder), *write_rankings(folder)])
     return written
 
 

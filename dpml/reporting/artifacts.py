@@ -17,6 +17,7 @@ from dpml.reporting.judging import Decision, Evidence, claims_of
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.pages import claims_page, figure_page, guarantees_table, heading, undrawn
 from dpml.reporting.panels import Chart
+from dpml.reporting.ranking import rankings, which_page
 from dpml.reporting.results import Publication, Results, results_of
 from dpml.reporting.statistics import compare, settings, summarise
 from dpml.reporting.tables import caption, latex, wide
@@ -135,6 +136,7 @@ def _facts(results: Results, verdicts: Mapping[str, Mapping[str, str]], cells: i
         "panels": [asdict(panel) for panel in experiment.panels],
         "claims": list(verdicts.values()),
         "claims_from": experiment.claims_from,
+        "rankings": rankings(results),
         "cells": cells,
         "skipped": dict(results.skipped),
         "guarantees": guarantees,
@@ -152,6 +154,21 @@ def write_claims(folder: Path) -> list[Path]:
         return []
     write_atomically(path, page)
     return [path]
+
+
+def write_rankings(folder: Path) -> list[Path]:
+    """Write ``PAPER/which.md`` for every paper in `folder` whose experiments rank; nothing where it is there."""
+    by_paper: dict[str, list[dict[str, Any]]] = {}
+    for manifest in manifests(folder):
+        if manifest.get("rankings"):
+            by_paper.setdefault(manifest["experiment"].rpartition("/")[0], []).append(manifest)
+    written = []
+    for paper, known in by_paper.items():
+        path, page = folder / paper / "which.md", which_page(known)
+        if not path.is_file() or path.read_text(encoding="utf-8") != page:
+            write_atomically(path, page)
+            written.append(path)
+    return written
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

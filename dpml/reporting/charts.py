@@ -63,22 +63,31 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
-    """The published points of a paper's figures (series, x, algo, metric, mean, std, n): ``PAPER/published.csv``.
+    """The points that lie beside a paper's figures (series, x, algo, metric, mean, std, n, peer).
+
+    Those that its authors report are in ``PAPER/published.csv``. A `peer`, in ``PAPER/peers.csv``, is what a program of
+    others has at the same guarantee.
 
     Args:
-        folders: where experiments lie; the first that has the file counts. Without one there are no points.
+        folders: where experiments lie; of each file the first that is there counts. Without any there are no points.
         paper: the first part of an experiment's name.
     """
-    for folder in folders:
-        path = folder / paper / "published.csv"
-        if path.is_file():
-            with path.open(encoding="utf-8") as file:
-                points = pd.read_csv(file, comment="#")
-            missing = [column for column in _PUBLISHED[:5] if column not in points]
-            if missing:
-                raise UserError(f"{path} lacks the column {missing[0]!r}: it needs {', '.join(_PUBLISHED)}.")
-            return points
-    return pd.DataFrame(columns=_PUBLISHED)
+    folders = list(folders)
+    tables = [
+        _read_points(path).assign(peer=peer)
+        for name, peer in (("published.csv", False), ("peers.csv", True))
+        if (path := next((p for folder in folders if (p := folder / paper / name).is_file()), None))
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_PUBLISHED, "peer"])
+
+
+def _read_points(path: Path) -> pd.DataFrame:
+    with path.open(encoding="utf-8") as file:
+        points = pd.read_csv(file, comment="#")
+    missing = [column for column in _PUBLISHED[:5] if column not in points]
+    if missing:
+        raise UserError(f"{path} lacks the column {missing[0]!r}: it needs {', '.join(_PUBLISHED)}.")
+    return points
 
 
 def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:

@@ -4,7 +4,7 @@ import io
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,7 @@ def _draw_all(panels: Iterable[Axes], charts: Sequence[Chart], columns: int) -> 
     naming = [named(own, chart.panel.curve) for chart, own in zip(charts, per_chart, strict=True)]
     keys = list(dict.fromkeys(key for own in naming for key in own))
     labelled = _labels(per_chart, keys)
-    styles = _looks(labelled, keys)
+    styles = _looks(labelled, keys, {algo for chart in charts for algo in chart.panel.thin})
     log = {chart.panel.y for chart in charts if chart.panel.yscale == "auto" and chart.wants_log}
     logs = [chart.wants_log or (chart.panel.yscale == "auto" and chart.panel.y in log) for chart in charts]
     lines, zeros = [], []
@@ -162,14 +162,16 @@ def _labels(per_chart: Sequence[Sequence[Curve]], keys: Sequence[str]) -> list[l
     return [[(label(curve, () if curve.algo in alone else keys), curve) for curve in own] for own in per_chart]
 
 
-def _looks(labelled: Sequence[Sequence[tuple[str, Curve]]], keys: Sequence[str]) -> dict[str, Look]:
+def _looks(
+    labelled: Sequence[Sequence[tuple[str, Curve]]], keys: Sequence[str], thin: Collection[str]
+) -> dict[str, Look]:
     """The looks of all curves by label; one algorithm's stand by the numbers that their labels name."""
     by_algorithm: dict[str, dict[str, list[float]]] = {}
     for name, curve in (pair for own in labelled for pair in own):
         by_algorithm.setdefault(curve.algo, {}).setdefault(name, _order(curve, keys))
     labels = {algo: sorted(own, key=own.__getitem__) for algo, own in by_algorithm.items()}
     ordered = [algo for algo, own in by_algorithm.items() if len(set(map(tuple, own.values()))) == len(own)]
-    return looks(labels, ordered)
+    return looks(labels, ordered, thin)
 
 
 def _shared(charts: Sequence[Chart], scales: Sequence[Scale], columns: int) -> list[Scale]:
@@ -198,19 +200,23 @@ def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
     """One entry per curve of the whole figure, in the order of the curves of the first panel that has it."""
     lines = {line.label: line for each in figure.drawn for line in each.lines}
     entries: dict[str, Any] = {}
-    for name in sorted(lines, key=lambda name: lines[name].algo in FLOORS):  # they come last everywhere
+    thin = {algo for chart in charts for algo in chart.panel.thin}
+    # thin ones and floors come last everywhere
+    for name in sorted(lines, key=lambda name: (lines[name].algo in FLOORS, lines[name].algo in thin)):
         look = figure.looks[name]
         # as it is by itself: where curves lie on one another they are drawn in turns
         entries[name] = Line2D(
             [], [], color=look.colour, marker=look.marker, linestyle=look.dashes, linewidth=look.width
         )
     points = [chart.published for chart in charts if chart.published is not None]
-    if points:
+    published = {algo for own in points for algo in own.loc[~own["peer"], "algo"]}
+    if published:
         entries["published (hollow)"] = _hollow("o", "#555555")
+    for algo in dict.fromkeys(algo for own in points for algo in own.loc[own["peer"], "algo"]):
+        colour, marker = base_look(algo)
+        entries[algo] = _hollow(marker or "d", colour)
     # what has points but, being 0, no curve on a log axis
-    for algo in sorted(
-        {algo for own in points for algo in own["algo"]} & {a for each in figure.drawn for a in each.zeros}
-    ):
+    for algo in sorted(published & {algo for each in figure.drawn for algo in each.zeros}):
         if algo not in {line.algo for line in lines.values()}:
             colour, marker = base_look(algo)
             entries[f"{algo}, published"] = _hollow(marker or "d", colour)

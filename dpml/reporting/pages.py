@@ -9,12 +9,19 @@ import pandas as pd
 from dpml.config.compose import natural
 from dpml.reporting.labels import algorithms
 from dpml.reporting.panels import Chart
+from dpml.reporting.ranking import oracle_table
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import replication
 from dpml.reporting.style import METRICS
 from dpml.reporting.tables import markdown, overview, proven, wide
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment, Panel
+
+_ORACLE = (
+    "The hyper-parameters of the rule read no private row. Those of the oracle are, for every ε, the best of all that "
+    "were tried, the rule among them (*of* so many), by the mean over seeds on the very test rows that score them: no "
+    "release, and no guarantee. What it is worth is what better rules could gain at most, and some of it is luck.\n"
+)
 
 
 def figure_page(
@@ -43,6 +50,8 @@ def figure_page(
         sections.append(markdown(wide(chart.summary, chart.panel.x, chart.panel.curve)))
     for block, table in undrawn(experiment, summary).items():
         sections += [f"### {block}\n", markdown(table)]
+    if experiment.oracle:
+        sections += ["## What an oracle is worth\n", _ORACLE, markdown(oracle_table(experiment.oracle, summary))]
     if results.skipped:
         sections.append("## Not computed\n")
         sections.append("".join(f"- {number} cells: {reason}\n" for reason, number in results.skipped.items()))

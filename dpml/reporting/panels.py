@@ -20,6 +20,7 @@ from dpml.reporting.style import (
     MOST_DIGITS,
     REFERENCES,
     SIGNED,
+    STYLE,
     ZERO,
     Look,
     base_look,
@@ -30,7 +31,7 @@ from dpml.running.spec import Panel
 
 @dataclass(frozen=True)
 class Chart:
-    """One panel of a paper's figure: the summary rows to draw, how, and the published points (x, algo, mean) on top."""
+    """One panel of a figure: the summary rows to draw, how, and the published points (x, algo, mean, peer) on top."""
 
     panel: Panel
     summary: pd.DataFrame
@@ -64,10 +65,12 @@ class Chart:
         """The y axis that holds these curves, their bands and the published points, unless the file sets its ends."""
         if self.panel.ylim:
             return Scale(log, *map(float, self.panel.ylim))
-        own = [line for line in lines if line.algo not in FLOORS]
+        beside = {*FLOORS, *self.panel.thin}
+        own = [line for line in lines if line.algo not in beside] or [line for line in lines if line.algo not in FLOORS]
         values = [line.mean for line in own]
         if self.published is not None:
-            values.append(_as_drawn(self.published["mean"], self.panel.y).to_numpy(float))
+            points = self.published[~self.published["peer"]]
+            values.append(_as_drawn(points["mean"], self.panel.y).to_numpy(float))
         floors = [line.mean for line in lines if line.algo in FLOORS]
         means = np.concatenate([*values, []])
         # curves that are nothing but rounding errors would stretch a log axis until all others were flat
@@ -178,15 +181,18 @@ def draw(axes: Axes, chart: Chart, lines: Sequence[Line], looks: Mapping[str, Lo
             marker=look.marker,
             label=line.label,
             linewidth=look.width,
+            markersize=STYLE["lines.markersize"] * (0.7 if line.algo in what.thin else 1.0),
             markevery=(every * under, every * (1 + over + under)),
         )
         if line.algo in FLOORS:
             beyond |= _arrows(axes, line.x[-1:], line.mean[-1:], scale, look.colour)
+        elif line.algo in what.thin:
+            beyond |= _arrows(axes, line.x, line.mean, scale, look.colour)
         else:
             # many bands on one another still let the curves be seen
             beyond |= _draw_band(axes, line, look.colour, scale, min(0.18, 0.8 / len(lines)))
     if chart.published is not None:
-        _draw_published(axes, chart.published, what.y)
+        beyond |= _draw_published(axes, chart.published, what.y, scale)
     x_axis(axes, chart.summary[what.x], what, _names(chart.summary[what.x]))
     axes.set_xlabel(LABELS.get(what.x, what.x))
     name = what.y.rpartition(".")[2]  # a metric of one's own is asked for as module.name
@@ -236,8 +242,13 @@ def _arrows(axes: Axes, x: Array, values: Array, scale: Scale, colour: str) -> b
     return found
 
 
-def _draw_published(axes: Axes, points: pd.DataFrame, metric: str) -> None:
-    """The numbers that the paper's authors report, as hollow markers."""
+def _draw_published(axes: Axes, points: pd.DataFrame, metric: str, scale: Scale) -> bool:
+    """The numbers that the paper's authors report, or others' programs have, as hollow markers.
+
+    Returns:
+        Whether one lies beyond an end of the axis.
+    """
+    beyond = False
     for algo, line in points.groupby("algo", sort=True):
         colour, marker = base_look(str(algo))
         line = line[line["mean"].abs() > ZERO]
@@ -246,3 +257,6 @@ def _draw_published(axes: Axes, points: pd.DataFrame, metric: str) -> None:
             line["x"], _as_drawn(line["mean"], metric), linestyle="none", marker=marker or "d", color=colour, zorder=3
         )
         drawn.set(markerfacecolor="none", markersize=7.5)
+        values = _as_drawn(line["mean"], metric).to_numpy(float)
+        beyond |= _arrows(axes, line["x"].to_numpy(float), values, scale, colour)
+    return beyond

@@ -58,6 +58,7 @@ SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as
 LINEAR = (DIGITS, "accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
 FLOORS = ("constant",)  # what is had without any feature: drawn thin, and below all else
 ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
+THIN = 0.8  # width of the curves of algorithms that only stand beside the others
 
 # colour and marker; references have no marker, and REFERENCES says how they differ
 _ALGORITHMS: dict[str, tuple[str, str]] = {
@@ -86,6 +87,18 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "gop": ("#332288", ">"),
     "psgd": ("#EE3377", "<"),
     "la": ("#8C510A", "h"),
+    "dpgd": ("#AA4499", "o"),
+    "ssp": ("#DDAA33", "s"),
+    "adassp": ("#5D6D7E", "h"),
+    "ssp_descent": ("#00867D", "D"),
+    "newton": ("#994F00", "v"),
+    "amp": ("#6F7D1F", "X"),
+    "outpert": ("#DC6B82", "P"),
+    # programs of others, drawn as points: told apart by their markers
+    "diffprivlib (pure ε)": ("#444444", "D"),
+    "DP-SGD": ("#111111", "o"),
+    "DP-SGD (oracle, not private)": ("#222222", "s"),
+    "AMP (oracle, not private)": ("#333333", "^"),
 }
 REFERENCES = {
     "nonpriv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":", "constant": (0, (1, 2))
@@ -129,7 +142,9 @@ def base_look(algo: str) -> tuple[str, str]:
     return _ALGORITHMS.get(algo) or _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
 
 
-def looks(labels: Mapping[str, Sequence[str]], ordered: Collection[str] = ()) -> dict[str, Look]:
+def looks(
+    labels: Mapping[str, Sequence[str]], ordered: Collection[str] = (), thin: Collection[str] = ()
+) -> dict[str, Look]:
     """The looks of a figure's curves by label, from the labels of each algorithm in order.
 
     Of one curve the colour is the algorithm's own, of several they run from light to dark. Four curves or more that
@@ -139,6 +154,7 @@ def looks(labels: Mapping[str, Sequence[str]], ordered: Collection[str] = ()) ->
     Args:
         labels: those of each algorithm.
         ordered: the algorithms whose curves are ordered, by a number.
+        thin: the algorithms that are drawn thin, beside floors.
     """
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
@@ -153,7 +169,7 @@ def looks(labels: Mapping[str, Sequence[str]], ordered: Collection[str] = ()) ->
             colour, marker = base_look(algo)
             dashes = REFERENCES.get(algo) if len(family) == 1 else None
             colour = colours[number] if number < len(colours) else mixed(colour, shade)
-            width = 1.0 if algo in FLOORS else STYLE["lines.linewidth"]
+            width = 1.0 if algo in FLOORS else THIN if algo in thin else STYLE["lines.linewidth"]
             found[name] = Look(colour, marker, dashes or _DASHES[number % len(_DASHES)], width)
     return found
 

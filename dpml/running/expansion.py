@@ -87,8 +87,9 @@ class Expansion:
 
     def experiment(self, experiment: Experiment) -> list[Point]:
         """Every combination of every block of an experiment, in the file's order."""
+        overrides = {key: value for key, value in self.overrides.items() if key != "metrics"}  # they are the file's
         blocks = [
-            (name, {**experiment.settings, **part, **self.overrides})
+            (name, {**experiment.settings, **part, **overrides})
             for name, block in experiment.grid.items()
             if not is_computed(block)
             for part in parts(block)
@@ -96,15 +97,16 @@ class Expansion:
         options = _options(
             {(group, name) for _, block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
         )
-        further = {"metrics": [name for name in experiment.shown_metrics if "." in name]}
+        further = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in blocks:
             axes = {key: _values(value, key) for key, value in block.items() if key not in (*_SHARED, "metrics")}
             shared = {key: block.get(key, self.config[key]) for key in _SHARED}
+            metrics = _list(block.get("metrics", further))
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
-                    cells = list(self._cells({**further, **settings}, shared, options))
+                    cells = list(self._cells({"metrics": metrics, **settings}, shared, options))
                 except UserError as error:
                     points.append(Point(name, settings, None, str(error)))
                 else:

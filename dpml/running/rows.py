@@ -70,8 +70,10 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
         | own,
         columns=[*COLUMNS, *own],
     )
+    # a property of algorithms that parties carry out by secure sums; NaN: one trusted place, or other messages
+    sums = {"secure_sums": getattr(algorithm, "secure_sums", math.nan)}
     guarantees = [
-        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | own
+        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | sums | own
         for budget, given in zip(budgets, measured.guarantees, strict=True)
         for guarantee in given
     ]

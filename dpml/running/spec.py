@@ -21,7 +21,8 @@ class Panel:
     command line (``partition.u``), and what a computed block has of its own. x may also be ``inverse_eps``, 1/eps, in
     which no noise (eps = inf) has the place 0. y is a metric, by name or by the dotted path of a function, or
     ``proven_eps``, or ``conditional_eps`` where nothing is proven because of a selection. `ylim` are the ends of the y
-    axis, for a panel that shows a part; by default it holds all means.
+    axis, for a panel that shows a part; by default it holds all means. `published` is a series of the points that lie
+    beside the experiment. The algorithms in `thin` are drawn thin, without bands, and do not stretch the y axis.
     """
 
     block: str
@@ -35,6 +36,7 @@ class Panel:
     yscale: str = "auto"
     ylim: Sequence[float] | None = None
     published: str | None = None
+    thin: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for key, allowed in {"band": BANDS, "xscale": SCALES, "yscale": SCALES}.items():
@@ -44,6 +46,19 @@ class Panel:
                 )
         if self.ylim is not None and not (len(self.ylim) == 2 and self.ylim[0] < self.ylim[1]):
             raise UserError(f"ylim={self.ylim!r} in a panel is no pair of numbers, the lower first.")
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What hyper-parameters chosen by the private test rows would be worth: a table, and no release.
+
+    For every algorithm of the block `rule`, at every eps, the best mean of `metric` in that block and the block `grid`
+    stands beside what the rule has. No budget counts the choice.
+    """
+
+    rule: str
+    grid: str
+    metric: str
 
 
 Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -58,9 +73,11 @@ class Experiment:
     `settings` hold for every block of `grid`, and a block may say otherwise; a block of several parts is a list of such
     settings. Lists are crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is
     computed by a function instead (`computed`). `metrics` are kept in the rows beside those that the panels show; one
-    with a dot is a function of one's own (`metrics.Metric`). `claims` are ids of claims in the module `claims_from`.
+    with a dot is a function of one's own (`metrics.Metric`), called for every block but those that have `metrics`
+    themselves. `claims` are ids of claims in the module `claims_from`.
     `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has a figure
-    of its own; without, all are in one.
+    of its own; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the
+    page which.md of the paper's folder: the best proven algorithm at every eps. `oracle` asks for a table.
     """
 
     name: str
@@ -76,6 +93,8 @@ class Experiment:
     reference: str = "capefm"
     note: str = ""
     twins: bool = True
+    rank_by: Sequence[str] = ()
+    oracle: Oracle | None = None
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
@@ -85,11 +104,17 @@ class Experiment:
             UserError: a key is unknown or missing.
         """
         panels = [_from_fields(Panel, panel, f"a panel of experiment={name}") for panel in content.get("panels", ())]
-        experiment = _from_fields(cls, {**content, "name": name, "panels": panels}, f"experiment={name}")
-        for panel in panels:
-            if panel.block not in experiment.grid:
-                where = f"a panel of experiment={name}"
-                raise UserError(f"unknown block {panel.block!r} in {where}: {nearest(panel.block, experiment.grid)}")
+        oracle = content.get("oracle")
+        if oracle is not None:
+            oracle = _from_fields(Oracle, oracle, f"the oracle of experiment={name}")
+        whole = {**content, "name": name, "panels": panels, "oracle": oracle}
+        experiment = _from_fields(cls, whole, f"experiment={name}")
+        named = [(panel.block, f"a panel of experiment={name}") for panel in panels]
+        if oracle is not None:
+            named += [(block, f"the oracle of experiment={name}") for block in (oracle.rule, oracle.grid)]
+        for block, where in named:
+            if block not in experiment.grid:
+                raise UserError(f"unknown block {block!r} in {where}: {nearest(block, experiment.grid)}")
         for block, settings in experiment.grid.items():
             where = f"block {block} of experiment={name}"
             if is_computed(settings):
@@ -102,8 +127,9 @@ class Experiment:
 
     @property
     def shown_metrics(self) -> list[str]:
-        """The metrics that its panels show or that are kept beside them."""
-        return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels)]))
+        """The metrics that its panels or its oracle show or that are kept beside them."""
+        by_oracle = [self.oracle.metric] if self.oracle else []
+        return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels), *by_oracle]))
 
     @property
     def computed(self) -> list[Computed]:

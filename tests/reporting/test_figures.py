@@ -8,7 +8,7 @@ import pytest
 
 from dpml.errors import UserError
 from dpml.reporting import figures, style
-from dpml.reporting.charts import shown
+from dpml.reporting.charts import read_published, shown
 from dpml.reporting.figures import plot, plot_experiment
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
@@ -371,3 +371,40 @@ def test_what_lacks_the_setting_of_the_axis_is_a_level_line(monkeypatch):
     level = next(line for label, line in lines_of(axes).items() if "constant" in label)
     assert list(level.get_xdata()) == rounds
     assert set(level.get_ydata()) == {0.5}
+
+
+def test_thin_curves_have_no_band_and_do_not_stretch_the_axis(monkeypatch):
+    lines = [
+        {"algo": algo, "eps": eps, "mean": mean} for algo, mean in (("fm", 0.8), ("gop", 0.2)) for eps in (0.1, 1.0)
+    ]
+    table = summary(*lines, metric="accuracy").assign(interval=0.01)
+    figure = drawn(monkeypatch, Chart(Panel("", "eps", "accuracy", thin=["gop"]), table))
+    (axes,) = figure.axes
+    low, high = axes.get_ylim()
+    assert 0.7 < low < high < 0.9
+    assert len(axes.collections) == 1
+    widths = {line.get_label(): line.get_linewidth() for line in axes.lines}
+    assert widths["gop"] == style.THIN < widths["fm"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fm", "gop"]
+
+
+def test_programs_of_others_are_hollow_points_with_names_of_their_own(monkeypatch):
+    table = summary(*[{"algo": "fm", "eps": eps, "mean": 0.8} for eps in (0.1, 1.0)], metric="accuracy")
+    columns = ["series", "x", "algo", "metric", "mean", "std", "n", "peer"]
+    points = [["a", 0.1, "theirs", "accuracy", 0.1, 0.0, 5, True], ["a", 1.0, "theirs", "accuracy", 0.8, 0.0, 5, True]]
+    chart = Chart(Panel("", "eps", "accuracy"), table, pd.DataFrame(points, columns=columns))
+    figure = drawn(monkeypatch, chart)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fm", "theirs"]
+    assert figure.axes[0].get_ylim()[0] > 0.1  # an arrow says that a point lies below
+    assert "arrows at an end of an axis" in figure._supxlabel.get_text().replace("\n", " ")
+
+
+def test_points_of_papers_and_of_others_are_told_apart(tmp_path):
+    (tmp_path / "p").mkdir()
+    text = "# where it is from\nseries,x,algo,metric,mean,std,n\na,1,fm,loss,0.5,,\n"
+    for name in ("published.csv", "peers.csv"):
+        (tmp_path / "p" / name).write_text(text)
+    assert read_published([tmp_path], "p")["peer"].tolist() == [False, True]
+    assert len(read_published([tmp_path], "q")) == 0

@@ -1,0 +1,294 @@
+"""Which algorithm when: at every eps the best that is proven, those that the seeds do not tell from it, and an oracle.
+
+What competes in a panel protects the same unit, has an eps proven for its worst view that is no larger than the one
+asked for, and, where there are several parties, needs no place that is trusted with all rows: some guarantee of it
+holds against colluders. The best is the one with the best mean; it is not told apart from those that are not
+significantly worse, by one-sided t-tests in pairs over seeds, Holm-corrected over all that compete.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpml.reporting.charts import points_of, shown
+from dpml.reporting.labels import Curve, assignment, curves, label, named, text
+from dpml.reporting.results import Results
+from dpml.reporting.statistics import algorithm_below, matters, per_seed, shows, summarise
+from dpml.reporting.style import METRICS, REFERENCES
+from dpml.reporting.tables import markdown, short, value
+from dpml.running.spec import Oracle, Panel
+
+_TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
+_SHOWN = 4  # of those that are not told apart
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A curve that competes; `sums` is the number of secure sums of a release, None for one trusted place."""
+
+    label: str
+    curve: Curve
+    sums: int | None
+
+    def runs(self, eps: float) -> pd.Series | None:
+        """Its values at an eps by seed and draw; None where it has none, or no such eps is proven."""
+        rows = self.curve.rows[self.curve.rows["eps"] == eps]
+        if not len(rows) or rows["value"].isna().any() or not rows["proven_eps"].max() <= eps * _TOLERANCE:
+            return None
+        return _indexed(rows)
+
+
+def rankings(results: Results) -> list[dict[str, Any]]:
+    """For every panel that shows a metric of the experiment's `rank_by` against eps, what is best, as plain values."""
+    experiment = results.experiment
+    found = []
+    for panel in experiment.panels:
+        if panel.x == "eps" and panel.y.rpartition(".")[2] in experiment.rank_by:
+            runs = shown(results.rows, panel)
+            if len(runs):
+                found.append(_ranking(panel, runs, results))
+    return found
+
+
+def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, Any]:
+    own = curves(runs, panel.x, panel.curve)
+    keys = named(own, panel.curve)
+    beside = {curve.algo: curve for curve in own if curve.algo in REFERENCES}
+    guarantees = results.guarantees[results.guarantees["block"] == panel.block]
+    unit = "party" if "party" in set(runs["unit"]) else "sample"
+    competing = [
+        _Candidate(label(curve, keys), curve, _sums(given))
+        for curve in own
+        if curve.algo not in REFERENCES
+        and set(curve.rows["unit"]) == {unit}
+        and len(given := _given(guarantees, curve))
+        and (curve.rows["M"].max() == 1 or "colluders" in set(given["view"]))
+    ]
+    points = points_of(results.publication.points, panel)
+    choices = [
+        choice | {"peers": _peers(points, eps)}
+        for eps in sorted(runs["eps"].unique())
+        if (choice := _choice(float(eps), panel.y.rpartition(".")[2], competing, beside))
+    ]
+    return {
+        "title": panel.title,
+        "metric": panel.y.rpartition(".")[2],
+        "unit": unit,
+        "M": sorted(map(int, runs["M"].unique())),
+        "delta": sorted(map(float, runs["delta"].dropna().unique())),
+        "competing": {one.label: one.sums for one in competing},
+        "choices": choices,
+    }
+
+
+def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
+    """The proven guarantees of a curve, a line per view and budget."""
+    given = guarantees[(guarantees["algo"] == curve.algo) & (guarantees["basis"] == "proven")]
+    for key, wanted in curve.settings.items():
+        if key in given and key not in ("eps", "delta", "N", "d"):
+            given = given[given[key].map(text) == text(wanted)]
+    return given
+
+
+def _sums(given: pd.DataFrame) -> int | None:
+    known = given["secure_sums"].dropna() if "secure_sums" in given else given["eps"].iloc[:0]
+    return int(known.max()) if len(known) else None
+
+
+def _choice(
+    eps: float, metric: str, competing: Sequence[_Candidate], beside: Mapping[str, Curve]
+) -> dict[str, Any] | None:
+    """What is best at one eps; None where nothing competes."""
+    up = _more_is_better(metric)
+    at = {one.label: runs for one in competing if (runs := one.runs(eps)) is not None}
+    if not at:
+        return None
+    sums = {one.label: one.sums for one in competing}
+    means = {name: float(per_seed(runs).mean()) for name, runs in at.items()}
+    order = sorted(means, key=lambda name: -means[name] if up else means[name])
+    best = order[0]
+    pairs = {name: (at[name], at[best]) if up else (at[best], at[name]) for name in order[1:]}
+    told = shows(pairs, matters(metric), algorithm_below)
+    row = next(one.curve.rows for one in competing if one.label == best)
+    single = next((name for name in order if sums[name] == 1), None)
+    floor = _beside(beside, "constant", eps)
+    return {
+        "eps": eps,
+        "best": best,
+        "value": means[best],
+        "interval": _plain(float(summarise(row[row["eps"] == eps])["interval"].iloc[0])),
+        "sums": sums[best],
+        "alike": [[name, means[name]] for name in order[1:] if told[name].holds is not True],
+        "single": [single, means[single]] if single else None,
+        "floor": _plain(floor),
+        "nonpriv": _plain(_beside(beside, "nonpriv", eps)),
+        "above_floor": _above_floor(at[best], beside, eps, metric),
+    }
+
+
+def _above_floor(best: pd.Series, beside: Mapping[str, Curve], eps: float, metric: str) -> bool:
+    """Whether the best is significantly better than what uses no feature; True where that is not there."""
+    if "constant" not in beside:
+        return True
+    rows = beside["constant"].rows
+    floor = _indexed(rows[rows["eps"] == eps])
+    pair = (floor, best) if _more_is_better(metric) else (best, floor)
+    return shows({"floor": pair}, matters(metric), algorithm_below)["floor"].holds is True
+
+
+def _indexed(rows: pd.DataFrame) -> pd.Series:
+    return rows.set_index(["seed", "draw"])["value"]
+
+
+def _beside(beside: Mapping[str, Curve], algo: str, eps: float) -> float:
+    if algo not in beside:
+        return float("nan")
+    rows = beside[algo].rows
+    return float(rows.loc[rows["eps"] == eps, "value"].mean())
+
+
+def _peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
+    """What the programs of others have there."""
+    if points is None:
+        return {}
+    here = points[points["peer"] & np.isclose(points["x"].astype(float), eps)]
+    return {str(algo): float(mean) for algo, mean in zip(here["algo"], here["mean"], strict=True)}
+
+
+def _more_is_better(metric: str) -> bool:
+    return metric.endswith(("accuracy", "auc"))
+
+
+def _plain(number: float) -> float | None:
+    """A number for JSON."""
+    return number if np.isfinite(number) else None
+
+
+# ---- the page
+
+
+def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
+    """The page about all experiments of a paper's folder that rank algorithms, from their manifests."""
+    sections = [
+        "# Which algorithm when\n",
+        "Computed from the rows of the experiments named below. What competes has an ε that is proven for its worst "
+        "view and is at most the ε asked for; where there are several parties, also against those that collude. Every "
+        "algorithm has one rule for its hyper-parameters that reads no private row. *best* is the best mean over "
+        "seeds, ± half its 95 % interval. *not told apart* are those that are not significantly worse: one-sided "
+        "t-tests in pairs over seeds, at 5 %, Holm-corrected over all that compete. *secure sums* is how many vectors "
+        "the parties of a release have to sum; `-` has none: it needs one trusted place, or other messages. A best in "
+        "(parentheses) is not significantly above what uses no feature. How all this was made: docs/frontier.md.\n",
+    ]
+    for manifest in manifests:
+        rankings = manifest["rankings"]
+        sections += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", _premises(rankings)]
+        sections += [markdown(_matrix(rankings)), markdown(_tally(rankings))]
+        for ranking in rankings:
+            sections += [f"### {_titled(ranking)}\n", markdown(_details(ranking))]
+    return "\n".join(sections)
+
+
+def _premises(rankings: Sequence[Mapping[str, Any]]) -> str:
+    units = {"sample": "one record", "party": "all records of one party"}
+    protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
+    parties = ", ".join(str(M) for M in sorted({M for ranking in rankings for M in ranking["M"]}))
+    delta = ", ".join(f"{delta:g}" for delta in sorted({delta for ranking in rankings for delta in ranking["delta"]}))
+    return f"Protected: {protected} (replace one). M = {parties}, δ = {delta}.\n"
+
+
+def _titled(ranking: Mapping[str, Any]) -> str:
+    return f"{ranking['title']}: {METRICS.get(ranking['metric'], ranking['metric'])}"
+
+
+def _matrix(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The best algorithm of every panel at every eps."""
+    places = sorted({choice["eps"] for ranking in rankings for choice in ranking["choices"]})
+    lines = []
+    for ranking in rankings:
+        best = {choice["eps"]: _named(choice) for choice in ranking["choices"]}
+        lines.append({"": _titled(ranking)} | {f"ε = {eps:g}": best.get(eps, "") for eps in places})
+    return pd.DataFrame(lines)
+
+
+def _named(choice: Mapping[str, Any]) -> str:
+    return choice["best"] if choice["above_floor"] else f"({choice['best']})"
+
+
+def _tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """How often every algorithm is best or not told apart from the best, where something is above the floor."""
+    choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
+    first = Counter(choice["best"] for choice in choices)
+    among = first + Counter(name for choice in choices for name, _ in choice["alike"])
+    sums = {name: number for ranking in rankings for name, number in ranking["competing"].items()}
+    head = f"best or not told apart, of {len(choices)}"
+    lines = [
+        {"algorithm": name, head: among[name], "best": first[name], "secure sums": _number(sums[name])}
+        for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
+    ]
+    return pd.DataFrame(lines)
+
+
+def _details(ranking: Mapping[str, Any]) -> pd.DataFrame:
+    lines = []
+    for choice in ranking["choices"]:
+        single = choice["single"]
+        alike = [f"{name} {short(mean)}" for name, mean in choice["alike"]]
+        more = [f"{len(alike) - _SHOWN} more"] if len(alike) > _SHOWN else []
+        lines.append(
+            {
+                "ε": f"{choice['eps']:g}",
+                "best": _named(choice),
+                METRICS.get(ranking["metric"], ranking["metric"]): value(choice["value"], choice["interval"] or 0.0),
+                "secure sums": _number(choice["sums"]),
+                "not told apart": ", ".join([*alike[:_SHOWN], *more]),
+                "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
+                "no feature used": "" if choice["floor"] is None else short(choice["floor"]),
+                "no privacy": "" if choice["nonpriv"] is None else short(choice["nonpriv"]),
+            }
+            | {algo: short(mean) for algo, mean in choice["peers"].items()}
+        )
+    return pd.DataFrame(lines)
+
+
+def _number(sums: int | None) -> str:
+    return "-" if sums is None else str(sums)
+
+
+# ---- an oracle
+
+
+def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
+    """What is had by rule beside the best of a grid, chosen by the very test rows that score it: not private.
+
+    A line for every algorithm of the oracle's block `rule` that is in its block `grid`, and every eps.
+    """
+    rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
+    rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))
+    up = _more_is_better(oracle.metric)
+    own = [curve for curve in curves(rule, "eps") if curve.algo in set(grid["algo"])]
+    keys = named(own)
+    lines = []
+    for curve in own:
+        tried = grid[grid["algo"] == curve.algo]
+        varied = [key for key in map(str, tried) if key.startswith("algo.") and tried[key].nunique(dropna=False) > 1]
+        for by_rule in curve.rows.sort_values("eps").to_dict("records"):
+            here = pd.concat([curve.rows, tried]).reset_index(drop=True)
+            here = here[here["eps"] == by_rule["eps"]]
+            best = here.loc[here["mean"].idxmax() if up else here["mean"].idxmin()]
+            chosen = " ".join(assignment(key, best[key]) for key in varied if text(best[key]))
+            lines.append(
+                {
+                    "algorithm": label(curve, keys),
+                    "ε": f"{by_rule['eps']:g}",
+                    "by rule": value(by_rule["mean"], by_rule["interval"]),
+                    "by an oracle (not private)": short(best["mean"]),
+                    "worth": short(abs(best["mean"] - by_rule["mean"])),
+                    "the oracle's choice": chosen if best["block"] == oracle.grid else "the rule",
+                    "of": len(here),
+                }
+            )
+    return pd.DataFrame(lines)

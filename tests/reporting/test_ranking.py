@@ -1,0 +1,187 @@
+"""Which algorithm when: on made-up rows, who competes, who wins, and who cannot be told from the winner."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from harness import run
+
+from dpml.errors import UserError
+from dpml.reporting.artifacts import write_rankings
+from dpml.reporting.ranking import oracle_table, rankings, which_page
+from dpml.reporting.results import Publication, Results
+from dpml.reporting.statistics import summarise
+from dpml.running.rows import COLUMNS
+from dpml.running.spec import Experiment, Oracle, Panel
+
+ABOUT = dict.fromkeys(COLUMNS, "x") | {"block": "a", "delta": 1e-5, "M": 1, "N": 10, "d": 3, "metric": "accuracy"}
+ABOUT |= {"unit": "sample", "calibration": "tight", "variant": "paper"}
+POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n", "peer"])
+NOISE = np.random.default_rng(0).normal(0, 1, (5, 2))
+
+
+def runs(algo, mean, eps=1.0, spread=0.001, proven=None, **columns):
+    """Five seeds of two draws each; the seeds' own part is shared by all algorithms."""
+    own = np.random.default_rng(len(algo)).normal(0, spread, (5, 2))
+    values = mean + 0.02 * NOISE + own
+    about = ABOUT | {"algo": algo, "eps": eps, "claimed_eps": eps, "proven_eps": eps if proven is None else proven}
+    return [
+        about | columns | {"seed": seed, "draw": draw, "value": values[seed, draw]}
+        for seed in range(5)
+        for draw in range(2)
+    ]
+
+
+def guaranteed(algo, views=("release",), sums=np.nan, eps=1.0, **columns):
+    """The proven guarantees of an algorithm."""
+    about = {
+        key: ABOUT[key] for key in ("block", "dataset", "partition", "variant", "calibration", "loss", "M", "unit")
+    }
+    about |= {"algo": algo, "basis": "proven", "budget_eps": eps, "eps": eps, "secure_sums": sums}
+    return [about | {"view": view} | columns for view in views]
+
+
+def ranked(rows, guarantees, metric="accuracy", points=POINTS, published=None):
+    """The ranking of one panel at eps = 1."""
+    panel = Panel("a", "eps", metric, title="A", published=published)
+    experiment = Experiment("mine/a", "T", "S", grid={"a": {}}, panels=[panel], rank_by=[metric])
+    results = Results(Publication(experiment, "c", points), pd.DataFrame(rows), pd.DataFrame(guarantees), {})
+    (found,) = rankings(results)
+    return found
+
+
+def test_the_best_is_named_with_those_that_are_not_significantly_worse():
+    rows = runs("first", 0.82) + runs("second", 0.8199) + runs("third", 0.80) + runs("constant", 0.75, proven=np.inf)
+    rows += runs("nonpriv", 0.85, proven=np.inf)
+    guarantees = guaranteed("first", sums=300) + guaranteed("second", sums=1) + guaranteed("third", sums=1)
+    (choice,) = ranked(rows, guarantees)["choices"]
+    assert choice["best"] in ("first", "second")
+    assert [name for name, _ in choice["alike"]] == [({"first", "second"} - {choice["best"]}).pop()]
+    assert choice["single"][0] == "second"
+    assert choice["above_floor"]
+    assert (choice["floor"], choice["nonpriv"]) == pytest.approx((0.75, 0.85), abs=0.02)
+    json.dumps(choice)  # plain values
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"proven": 1.01}, "more than was asked for is proven"),
+        ({"proven": np.inf}, "nothing is proven"),
+        ({"unit": "other"}, "another unit"),
+        ({"M": 32}, "one trusted place among several parties"),
+    ],
+)
+def test_what_does_not_keep_the_promise_does_not_compete(change, reason):
+    rows = runs("good", 0.80, **({"M": 32} if "M" in change else {})) + runs("better", 0.90, **change)
+    views = ("release", "colluders") if "M" in change else ("release",)
+    several = {"M": 32} if "M" in change else {}
+    found = ranked(rows, guaranteed("good", views, 1, **several) + guaranteed("better", **several))
+    assert [choice["best"] for choice in found["choices"]] == ["good"], reason
+
+
+def test_of_an_error_less_is_better_and_a_floor_can_be_below():
+    rows = runs("small", 0.2) + runs("large", 0.3) + runs("constant", 0.15, proven=np.inf)
+    rows = [row | {"metric": "rmse"} for row in rows]
+    (choice,) = ranked(rows, guaranteed("small") + guaranteed("large"), "rmse")["choices"]
+    assert (choice["best"], choice["alike"], choice["above_floor"]) == ("small", [], False)
+    found = ranked(rows, guaranteed("small") + guaranteed("large"), "rmse")
+    page = which_page([{"title": "T", "command": "c", "rankings": [found]}])
+    assert "| A: test RMSE | (small) |" in page
+
+
+def test_settings_of_one_algorithm_compete_apart():
+    rows = runs("gop", 0.80, **{"algo.shift": 0.0}) + runs("gop", 0.83, **{"algo.shift": 2.0})
+    guarantees = [one | {"algo.shift": shift} for shift in (0.0, 2.0) for one in guaranteed("gop")]
+    found = ranked(rows, guarantees)
+    assert found["choices"][0]["best"] == "gop algo.shift=2"
+    assert set(found["competing"]) == {"gop algo.shift=0", "gop algo.shift=2"}
+
+
+def test_programs_of_others_stand_beside():
+    points = pd.DataFrame([["a", 1.0, "other", "accuracy", 0.7, 0.0, 5, True]], columns=POINTS.columns)
+    found = ranked(runs("mine", 0.8), guaranteed("mine"), points=points, published="a")
+    assert found["choices"][0]["peers"] == {"other": 0.7}
+    page = which_page([{"title": "T", "command": "dpml-run experiment=mine/a", "rankings": [found]}])
+    head = next(line for line in page.splitlines() if line.startswith("| ε | best "))
+    assert head.endswith("| no privacy | other |")
+
+
+def test_an_oracle_stands_beside_the_rule_with_what_it_chose():
+    by_rule = runs("a", 0.80, **{"algo.clip": 0.1}) + runs("b", 0.85, **{"algo.clip": 0.1})
+    grid = [
+        row | {"block": "grid"}
+        for clip, mean in ((0.2, 0.82), (0.3, 0.81))
+        for row in runs("a", mean, **{"algo.clip": clip}) + runs("b", mean, **{"algo.clip": clip})
+    ]
+    table = oracle_table(Oracle("a", "grid", "accuracy"), summarise(pd.DataFrame(by_rule + grid)))
+    first, second = table.to_dict("records")
+    assert (first["algorithm"], first["the oracle's choice"], first["of"]) == ("a", "algo.clip=0.2", 3)
+    assert float(first["worth"]) == pytest.approx(0.02, abs=0.002)
+    assert (second["worth"], second["the oracle's choice"]) == ("0", "the rule")
+
+
+TINY = {
+    "title": "Which",
+    "source": "nobody, 2000",
+    "settings": {"dataset": "synthetic", "dataset.recipe": "ball_sign", "dataset.d": 2, "calibration": "tight"},
+    "grid": {
+        "a": [
+            {"algo": ["constant", "nonpriv", "fm", "gop", "nobody"], "N": 60, "seed": [0, 1], "eps": [1, 2], "M": 1},
+        ],
+        "b": {"algo": ["capefm", "fm"], "N": 60, "seed": [0, 1], "eps": [1, 2], "M": 5, "metrics": []},
+        "grid": {"algo": "gop", "algo.lam": [0.001, 0.1], "N": 60, "seed": [0, 1], "eps": [1, 2], "M": 1},
+    },
+    "metrics": ["dpml.running.metrics.auc"],
+    "panels": [
+        {"block": "a", "x": "eps", "y": "accuracy", "title": "one", "thin": ["fm"]},
+        {"block": "b", "x": "eps", "y": "accuracy", "title": "five"},
+    ],
+    "rank_by": ["accuracy"],
+    "oracle": {"rule": "a", "grid": "grid", "metric": "accuracy"},
+    "twins": False,
+}
+
+
+def test_an_experiment_that_ranks_writes_the_page_of_its_folder(tmp_path):
+    assert run(tmp_path, TINY) == 0
+    page = (tmp_path / "mine" / "which.md").read_text("utf-8")
+    assert "## Which\n" in page
+    assert "| five: test accuracy | " in page
+    competing = {one["title"]: set(one["competing"]) for one in manifest(tmp_path)["rankings"]}
+    assert {name.split()[0] for name in competing["one"]} == {"fm", "gop"}
+    assert {name.split()[0] for name in competing["five"]} == {"capefm"}  # fm needs one trusted place
+    text = (tmp_path / "mine" / "tiny.md").read_text("utf-8")
+    assert "by an oracle (not private)" in text
+    assert "there is no algo=nobody here yet." in text
+    assert write_rankings(tmp_path) == []
+
+
+def test_a_block_may_have_metrics_of_its_own(tmp_path):
+    assert run(tmp_path, TINY) == 0
+    rows = pd.read_csv(tmp_path / "mine" / "tiny_rows.csv")
+    assert {block: "auc" in set(own["metric"]) for block, own in rows.groupby("block")} == {
+        "a": True, "b": False, "grid": True,
+    }  # fmt: skip
+
+
+def manifest(results):
+    return json.loads((results / "mine" / "tiny.json").read_text("utf-8"))
+
+
+def test_an_oracle_of_blocks_that_are_not_there_is_refused():
+    content = {key: value for key, value in TINY.items() if key != "oracle"}
+    with pytest.raises(UserError, match="unknown block 'grit' in the oracle of experiment=mine/a"):
+        Experiment.from_content("mine/a", content | {"oracle": {"rule": "a", "grid": "grit", "metric": "accuracy"}})
+
+
+def test_only_panels_against_eps_are_ranked():
+    panel = Panel("a", "M", "accuracy")
+    experiment = Experiment("mine/a", "T", "S", grid={"a": {}}, panels=[panel], rank_by=["accuracy"])
+    table, guarantees = pd.DataFrame(runs("a", 0.8)), pd.DataFrame(guaranteed("a"))
+    results = Results(Publication(experiment, "c", POINTS), table, guarantees, {})
+    assert rankings(results) == []
+    ranking = replace(experiment, panels=[replace(panel, x="eps")])
+    assert len(rankings(replace(results, publication=replace(results.publication, experiment=ranking)))) == 1
