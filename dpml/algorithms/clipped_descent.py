@@ -125,6 +125,11 @@ class ClippedDescent:
         """The constants for this loss and unit."""
         return RULES[self.loss.name, self.unit]
 
+    @property
+    def secure_sums(self) -> int:
+        """How many there are, one a round."""
+        return self.rounds or self.rule.rounds
+
     def counted(self, problem: Problem) -> int:
         """How many gradients there are in a sum."""
         return problem.N if self.unit == "sample" else problem.M

@@ -105,6 +105,11 @@ class PreconditionedDescent:
         """The first stage."""
         return FirstStage(self.loss, "tight", self.lam, unit=self.unit, protocol=self.protocol, share=self.share)
 
+    @property
+    def secure_sums(self) -> int:
+        """How many there are: the statistics, and one a round."""
+        return 1 + (self.rounds or RULES[self.loss.name, self.unit][0])
+
     def counted(self, problem: Problem) -> int:
         """How many gradients there are in a sum."""
         return problem.N if self.unit == "sample" else problem.M

@@ -53,6 +53,7 @@ class SufficientStatistics(NoisyCoefficients):
     """
 
     name: ClassVar[str] = "ssp"
+    secure_sums: ClassVar[int] = 1
 
     unit: Unit = "sample"
     protocol: SumProtocol = "simulate"
