@@ -165,11 +165,11 @@ def _labels(per_chart: Sequence[Sequence[Curve]], keys: Sequence[str]) -> list[l
 def _looks(
     labelled: Sequence[Sequence[tuple[str, Curve]]], keys: Sequence[str], thin: Collection[str]
 ) -> dict[str, Look]:
-    """The looks of all curves by label; one algorithm's stand by the numbers that their labels name."""
+    """The looks of all curves by label; one algorithm's stand by the numbers that their labels name, and by name."""
     by_algorithm: dict[str, dict[str, list[float]]] = {}
     for name, curve in (pair for own in labelled for pair in own):
         by_algorithm.setdefault(curve.algo, {}).setdefault(name, _order(curve, keys))
-    labels = {algo: sorted(own, key=own.__getitem__) for algo, own in by_algorithm.items()}
+    labels = {algo: sorted(own, key=lambda name: (own[name], name)) for algo, own in by_algorithm.items()}
     ordered = [algo for algo, own in by_algorithm.items() if len(set(map(tuple, own.values()))) == len(own)]
     return looks(labels, ordered, thin)
 

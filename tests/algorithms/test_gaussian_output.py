@@ -139,7 +139,8 @@ def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "N", "least"), [(LOGISTIC, 10_000, 0.98), (LOGISTIC, 200, 0.85), (SQUARED, 10_000, 0.95)], ids=str
+    ("loss", "N", "least"),
+    [(LOGISTIC, 10_000, 0.98), (LOGISTIC, 200, 0.85), (SQUARED, 10_000, 0.95)],
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_the_audits_neighbours_are_nearly_as_far_apart_as_is_proven(loss, N, least) -> None:
