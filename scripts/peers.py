@@ -29,8 +29,8 @@ PROGRAMS = {path.stem: path for path in sorted((ROOT / "scripts" / "peers").glob
 TARGET = ROOT / "experiments" / "frontier" / "peers.csv"
 SEEDS = range(5)
 DATA: dict[str, Source] = {
-    "adult": Adult(steps=("one_hot", "min_max", "sample_norm")),
-    "bank": Bank(steps=("one_hot", "min_max", "sample_norm")),
+    "adult": Adult(steps=("one_hot", "symmetric", "sample_norm")),
+    "bank": Bank(steps=("one_hot", "symmetric", "sample_norm")),
     "crime": Crime(steps=("max_abs", "sample_norm")),
 }
 

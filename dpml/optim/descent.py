@@ -257,7 +257,7 @@ def descend(  # many parameters: one for each symbol of the recursion
         lam: coefficient of lam/2 ||w||^2.
         heard: is told in every round the models (G, E, S, D, d) before it, and the noisy gradients that moved them.
             Without it the noise of several rounds is drawn before they begin.
-        averaged: how many of the last models of a run are averaged.
+        averaged: how many of the last models are averaged.
     """
     dtype = groups[0].half.dtype
     noise = [np.asarray(draw(), dtype)]
@@ -266,28 +266,27 @@ def descend(  # many parameters: one for each symbol of the recursion
     steps = np.broadcast_to(steps, (E, S))
     kick = (np.broadcast_to(scales.reshape(G, E, -1), (G, E, S)) * steps).reshape(G, E * S).astype(dtype)
     step, decay = (np.tile(each.ravel(), D).astype(dtype) for each in (steps, 1 - lam * steps))
-    w = np.empty((G, d, D * E * S), dtype)
-    w[...] = start[:, None]
+    w = np.broadcast_to(start[:, None], (G, d, D * E * S)).astype(dtype)
     together = 1 if heard else max(1, min(rounds, _NOISE // (d * D * max(G, E * S))))
 
-    def runs(models: Single) -> Single:
-        return models.reshape(G, d, D, E, S).transpose(0, 3, 4, 2, 1)
-
     total = np.zeros_like(w) if averaged > 1 else None
-    before_the_last = rounds - (averaged if averaged > 1 else 0)
-    blocks = [*_blocks(before_the_last, together), *_blocks(rounds - before_the_last, together, before_the_last)]
-    for some in blocks:
+    first = rounds - averaged if averaged > 1 else rounds  # of those that are averaged
+    for some in (*_blocks(first, together), *_blocks(rounds - first, together, first)):
         noise += [np.asarray(draw(), dtype) for _ in range(some.stop - some.start - len(noise))]
         before = w.copy() if heard else w
         for g, rows in enumerate(groups):
             z = np.array([each[g].T for each in noise])
             moved = (z[..., None] * kick[g]).reshape(len(noise), d, -1)
             moved += rows.constant * step
-            last = total if some.start >= before_the_last else None
-            rows.advance(w[g], moved, step, decay if lam else None, None if last is None else last[g])
+            added = total[g] if total is not None and some.start >= first else None
+            rows.advance(w[g], moved, step, decay if lam else None, added)
         if heard:
-            heard(runs(before), runs((decay * before - w) / step))
+            heard(_runs(before, D, E), _runs((decay * before - w) / step, D, E))
         noise = []
-    if total is not None:
-        w = total / dtype.type(averaged)
-    return np.ascontiguousarray(runs(w))
+    return np.ascontiguousarray(_runs(w if total is None else total / dtype.type(averaged), D, E))
+
+
+def _runs(models: Single, D: int, E: int) -> Single:
+    """Models (G, d, D E S) as (G, E, S, D, d)."""
+    G, d, _ = models.shape
+    return models.reshape(G, d, D, E, -1).transpose(0, 3, 4, 2, 1)

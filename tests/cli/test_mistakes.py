@@ -53,7 +53,7 @@ def test_want_of_memory() -> None:
 MISTAKES = [
     (["experiment=imtiaz2018/fig3"], "unknown experiment 'imtiaz2018/fig3': did you mean 'imtiaz2019/fig3'?"),
     (["experiment=imtiaz2019/fgi3"], "unknown experiment 'imtiaz2019/fgi3': did you mean 'imtiaz2019/fig3'?"),
-    (["experiment=nope"], "unknown experiment 'nope': choose one of all, audit, audit/all, hamm2016, hamm2016/fig2,"),
+    (["experiment=nope"], "unknown experiment 'nope': choose one of all, audit, audit/all, frontier, frontier/centre,"),
     (["experiment=imtiaz2019/fig4", "eps=abc"], "eps must be a number, got eps=abc"),
     (["experiment=imtiaz2019/fig4", "draws=abc"], "draws must be a whole number, got draws=abc"),
     (["experiment=imtiaz2019/fig4", "M=abc"], "M must be a whole number, got M=abc"),
