@@ -86,6 +86,8 @@ def setting(cell: Cell, key: str) -> Any:
     groups = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm, "adversary": cell.adversary}
     configured = groups[group]
     value = getattr(configured, name.partition(".")[0], None)
+    if callable(value):  # a method of another set is no option of this one: `rows`
+        return None
     return value if value is None or isinstance(value, str | bool | int | float) else _text(value)
 
 
