@@ -23,33 +23,19 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
-from dpml.algorithms.clipped_rounds import FIRST_CLIP, PreparedDescent, RowDescent, Schedule
+from dpml.algorithms.clipped_rounds import FIRST_CLIP, ClippedRounds, PreparedDescent, RowDescent, Schedule
 from dpml.algorithms.clipped_sums import RowSums, clipped_sums
-from dpml.algorithms.distributed_noise import secure_sharing
-from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import (
-    SUM_PROTOCOLS,
-    UNITS,
-    SumProtocol,
     Unit,
-    check_choice,
-    check_common,
     check_positive,
 )
-from dpml.algorithms.neighbours import undecided, undecided_parties
 from dpml.data.partition import Parties
-from dpml.errors import UserError
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp
+from dpml.privacy import Budget, Problem
 
 _COUNTING = 0.05  # the part of mu^2 that its counts get
-
-TURNED = {"sample": undecided, "party": undecided_parties}
-"""Neighbours of a unit that pull in opposite directions."""
 
 Clip = float | Literal["adaptive", "step"]
 
@@ -78,47 +64,22 @@ RULES: dict[tuple[str, Unit], Rule] = {
 
 
 @dataclass(frozen=True)
-class ClippedDescent:
-    """`dpgd`: the average of the last models of clipped noisy gradient descent from 0.
-
-    With one party it is a trusted place. With M, each adds 1/M of the noise to its part of a secure sum; colluders, who
-    know their own, leave sqrt(M/H) of mu, and the noise is for that.
+class ClippedDescent(ClippedRounds):
+    """`dpgd`: the average of the last models of clipped noisy gradient descent from 0; see `ClippedRounds`.
 
     Args:
-        loss: logistic or squared.
-        calibration: `tight`: there is no paper's noise.
-        unit: `sample`: one row is replaced; `party`: all rows of a party.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
-        rounds: T; None: by the rule (`RULES`), as for the next two.
-        clip: c; None at party level: adaptive.
-        rate: half of how far noise moves a model in a round, in every coordinate.
-        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation in every round.
+        rate: half of how far noise moves a model in a round, in every coordinate; None: by the rule (`RULES`), as for
+            rounds and clip, which at party level is adaptive.
     """
 
     name: ClassVar[str] = "dpgd"
-    auxiliary: ClassVar[float] = 0.0
-    variant: ClassVar[str] = "paper"
 
-    loss: Loss
-    calibration: Calibration = "tight"
-    unit: Unit = "sample"
-    lam: float = 0.0
-    rounds: int | None = None
-    clip: float | None = None
     rate: float | None = None
-    protocol: SumProtocol = "simulate"
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic", "squared"))
-        check_choice("calibration", self.calibration, ("tight",))
-        check_choice("algo.unit", self.unit, UNITS)
-        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
-        for key in ("clip", "rate"):
-            value = getattr(self, key)
-            if value is not None:
-                check_positive(f"algo.{key} of {self.name}", value)
-        if self.rounds is not None and self.rounds < 1:
-            raise UserError(f"algo.rounds of {self.name} must be at least 1, got {self.rounds}.")
+        super().__post_init__()
+        if self.rate is not None:
+            check_positive(f"algo.rate of {self.name}", self.rate)
 
     @property
     def rule(self) -> Rule:
@@ -130,16 +91,10 @@ class ClippedDescent:
         """How many there are, one a round."""
         return self.rounds or self.rule.rounds
 
-    def counted(self, problem: Problem) -> int:
-        """How many gradients there are in a sum."""
-        return problem.N if self.unit == "sample" else problem.M
-
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Single source of the noise scales and the steps, for sampling and for accounting."""
         rule = self.rule
         rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
-        delta = budget.require_delta(f"algo={self.name}")
-        mu = gdp.mu_of(budget.eps, delta) / max(secure_sharing(problem).views(problem).values())
+        mu = self.budget_mu(budget, problem)
         step = min((self.rate or rule.rate) * self.counted(problem) * mu / math.sqrt(rounds), rule.largest)
         length = FIRST_CLIP if clip == "adaptive" else step if clip == "step" else clip
         if self.lam:  # more would turn the model round
@@ -148,26 +103,9 @@ class ClippedDescent:
         width = 2 * math.sqrt(rounds / (1 - counting)) / mu
         return Schedule(rounds, length, step, width, math.sqrt(rounds / counting) / mu if counting else math.inf)
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """The proven guarantee of every view."""
-        delta = budget.require_delta(f"algo={self.name}")
+    def counted_mu(self, budget: Budget, problem: Problem) -> tuple[float, str]:
         schedule = self.schedule(budget, problem)
-        source = f"Gaussian DP of {schedule.rounds} adaptive rounds (clipped_descent)"
-        return [
-            Guarantee(
-                view, self.unit, gdp.eps_of(schedule.mu * factor, delta), delta, "proven", source, schedule.mu * factor
-            )
-            for view, factor in secure_sharing(problem).views(problem).items()
-        ]
-
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row, or all rows of a party, turn where as many pull one way as the other, so that slopes stay clipped."""
-        return TURNED[self.unit](problem)
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """All rounds, as every view sees them."""
-        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
-        return [both[0].exposure(view, both, budget) for view in secure_sharing(pair[0].problem).views(pair[0].problem)]
+        return schedule.mu, f"Gaussian DP of {schedule.rounds} adaptive rounds (clipped_descent)"
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedDescent:
         """Lay out the rows."""

@@ -1,11 +1,12 @@
 """The rounds of clipped noisy gradient descent (`clipped_descent`), of all budgets and draws at once."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -13,11 +14,24 @@ from numpy.random import Generator
 from dpml.algorithms import Release
 from dpml.algorithms.clipped_sums import ClippedSums, RowSums, Widths, exact_sums
 from dpml.algorithms.distributed_noise import secure_sharing
-from dpml.algorithms.exposure import Exposure
+from dpml.algorithms.exposure import Exposure, Pair
+from dpml.algorithms.hyperparameters import (
+    SUM_PROTOCOLS,
+    UNITS,
+    SumProtocol,
+    Unit,
+    check_choice,
+    check_common,
+    check_positive,
+)
+from dpml.algorithms.neighbours import undecided, undecided_parties
 from dpml.algorithms.transcript import Recorder, Watch, transcript
 from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.optim.descent import Single, descend
-from dpml.privacy import Budget, Problem, View, noise
+from dpml.optim.losses import Loss
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
 
 TARGET = 0.25  # the quantile of the parties' lengths that an adaptive clip follows
 FIRST_CLIP = 0.3  # where it starts
@@ -63,15 +77,90 @@ class Schedule:
         return math.sqrt(self.rounds * (4 / self.noise**2 + 1 / self.count_noise**2))
 
 
-class Scheduled(Protocol):
-    """What the rounds read of an algorithm."""
+class Exposed(Protocol):
+    """What is prepared for a release in rounds."""
 
-    @property
-    def lam(self) -> float: ...
+    def exposure(self, view: View, both: Any, budget: Budget) -> Exposure: ...
 
-    def counted(self, problem: Problem) -> int: ...
 
-    def schedule(self, budget: Budget, problem: Problem) -> Schedule: ...
+@dataclass(frozen=True)
+class ClippedRounds(ABC):
+    """What algorithms of clipped, noisy sums have in common.
+
+    With one party it is a trusted place. With M, each adds 1/M of the noise to its part of a secure sum; colluders, who
+    know their own, leave sqrt(M/H) of mu, and the noise is for that.
+
+    Args:
+        loss: logistic or squared.
+        calibration: `tight`: there is no paper's noise.
+        unit: `sample`: one row is replaced; `party`: all rows of a party.
+        lam: coefficient of lam/2 ||w||^2, part of the objective.
+        rounds: T; None: by the algorithm's rule, as for the clip.
+        clip: the longest gradient of a row, or longest mean gradient of a party.
+        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
+    """
+
+    name: ClassVar[str]
+    auxiliary: ClassVar[float] = 0.0
+    variant: ClassVar[str] = "paper"
+
+    loss: Loss
+    calibration: Calibration = "tight"
+    unit: Unit = "sample"
+    lam: float = 0.0
+    rounds: int | None = None
+    clip: float | None = None
+    protocol: SumProtocol = "simulate"
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic", "squared"))
+        check_choice("calibration", self.calibration, ("tight",))
+        check_choice("algo.unit", self.unit, UNITS)
+        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
+        if self.clip is not None:
+            check_positive(f"algo.clip of {self.name}", self.clip)
+        if self.rounds is not None and self.rounds < 1:
+            raise UserError(f"algo.rounds of {self.name} must be at least 1, got {self.rounds}.")
+
+    @abstractmethod
+    def schedule(self, budget: Budget, problem: Problem) -> Schedule:
+        """Single source of the noise in the rounds and of their steps, for sampling and for accounting."""
+
+    @abstractmethod
+    def counted_mu(self, budget: Budget, problem: Problem) -> tuple[float, str]:
+        """The mu of all sums of a release, and why it is proven."""
+
+    @abstractmethod
+    def prepare(self, parties: Parties, rng: Generator) -> Exposed:
+        """Lay out the rows."""
+
+    def counted(self, problem: Problem) -> int:
+        """How many gradients there are in a sum."""
+        return problem.N if self.unit == "sample" else problem.M
+
+    def budget_mu(self, budget: Budget, problem: Problem) -> float:
+        """What all sums together may have, so that the worst view has the budget."""
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+        return mu / max(secure_sharing(problem).views(problem).values())
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """The proven guarantee of every view."""
+        delta = budget.require_delta(f"algo={self.name}")
+        total, source = self.counted_mu(budget, problem)
+        mus = {view: total * factor for view, factor in secure_sharing(problem).views(problem).items()}
+        return [
+            Guarantee(view, self.unit, gdp.eps_of(mu, delta), delta, "proven", source, mu) for view, mu in mus.items()
+        ]
+
+    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
+        """A row, or all rows of a party, turn where as many pull one way as the other, so that slopes stay clipped."""
+        return undecided(problem) if self.unit == "sample" else undecided_parties(problem)
+
+    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
+        """All that is summed, as every view sees it."""
+        problem = pair[0].problem
+        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
+        return [both[0].exposure(view, both, budget) for view in secure_sharing(problem).views(problem)]
 
 
 def averaged(rounds: int) -> int:
@@ -115,7 +204,7 @@ def run(
 class PreparedDescent:
     """The rows of a `dpgd`."""
 
-    algorithm: Scheduled
+    algorithm: ClippedRounds
     sums: ClippedSums
 
     @property
@@ -148,7 +237,10 @@ class PreparedDescent:
 
         def move(w: Single, gradients: Single, clip: Single) -> Single:
             towards = gradients / np.float32(n)
-            return step * (towards + lam * w / clip[:, None] if lam else towards)
+            if not lam:
+                return step * towards
+            length = clip[:, None]  # a clip that has become short shortens the step, or it would turn the model round
+            return np.minimum(step, length / np.float32(lam)) * (towards + lam * w / length)
 
         start = np.zeros((len(step), self.problem.d), np.float32)
         weights, clip = run(self.sums, schedules, start, move, rng, watch)

@@ -17,19 +17,12 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.clipped_descent import TURNED
-from dpml.algorithms.clipped_rounds import Schedule, run
+from dpml.algorithms.clipped_rounds import ClippedRounds, Schedule, run
 from dpml.algorithms.clipped_sums import ClippedSums, clipped_sums
 from dpml.algorithms.distributed_noise import secure_sharing
-from dpml.algorithms.exposure import Exposure, Pair
+from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.hyperparameters import (
-    SUM_PROTOCOLS,
-    UNITS,
-    SumProtocol,
     Unit,
-    check_choice,
-    check_common,
-    check_positive,
 )
 from dpml.algorithms.noisy_coefficients import FLOOR, ByCoefficient, PreparedQuadratic, blocks
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
@@ -38,8 +31,7 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.descent import Single
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.privacy import Budget, Problem, View
 
 RULES: dict[tuple[str, Unit], tuple[int, float]] = {
     ("logistic", "sample"): (10, 0.3),
@@ -61,44 +53,23 @@ class FirstStage(SufficientStatistics):
 
 
 @dataclass(frozen=True)
-class PreconditionedDescent:
-    """`ssp_descent`: ssp as a start and as a preconditioner, and T clipped gradient sums.
+class PreconditionedDescent(ClippedRounds):
+    """`ssp_descent`: ssp as a start and as a preconditioner, and T clipped gradient sums; see `ClippedRounds`.
+
+    Rounds and clip of None are by the rule (`RULES`).
 
     Args:
-        loss: logistic or squared.
-        calibration: `tight`: there is no paper's noise.
-        unit: `sample`: one row is replaced; `party`: all rows of a party.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
         share: the part of mu^2 that the statistics get.
-        rounds: T; None: by the rule (`RULES`), as for the clip.
-        clip: the longest gradient of a row, or longest mean gradient of a party.
-        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation, 1 + T times.
     """
 
     name: ClassVar[str] = "ssp_descent"
-    auxiliary: ClassVar[float] = 0.0
-    variant: ClassVar[str] = "paper"
 
-    loss: Loss
-    calibration: Calibration = "tight"
-    unit: Unit = "sample"
-    lam: float = 0.0
     share: float = 0.3
-    rounds: int | None = None
-    clip: float | None = None
-    protocol: SumProtocol = "simulate"
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic", "squared"))
-        check_choice("calibration", self.calibration, ("tight",))
-        check_choice("algo.unit", self.unit, UNITS)
-        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
+        super().__post_init__()
         if not 0 < self.share < 1:
             raise UserError(f"algo.share of {self.name} must lie strictly between 0 and 1, got {self.share}.")
-        if self.clip is not None:
-            check_positive(f"algo.clip of {self.name}", self.clip)
-        if self.rounds is not None and self.rounds < 1:
-            raise UserError(f"algo.rounds of {self.name} must be at least 1, got {self.rounds}.")
 
     @property
     def statistics(self) -> FirstStage:
@@ -110,37 +81,16 @@ class PreconditionedDescent:
         """How many there are: the statistics, and one a round."""
         return 1 + (self.rounds or RULES[self.loss.name, self.unit][0])
 
-    def counted(self, problem: Problem) -> int:
-        """How many gradients there are in a sum."""
-        return problem.N if self.unit == "sample" else problem.M
-
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Single source of the noise in the rounds."""
         rounds, clip = RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
-        left = math.sqrt(1 - self.share) * mu / max(secure_sharing(problem).views(problem).values())
+        left = math.sqrt(1 - self.share) * self.budget_mu(budget, problem)
         return Schedule(rounds, clip, 1.0, 2 * math.sqrt(rounds) / left, math.inf)
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """The proven guarantee of every view: both stages composed."""
-        delta = budget.require_delta(f"algo={self.name}")
+    def counted_mu(self, budget: Budget, problem: Problem) -> tuple[float, str]:
         schedule = self.schedule(budget, problem)
         mu = math.hypot(self.statistics.released_mu(budget, problem), schedule.mu)
-        source = f"Gaussian DP of the statistics and {schedule.rounds} adaptive rounds (preconditioned_descent)"
-        return [
-            Guarantee(view, self.unit, gdp.eps_of(mu * factor, delta), delta, "proven", source, mu * factor)
-            for view, factor in secure_sharing(problem).views(problem).items()
-        ]
-
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """The pair of `dpgd`: the rounds have most of mu, and the statistics tell it apart nearly as well."""
-        return TURNED[self.unit](problem)
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The statistics and all rounds, as every view sees them."""
-        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
-        return [both[0].exposure(view, both, budget) for view in secure_sharing(pair[0].problem).views(pair[0].problem)]
+        return mu, f"Gaussian DP of the statistics and {schedule.rounds} adaptive rounds (preconditioned_descent)"
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedPreconditioned":
         """The exact statistics, and the rows."""

@@ -319,3 +319,14 @@ def test_a_party_and_a_row_are_different_units() -> None:
     assert row.counted(problem) == 1000
     assert party.counted(problem) == 10
     assert Adversary().count(10) == problem.colluders
+
+
+@pytest.mark.parametrize("lam", [0.1, 1.0, 10.0])
+def test_a_ridge_and_a_short_clip_do_not_turn_the_model_round(lam) -> None:
+    """Where the adaptive clip has shrunk, a step as long as the first clip allows would make the ridge overshoot."""
+    algorithm = ClippedDescent(LOGISTIC, unit="party", lam=lam)
+    prepared = algorithm.prepare(some_parties(N=400, M=100), np.random.default_rng(0))
+    release = prepared.release([Budget(8.0, 1e-5)], np.random.default_rng(0), 3)
+    assert release.metrics["clip"].max() < 0.3
+    # no gradient of the mean loss is longer than 1, so that no minimiser is longer than 1/lam
+    assert np.linalg.norm(release.weights, axis=-1).max() < 2 / lam + 1
