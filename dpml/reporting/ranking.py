@@ -247,7 +247,7 @@ def _details(ranking: Mapping[str, Any]) -> pd.DataFrame:
                 "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
                 "no feature used": "" if choice["floor"] is None else short(choice["floor"]),
-                "no privacy": "" if choice["nonpriv"] is None else short(choice["nonpriv"]),
+                "no privacy, no ridge": "" if choice["nonpriv"] is None else short(choice["nonpriv"]),
             }
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
         )
