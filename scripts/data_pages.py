@@ -161,9 +161,8 @@ def _file(raw: Raw) -> list[str]:
         known = "sha256 of the content " + " or ".join(f"`{digest}`" for digest in raw.sha256)
     else:
         sizes = [f"{number:,} {what}" for number, what in ((raw.lines, "lines"), (raw.fields, "columns")) if number]
-        known = (
-            f"{', '.join(sizes) or 'its contents'} checked; its sha256 is not known here and recorded at first sight"
-        )
+        later = "its sha256 is recorded when it is first seen, and compared from then on"
+        known = f"{', '.join(sizes) or 'its contents'} checked; not pinned: {later}"
     return [f"- `{raw.name}`: {known}", *(f"  - <{url}>" if "!" not in url else f"  - `{url}`" for url in raw.urls)]
 
 

@@ -132,7 +132,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 @pytest.mark.parametrize("name", ["privacy", "optim", "protocols", "algorithms"])
 def test_mathematics_knows_no_screen_no_files_and_no_plots(name: str) -> None:
-    foreign = {"matplotlib", "rich", "hydra", "omegaconf", "requests", "pooch"}
+    foreign = {"matplotlib", "rich", "hydra", "omegaconf", "requests", "urllib3"}
     if name == "algorithms":
         foreign |= {"pathlib", "pandas"}
     wrong = [

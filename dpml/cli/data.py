@@ -14,7 +14,7 @@ from dpml.cli import partition
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
 from dpml.data.sources import cache
-from dpml.data.sources.files import difference, first_seen, known_content, read_content, record_content
+from dpml.data.sources.files import change, difference, known_content, read_content, record_content
 from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
 
@@ -86,7 +86,12 @@ def _list(arguments: argparse.Namespace) -> None:
         console.width = max(console.width, needed)
     console.print(screen)
     public = ", ".join(name for name, source in sources.items() if source.info.columns)
-    print(textwrap.fill(f"Public ranges (dataset.bounds=public): {public}.", console.width, break_long_words=False))
+    loose = ", ".join(name for name, source in sources.items() if not all(raw.sha256 for raw in source.info.files))
+    for line in (
+        f"Public ranges (dataset.bounds=public): {public}.",
+        f"Not pinned, the first file seen is trusted: {loose}.",
+    ):
+        print(textwrap.fill(line, console.width, break_long_words=False))
     if not wide:
         print(f"With {_SOURCES} columns (COLUMNS={_SOURCES}): source, licence and citation, too.")
     _print_folders(files)
@@ -148,11 +153,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _problem(raw: Raw, path: Path) -> str:
     """What is wrong with a file, which is read through for it; empty when nothing is."""
-    before = first_seen(path)
     content = read_content(path, raw.separator)
-    problem = difference(raw, content)
-    if not problem and not raw.sha256 and before and before != content.sha256:
-        problem = f"it has changed since its sha256 {before[:16]}... was recorded"
+    problem = difference(raw, content) or change(raw, path, content)
     if not problem:
         record_content(path, content)
     return problem

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -47,7 +48,10 @@ class Server:
     delay: float = 0.0
 
     def fails(self, path: str, *faults: str) -> None:
-        """The next requests for `path` go wrong: `404`, `500`, `truncated`, or a text that is sent instead."""
+        """The next requests for `path` go wrong.
+
+        `404`, `500`, `truncated`, `hang up`, `drip` (a byte every 20 ms), `endless`, or a text that is sent instead.
+        """
         self.faults[path] = list(faults)
 
 
@@ -69,6 +73,15 @@ def server(tmp_path: Path) -> Iterator[Server]:
                 super().do_GET()
             elif fault.isdigit():
                 self.send_error(int(fault))
+            elif fault == "hang up":
+                self.close_connection = True
+            elif fault in ("drip", "endless"):
+                self.send_response(200)
+                self.end_headers()
+                with suppress(OSError):  # until the other side has had enough
+                    while True:
+                        self.wfile.write(b"1" if fault == "drip" else b"1" * 65536)
+                        time.sleep(0.02 if fault == "drip" else 0)
             else:
                 content = (
                     (state.folder / self.path.lstrip("/")).read_bytes() if fault == "truncated" else fault.encode()

@@ -63,6 +63,7 @@ def test_list_through_a_pipe_cuts_nothing(tmp_path, columns):
         numbers = f"{rows.get(name, source.info.rows):,}", used.get(name, str(source.info.features))
         assert re.match(rf" *{name} +{source.info.task} +{numbers[0]} +{numbers[1]} +{state}( |$)", row), row
     assert "Public ranges (dataset.bounds=public): adult, bank, breast_cancer, crime" in done.stdout
+    assert "Not pinned, the first file seen is trusted: har, twitter_buzz, url." in done.stdout
     assert ("(Kang et al. 2019)" in done.stdout) == (int(columns) >= 120)
     assert ("CC BY 4.0" in done.stdout) == (int(columns) >= 160)
 

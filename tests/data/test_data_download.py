@@ -1,5 +1,6 @@
 """Every way a download can go wrong: one sentence for the user, nothing half-written."""
 
+import bz2
 import errno
 import gzip
 import hashlib
@@ -13,8 +14,10 @@ import time
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dpml.config import catalogue
 from dpml.data import Files, Info, Raw
 from dpml.data.sources import download
 from dpml.data.sources.files import read_content
@@ -110,6 +113,7 @@ FAULTS = {
     "not found": (["404"], "it is not there (404)"),
     "server error": (["500", "500"], "the server answered 500"),
     "forbidden": (["403"], "the server answered 403"),
+    "no answer": (["hang up", "hang up"], "the server hung up without an answer (2 tries)"),
 }
 
 
@@ -169,6 +173,98 @@ def test_a_damaged_archive(server, tmp_path, damaged):
     assert left(tmp_path / "cache") == []
 
 
+def broken(kind: str) -> bytes:
+    """A zip archive that opens, and whose entry cannot be read."""
+    box = bytearray(zipped("squares.csv", CONTENT))
+    local, central = box.rindex(b"PK\x03\x04"), box.rindex(b"PK\x01\x02")
+    if kind == "damaged":
+        start = local + 30 + len("squares.csv")
+        box[start : start + 64] = bytes(64)
+    elif kind == "encrypted":
+        box[local + 6] |= 1
+        box[central + 8] |= 1
+    else:
+        box[local + 8] = box[central + 10] = 97
+    return bytes(box)
+
+
+@pytest.mark.parametrize("kind", ["damaged", "encrypted", "of an unknown method"])
+def test_an_entry_that_cannot_be_read_is_one_sentence_and_the_next_address_is_tried(server, tmp_path, kind):
+    (server.folder / "a.zip").write_bytes(broken(kind))
+    with pytest.raises(UserError, match=r"its archive (is damaged|cannot be read)"):
+        Files().find(mini(f"{server.url}/a.zip!squares.csv"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    path = Files().find(mini(f"{server.url}/a.zip!squares.csv", f"{server.url}/squares.csv"), "squares.csv")
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("damaged", [bz2.compress, lzma.compress, gzip.compress])
+def test_a_damaged_tar_archive_of_any_compression(server, tmp_path, damaged):
+    box = io.BytesIO()
+    noise = np.random.default_rng(0).bytes(200_000)  # so that the damage hits the content
+    with tarfile.open(fileobj=box, mode="w") as file:
+        item = tarfile.TarInfo("squares.csv")
+        item.size = len(noise)
+        file.addfile(item, io.BytesIO(noise))
+    content = bytearray(damaged(box.getvalue()))
+    content[len(content) // 2 : len(content) // 2 + 4000] = bytes(4000)
+    (server.folder / "a.tar").write_bytes(content)
+    with pytest.raises(UserError, match=r"its archive (is damaged|cannot be read)|its sha256 is"):
+        Files().find(mini(f"{server.url}/a.tar!squares.csv"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+def test_a_slow_server_has_a_deadline(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "_DEADLINE", 0.2)
+    server.fails("/squares.csv", "drip")
+    with pytest.raises(UserError, match="the transfer took more than 0 minutes"):
+        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+@pytest.mark.parametrize("way", ["endless", "announced", "zip", "tar", "gz"])
+def test_nothing_larger_than_the_limit_is_taken(server, tmp_path, monkeypatch, way):
+    """Neither what a server sends, nor what it says it will, nor what a small archive unpacks to."""
+    monkeypatch.setattr(download, "LARGEST", 50_000)
+    monkeypatch.setattr(download, "_TAPE", 60_000)
+    zeros = bytes(10_000_000)
+    address = {"zip": "a.zip!squares.csv", "tar": "a.tar!squares.csv", "gz": "squares.csv.gz"}.get(way, "squares.csv")
+    served = {"zip": zipped("squares.csv", zeros), "gz": gzip.compress(zeros)}.get(way, zeros)
+    if way == "tar":
+        box = io.BytesIO()
+        with tarfile.open(fileobj=box, mode="w:gz") as file:
+            for name in ("another", "squares.csv"):
+                item = tarfile.TarInfo(name)
+                item.size = len(zeros)
+                file.addfile(item, io.BytesIO(zeros))
+        served = box.getvalue()
+    (server.folder / address.partition("!")[0]).write_bytes(served)
+    if way == "endless":
+        server.fails("/squares.csv", "endless")
+    with pytest.raises(UserError, match=r"it is larger than|its archive unpacks to more than|holds more than"):
+        Files().find(mini(f"{server.url}/{address}"), "squares.csv")
+    assert left(tmp_path / "cache") == []
+
+
+def test_a_file_without_a_published_checksum_is_compared_with_what_was_seen_first(tmp_path):
+    info, path = mini(sha256=(), lines=5000), tmp_path / "cache" / "squares.csv"
+    path.parent.mkdir()
+    path.write_bytes(CONTENT)
+    assert Files().verified(info)["squares.csv"][1] == SHA256
+    path.write_bytes(CONTENT.replace(b"4999,", b"4998,"))
+    with pytest.raises(UserError, match=rf"it has changed since its sha256 {SHA256[:16]}\.\.\. was recorded in "):
+        Files().verified(info)
+    path.write_bytes(CONTENT)
+    assert Files().verified(info)["squares.csv"][1] == SHA256
+
+
+def test_what_is_not_pinned_is_never_fetched_in_the_clear():
+    """Over http anybody on the way may change a file; then only its checksum tells."""
+    files = [raw for source in catalogue.sources().values() for raw in source.info.files]
+    assert not [raw.name for raw in files if not raw.sha256 and any(url.startswith("http:") for url in raw.urls)]
+
+
 def test_a_damaged_compressed_file(server, tmp_path):
     (server.folder / "squares.csv.gz").write_bytes(gzip.compress(CONTENT)[:-2000])
     with pytest.raises(UserError, match=r"squares\.csv cannot be read to its end"):
@@ -209,7 +305,7 @@ def test_an_interrupted_download_leaves_nothing(server, tmp_path, monkeypatch):
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download._Bar, "update", interrupted)
+    monkeypatch.setattr(download._Bar, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
         Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
     assert left(tmp_path / "cache") == []

@@ -16,7 +16,7 @@ _FEATURES = 3_231_961
 _ARCHIVES = (
     "https://archive.ics.uci.edu/static/public/187/url+reputation.zip!url_svmlight.tar.gz",
     "https://archive.ics.uci.edu/ml/machine-learning-databases/url/url_svmlight.tar.gz",
-    "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz",
+    "https://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz",
 )
 
 

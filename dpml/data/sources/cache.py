@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pooch
 from filelock import FileLock
 from numpy.typing import NDArray
+from platformdirs import user_cache_path
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -26,7 +26,7 @@ Facts = dict[str, Any]
 
 def root() -> Path:
     """Where derived files go: DPML_CACHE, else DPML_DATA, else the user's cache. Never the folder data_dir names."""
-    chosen = os.environ.get("DPML_CACHE") or os.environ.get("DPML_DATA") or pooch.os_cache("dpml")
+    chosen = os.environ.get("DPML_CACHE") or os.environ.get("DPML_DATA") or user_cache_path("dpml")
     return Path(chosen).expanduser()
 
 

@@ -1,19 +1,24 @@
-"""Fetching raw files: each arrives whole and checked, or not at all; two processes that want the same one are safe."""
+"""Fetching raw files: each arrives whole and checked, or not at all; two processes that want the same one are safe.
 
+No server can hold a run for ever or fill a disk: a transfer has a deadline, and what is sent or unpacked a limit.
+"""
+
+import lzma
 import shutil
+import struct
 import sys
 import tarfile
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 from urllib.parse import urlsplit
 
-import pooch
 from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -22,11 +27,15 @@ from dpml.data.info import Info, Raw
 from dpml.data.sources.cache import turn
 from dpml.errors import UserError
 
+T = TypeVar("T")
+
 _TRIES = 2  # of one address, when the transfer breaks
 _TIMEOUT = 30  # seconds without a byte
+_DEADLINE = 3600  # seconds for one transfer: 65 kB/s are enough for the largest archive
+LARGEST = 1 << 30  # bytes of one file or archive, sent or unpacked: over four times what any data set has
+_TAPE = 16 * LARGEST  # bytes of all that is unpacked on the way to a file in a tar archive
+_CHUNK = 1 << 16
 _STALE = 24 * 3600  # seconds after which a part that a killed process left is swept away
-
-pooch.get_logger().setLevel("ERROR")  # it would print a checksum of every archive
 
 
 def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw, Path], str]) -> None:
@@ -141,26 +150,21 @@ class _Transfer:
         return self.archives[address]
 
     def _download(self, url: str) -> Path:
-        import requests  # here, because it is slow to import and rarely needed
+        import requests  # here, because they are slow to import and rarely needed
+        import urllib3
 
+        target = _new_file(self.part)
         for _ in range(_TRIES):
             try:
                 with _Bar(url) as bar:
-                    return Path(
-                        pooch.retrieve(
-                            url,
-                            known_hash=None,
-                            fname="content",
-                            path=tempfile.mkdtemp(dir=self.part),
-                            downloader=pooch.HTTPDownloader(progressbar=bar, timeout=_TIMEOUT, chunk_size=1 << 16),
-                        )
-                    )
+                    _stream(url, target, bar)
+                return target
             except requests.HTTPError as error:
                 status = error.response.status_code if error.response is not None else 0
                 reason = _NOT_THERE if status == 404 else f"the server answered {status}"
                 if status < 500:
                     break
-            except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError):
+            except urllib3.exceptions.HTTPError:  # while the content arrives
                 reason = f"the transfer broke off ({_TRIES} tries)"
             except requests.ConnectTimeout:
                 reason = _UNREACHABLE
@@ -168,11 +172,10 @@ class _Transfer:
             except requests.Timeout:
                 reason = f"no answer within {_TIMEOUT} s"
             except requests.ConnectionError as error:
-                if "IncompleteRead" in str(error) or "Read timed out" in str(error):
-                    reason = f"the transfer broke off ({_TRIES} tries)"
-                    continue
-                reason = _UNREACHABLE
-                break
+                if "RemoteDisconnected" not in str(error):
+                    reason = _UNREACHABLE
+                    break
+                reason = f"the server hung up without an answer ({_TRIES} tries)"
             except (requests.RequestException, ValueError) as error:
                 reason = f"{url} is not an address that can be fetched ({error})"
                 break
@@ -206,19 +209,52 @@ def _by_address(wanted: Iterable[Raw], rank: int) -> dict[str, list[Raw]]:
     return together
 
 
+def _stream(url: str, target: Path, bar: "_Bar") -> None:
+    """Write what is at `url` into a file, as it arrives."""
+    import requests
+
+    deadline, arrived = time.monotonic() + _DEADLINE, 0
+    with requests.get(url, stream=True, timeout=_TIMEOUT) as response, target.open("wb") as file:
+        response.raise_for_status()
+        announced = int(response.headers.get("Content-Length", 0))
+        bar.begin(announced)
+        # `read1` returns what is there: waiting for a whole chunk could take longer than the deadline
+        while announced <= LARGEST and (chunk := response.raw.read1(_CHUNK, decode_content=True)):
+            arrived += len(chunk)
+            if arrived > LARGEST:
+                break
+            if time.monotonic() > deadline:
+                raise _FailedError(f"the transfer took more than {_DEADLINE / 60:.0f} minutes")
+            file.write(chunk)
+            bar.advance(len(chunk))
+    if max(announced, arrived) > LARGEST:
+        raise _FailedError(f"it is larger than {decimal(LARGEST)}, which no file of a data set is")
+
+
 def _extract(archive: Path, members: set[str], folder: Path) -> dict[str, Path]:
     """Take those `members` that are there out of a zip or tar archive in one pass, into files in `folder`."""
     extracted: dict[str, Path] = {}
-    try:
-        for path, content in _entries(archive):
-            member = _member(path, members - extracted.keys())
-            if member is not None:
-                extracted[member] = _copy(content, folder)
-            if len(extracted) == len(members):
-                break
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise _FailedError(f"its archive is damaged ({error})") from error
+    entries = _entries(archive)
+    while len(extracted) < len(members) and (entry := _read(lambda: next(entries, None))) is not None:
+        path, content = entry
+        member = _member(path, members - extracted.keys())
+        if member is not None:
+            extracted[member] = _copy(content, folder)
     return extracted
+
+
+def _read(step: Callable[[], T]) -> T:
+    """One step of reading an archive; whatever is wrong with it is one kind of failure.
+
+    Damaged streams raise errors of their compression (bz2: plain OSErrors), encrypted entries RuntimeErrors, those
+    of an unknown method NotImplementedErrors.
+    """
+    try:
+        return step()
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+        raise _FailedError(f"its archive is damaged ({error})") from error
+    except (OSError, EOFError, RuntimeError, NotImplementedError, ValueError, IndexError, struct.error) as error:
+        raise _FailedError(f"its archive cannot be read ({error})") from error
 
 
 def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None]]]:
@@ -230,6 +266,8 @@ def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None
         return
     with tarfile.open(archive, "r|*") as tape:
         for item in tape:
+            if item.offset_data + item.size > _TAPE:
+                raise _FailedError(f"its archive unpacks to more than {decimal(_TAPE)}")
             if item.isfile():
                 yield item.name, partial(tape.extractfile, item)
 
@@ -243,16 +281,24 @@ def _member(path: str, members: Iterable[str]) -> str | None:
 
 def _copy(content: Callable[[], IO[bytes] | None], folder: Path) -> Path:
     """A new file in `folder` with the content of a file in an archive."""
-    target = Path(tempfile.mkdtemp(dir=folder)) / "content"
-    source = content()
+    target, size = _new_file(folder), 0
+    source = _read(content)
     assert source is not None  # only files get here
     with source, target.open("wb") as file:
-        shutil.copyfileobj(source, file)
+        while chunk := _read(lambda: source.read(_CHUNK)):
+            size += len(chunk)
+            if size > LARGEST:
+                raise _FailedError(f"its archive unpacks to more than {decimal(LARGEST)}")
+            file.write(chunk)
     return target
 
 
+def _new_file(folder: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=folder)) / "content"
+
+
 class _Bar:
-    """A progress bar as pooch wants one; off a terminal, one line that says what is being fetched."""
+    """A progress bar; off a terminal, one line that says what is being fetched."""
 
     def __init__(self, url: str) -> None:
         console = Console(stderr=True)
@@ -270,21 +316,12 @@ class _Bar:
     def __exit__(self, *error: object) -> None:
         self.progress.stop()
 
-    @property
-    def total(self) -> int:
-        return 0
-
-    @total.setter
-    def total(self, size: int) -> None:
+    def begin(self, size: int) -> None:
+        """So many bytes will come; 0: nobody knows."""
         self.progress.update(self.task, total=size or None)
         if self.progress.disable:
             print(f"Fetching {self.url}" + (f" ({decimal(size)})" if size else ""), file=sys.stderr)
 
-    def update(self, size: int) -> None:
+    def advance(self, size: int) -> None:
+        """So many more bytes have come."""
         self.progress.update(self.task, advance=size)
-
-    def reset(self) -> None:
-        self.progress.update(self.task, completed=0)
-
-    def close(self) -> None:
-        self.progress.stop()

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
-import pooch
+from platformdirs import user_cache_path
 
 from dpml.atomic import write_atomically
 from dpml.data.info import Info, Raw
@@ -50,7 +50,7 @@ class Files:
 
     @property
     def root(self) -> Path:
-        return Path(self.data_dir or os.environ.get("DPML_DATA") or pooch.os_cache("dpml")).expanduser()
+        return Path(self.data_dir or os.environ.get("DPML_DATA") or user_cache_path("dpml")).expanduser()
 
     def find(self, info: Info, filename: str) -> Path:
         """The path of one of a data set's files, fetched first when it is missing.
@@ -84,7 +84,7 @@ class Files:
         for raw in info.files:
             path = self.find(info, raw.name)
             content = known_content(path) or record_content(path, read_content(path, raw.separator))
-            problem = difference(raw, content)
+            problem = difference(raw, content) or change(raw, path, content)
             if problem:
                 raise UserError(
                     f"{path} is not the official {raw.name} of dataset={info.name}: {problem}; "
@@ -149,9 +149,9 @@ def read_content(path: Path, separator: str | None = None) -> Content:
     """Read a file through: its checksum, its lines, and the number of values that `separator` parts on the first one.
 
     Raises:
-        UserError: it is a damaged archive.
+        UserError: it is a damaged archive, or holds more than any data set's file.
     """
-    digest, lines, first, last = hashlib.sha256(), 0, b"", b"\n"
+    digest, lines, first, last, size = hashlib.sha256(), 0, b"", b"\n", 0
     try:
         with open_raw(path) as file:
             while chunk := file.read(_CHUNK):
@@ -160,6 +160,11 @@ def read_content(path: Path, separator: str | None = None) -> Content:
                 digest.update(chunk)
                 lines += chunk.count(b"\n")
                 last = chunk[-1:]
+                size += len(chunk)
+                if size > download.LARGEST:
+                    raise UserError(
+                        f"{path} holds more than {download.LARGEST >> 20:,} MiB, which no data set's file does."
+                    )
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise UserError(f"{path} cannot be read to its end ({error}): it is damaged or incomplete.") from error
     values = first.partition(b"\n")[0].split(separator.encode() if separator else None)
@@ -178,6 +183,15 @@ def difference(raw: Raw, content: Content) -> str:
     return ""
 
 
+def change(raw: Raw, path: Path, content: Content) -> str:
+    """How a file without a published checksum differs from what it was when it was first seen; empty if it does not."""
+    before = first_seen(path)
+    if raw.sha256 or before in (None, content.sha256):
+        return ""
+    assert before is not None
+    return f"it has changed since its sha256 {before[:16]}... was recorded in {_record_path(path)}"
+
+
 def _accept(raw: Raw, path: Path) -> str:
     """The compression suffix of a file that has just been fetched; raises UserError when its content is wrong."""
     content = read_content(path, raw.separator)
@@ -187,7 +201,7 @@ def _accept(raw: Raw, path: Path) -> str:
     if not raw.sha256:
         print(
             f"note: no checksum of {raw.name} is known; its size is as it should be, and its sha256 {content.sha256} "
-            f"is recorded: from now on `dpml data check` compares with it.",
+            f"is recorded: from now on it is compared with that.",
             file=sys.stderr,
         )
     return compression(path)
