@@ -31,6 +31,8 @@ INTERRUPTED = 130
 ERROR = "error.txt"
 """Why there are no files in a job's folder."""
 
+NO_RELEASE = "an experiment, not a release: whoever knows the seed can subtract the noise"
+
 
 class CellsFailedError(Exception):
     """Some cells of a job failed: a bug, not a mistake; the message says where the accounts lie."""
@@ -83,7 +85,8 @@ class RunJob:
             known = dict(plan.measured(entry).provenance)
             if known not in provenance:
                 provenance.append(known)
-        return {"config": dict(self.config), "dataset": provenance, "seed": self.config["seed"], **environment()}
+        made = {"config": dict(self.config), "dataset": provenance, "seed": self.config["seed"], **environment()}
+        return {"note": NO_RELEASE, **made}
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,10 @@ def _end_with_parent() -> None:
 
 
 def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[Job, Outcome]]:
-    """A Dask cluster: the one at `address`, or worker processes of our own. Dask reschedules what a dead worker had."""
+    """A Dask cluster: the one at `address`, or worker processes of our own. Dask reschedules what a dead worker had.
+
+    Our own talks TLS, with a certificate that only this run has. Another is secured by its own configuration of Dask.
+    """
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
@@ -159,9 +162,9 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
     cluster: Any = address
     try:
         if address is None:
-            cluster = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-            )
+            # whoever reaches a scheduler runs code as its user: without a certificate of this run, no other user may
+            own = {"host": "127.0.0.1", "dashboard_address": None, "security": distributed.Security.temporary()}
+            cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **own)
         client = distributed.Client(cluster, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
         raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error

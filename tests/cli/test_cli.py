@@ -67,6 +67,7 @@ def test_rows_guarantees_and_manifest(run_command, tmp_path) -> None:
     for (eps, M), group in rows.groupby(["eps", "M"]):
         assert (group["proven_eps"] == worst[eps, M]).all()
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["note"].startswith("an experiment, not a release")
     assert manifest["config"]["eps"] == [0.1, 1]
     assert [entry["N"] for entry in manifest["dataset"]] == [100, 200]
     assert len(manifest["dataset"][0]["sha256"]) == 64

@@ -62,6 +62,31 @@ def test_it_starts_a_cluster_of_its_own():
     assert [bits(found[cell].measured) for cell in work] == [bits(measure(cell)) for cell in work]
 
 
+def test_its_own_cluster_lets_nobody_else_in(monkeypatch):
+    """Who reaches a scheduler can run code there: without this run's certificate nobody does, not even over TLS."""
+    made = []
+
+    class Kept(distributed.LocalCluster):
+        def __init__(self, **options):
+            super().__init__(**options)
+            made.append(self)
+
+    monkeypatch.setattr(distributed, "LocalCluster", Kept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = compute(cells()[:2], "dask", 1, None)
+        next(outcomes)
+        address = made[0].scheduler_address
+        assert address.startswith("tls://127.0.0.1:")
+        strangers = {"no TLS": None, "another certificate": distributed.Security.temporary()}
+        for name, security in strangers.items():
+            there = address if security else address.replace("tls:", "tcp:")
+            with pytest.raises((OSError, TimeoutError)):
+                distributed.Client(there, timeout=2, security=security)
+                pytest.fail(name)
+        list(outcomes)
+
+
 def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
     monkeypatch.setattr("dpml.running.executors.PATIENCE", 0.5)
     with pytest.raises(UserError, match=r"no Dask scheduler answers at run\.address=tcp://127\.0\.0\.1:9"):
