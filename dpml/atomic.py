@@ -1,5 +1,6 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and that notice when they are not as they were written."""
 
+import hashlib
 import os
 import uuid
 from pathlib import Path
@@ -21,3 +22,14 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def seal(content: str) -> str:
+    """The content of a file that begins with the checksum of the rest."""
+    return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}"
+
+
+def unseal(content: bytes) -> str | None:
+    """What was sealed; None when it is not as it was written."""
+    checksum, _, rest = content.partition(b"\n")
+    return rest.decode() if checksum.decode("latin-1") == hashlib.sha256(rest).hexdigest() else None

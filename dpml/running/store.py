@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpml.atomic import write_atomically
+from dpml.atomic import seal, unseal, write_atomically
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Measured
 
@@ -93,18 +93,18 @@ class Store:
         """
         path = self.folder(key) / name
         try:
-            checksum, _, content = path.read_bytes().partition(b"\n")
+            content = unseal(path.read_bytes())
         except FileNotFoundError:
             return None
-        if checksum.decode("latin-1") != hashlib.sha256(content).hexdigest():
+        if content is None:
             raise DamagedError(f"{path} is damaged.")
-        return content.decode()
+        return content
 
     def write_text(self, key: str, name: str, content: str) -> None:
         """Keep a file, its checksum in the first line."""
         folder = self.folder(key)
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / name, f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}")
+        write_atomically(folder / name, seal(content))
 
     def _lines(self, key: str) -> list[str] | None:
         content = self.read_text(key, "result.json")

@@ -1,6 +1,8 @@
 """Parsed and preprocessed arrays on disk, as .npy files that are memory-mapped when they are used again.
 
-Everything here can be made again from the raw files, so that a folder that cannot be written only costs time.
+Everything here can be made again from the raw files, so that a folder that cannot be written only costs time, and what
+is not as it was written is made again: every array has a checksum (CRC-32, against faults of a disk), read when it is
+mapped.
 """
 
 import hashlib
@@ -9,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +22,10 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
+
+from dpml.atomic import seal, unseal
+
+_CHUNK = 1 << 20
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -81,14 +88,17 @@ def _read(place: Path) -> tuple[Arrays, Facts] | None:
     if not place.is_dir():
         return None
     try:
-        described = json.loads((place / "facts.json").read_text(encoding="utf-8"))
-        return {name: _map(place / f"{name}.npy") for name in described["arrays"]}, described["facts"]
+        described = json.loads(unseal((place / "facts.json").read_bytes()) or "")
+        return {name: _map(place / f"{name}.npy", crc) for name, crc in described["arrays"].items()}, described["facts"]
     except (OSError, ValueError, KeyError, EOFError):  # damaged: as good as absent
         shutil.rmtree(place, ignore_errors=True)
         return None
 
 
-def _map(path: Path) -> NDArray[Any]:
+def _map(path: Path, crc: int) -> NDArray[Any]:
+    """The array in a file; raises ValueError when the file is not as it was written."""
+    if _crc(path) != crc:
+        raise ValueError(f"{path} is damaged")
     # an empty file cannot be mapped; a plain view of the map has the speed and the looks of any other array
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
@@ -99,6 +109,14 @@ def _map(path: Path) -> NDArray[Any]:
         return array
 
 
+def _crc(path: Path) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return crc
+
+
 def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -106,8 +124,9 @@ def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
         try:
             for name, array in arrays.items():
                 np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
-            described = {"arrays": list(arrays), "facts": facts}
-            (unfinished / "facts.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+            crcs = {name: _crc(unfinished / f"{name}.npy") for name in arrays}
+            described = json.dumps({"arrays": crcs, "facts": facts}, indent=1)
+            (unfinished / "facts.json").write_text(seal(described), encoding="utf-8")
             unfinished.chmod(0o755)  # mkdtemp's folders are private
             _move(unfinished, place)
         finally:

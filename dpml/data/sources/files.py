@@ -16,7 +16,7 @@ from typing import IO
 
 from platformdirs import user_cache_path
 
-from dpml.atomic import write_atomically
+from dpml.atomic import seal, unseal, write_atomically
 from dpml.data.info import Info, Raw
 from dpml.data.sources import cache, download
 from dpml.errors import UserError
@@ -238,13 +238,13 @@ def record_content(path: Path, content: Content) -> Content:
     record = asdict(content) | _stamp(path) | {"first": first_seen(path) or content.sha256}
     with suppress(OSError):  # then it is computed again next time
         _record_path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_record_path(path), json.dumps(record))
+        write_atomically(_record_path(path), seal(json.dumps(record)))
     return content
 
 
 def _read_record(path: Path) -> dict | None:  # type: ignore[type-arg]
     try:
-        record = json.loads(_record_path(path).read_text(encoding="utf-8"))
+        record = json.loads(unseal(_record_path(path).read_bytes()) or "")
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) and {"sha256", "lines", "fields", "first"} <= record.keys() else None
