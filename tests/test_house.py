@@ -24,6 +24,7 @@ ORDER = (
     ("config",),
     ("audit",),
     ("running",),
+    ("release",),
     ("reporting",),
     ("papers",),
     ("cli",),

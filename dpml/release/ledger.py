@@ -1,0 +1,295 @@
+"""What has been released about some people: one SQLite file, in which a release is entered *before* its noise is drawn.
+
+A release is entered in one transaction that reads all before it, adds it up with them, and refuses it where that is
+more than the cap. The entry is on disk when `enter` returns, so that a process that is killed later, at whatever
+moment, leaves at worst an entry without a release: that counts, because nobody can know what was seen. There is never a
+release without an entry. Processes that enter at once wait for each other.
+
+One ledger is about one population: all of its releases are added up, whichever file they were made from. So a file that
+was edited does not start anew, and people who are in two files are protected if both share a ledger. The checksums say
+which file each release used.
+
+Rows are only ever added. Each carries a checksum of itself and of the row before, so that a damaged row is noticed; a
+ledger that is not as it was written allows no release. Whoever may write the file can still make it anew, or put an old
+copy in its place: a ledger keeps honest people from mistakes, and is no protection against its owner.
+"""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from dpml.errors import UserError
+from dpml.privacy import Guarantee, worst
+from dpml.privacy.accountant import Accountant
+
+Audience = Literal["release", "worst"]
+"""Who looks: those who see what is published and nothing else, or whoever sees most of each release."""
+
+T = TypeVar("T")
+
+_PATIENCE = 30.0  # seconds to wait for another process that is entering a release
+_VERSION = 1
+_TABLE = """
+CREATE TABLE IF NOT EXISTS event (
+    number INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL CHECK (kind IN ('release', 'published')),
+    time TEXT NOT NULL,
+    content TEXT NOT NULL,
+    checksum TEXT NOT NULL
+)
+"""
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The most that all releases of a ledger may add up to, for whoever sees most of them, at one delta.
+
+    Raises:
+        UserError: eps is not positive, or delta not strictly between 0 and 1.
+    """
+
+    eps: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not (self.eps > 0 and 0 < self.delta < 1):
+            raise UserError(
+                "ledger.cap must be positive and ledger.delta strictly between 0 and 1, "
+                f"got ledger.cap={self.eps} and ledger.delta={self.delta}."
+            )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A release in the ledger.
+
+    Attributes:
+        number: 1, 2, ... in the order in which they were entered.
+        time: when, in UTC, as ISO 8601 has it.
+        data: SHA-256 of the data it is about.
+        setting: what was asked for, as on the command line.
+        unit: what each guarantee protects, a sample or a party.
+        guarantees: what is proven, for every view.
+        model: SHA-256 of the file that was published; None: none was, or nobody knows.
+    """
+
+    number: int
+    time: str
+    data: str
+    setting: str
+    guarantees: tuple[Guarantee, ...]
+    model: str | None = None
+
+    @property
+    def unit(self) -> str:
+        return self.guarantees[0].unit
+
+    def seen_by(self, audience: Audience) -> Guarantee:
+        """What is proven against an audience; where nothing is said of what is published alone, what holds for all."""
+        if audience == "release":
+            for guarantee in self.guarantees:
+                if guarantee.view == "release":
+                    return guarantee
+        return worst(self.guarantees)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger in a file, which the first entry makes."""
+
+    path: Path
+
+    def enter(self, data: str, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None) -> Entry:
+        """Enter a release whose noise is not drawn yet; it is on disk when this returns.
+
+        Args:
+            data: SHA-256 of the data.
+            setting: what was asked for.
+            guarantees: what is proven of it, for every view; at least one, all of the same unit.
+            cap: holds from now on, beside all that were given before: the least counts.
+
+        Raises:
+            UserError: it would exceed the cap, nothing is proven of it, or the ledger cannot be read or written.
+        """
+        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis == "proven")
+        if not proven or worst(proven).eps == float("inf"):
+            raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
+
+        def add(connection: sqlite3.Connection) -> Entry:
+            events = _events(connection, self.path)
+            before = _entries(events)
+            entry = Entry(len(before) + 1, _now(), data, setting, proven)
+            for limit in (*_caps(events), *([cap] if cap else [])):
+                self._check(before, entry, limit)
+            content = {
+                "data": data,
+                "setting": setting,
+                "guarantees": [asdict(guarantee) for guarantee in proven],
+                "cap": asdict(cap) if cap else None,
+            }
+            _append(connection, events, "release", entry.time, content)
+            return entry
+
+        return self._transaction(add)
+
+    def publish(self, entry: Entry, model: str) -> None:
+        """Note the SHA-256 of the file that a release was published in."""
+        self._transaction(
+            lambda connection: _append(
+                connection, _events(connection, self.path), "published", _now(), {"entry": entry.number, "model": model}
+            )
+        )
+
+    def entries(self) -> list[Entry]:
+        """All releases, in order; none where there is no ledger.
+
+        Raises:
+            UserError: the ledger cannot be read, or is not as it was written.
+        """
+        return _entries(self._read())
+
+    def cap(self) -> list[Cap]:
+        """The caps that were given."""
+        return _caps(self._read())
+
+    def spent(self, unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
+        """All releases added up, for one unit and audience; None: some release protects no such unit."""
+        return spent(self.entries(), unit, audience)
+
+    def _check(self, before: Sequence[Entry], entry: Entry, cap: Cap) -> None:
+        unit: Literal["sample", "party"] = "party" if entry.unit == "party" else "sample"
+        now, then = (spent(entries, unit, "worst") for entries in (before, [*before, entry]))
+        if then is None:
+            raise UserError(
+                f"an earlier release in {self.path} protects single samples only, so that no cap on what is spent on a "
+                "party can hold; use another ledger if other people are concerned."
+            )
+        reached = then.eps(cap.delta)
+        if reached > cap.eps:
+            already = now.eps(cap.delta) if now and before else 0.0
+            raise UserError(
+                f"this release would bring what {self.path} has spent from eps = {already:.4g} to {reached:.4g} at "
+                f"delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."
+            )
+
+    def _read(self) -> list["_Event"]:
+        if not self.path.exists():
+            return []
+        with self._opened("rw") as connection:
+            return _events(connection, self.path)
+
+    def _transaction(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        with self._opened("rwc") as connection:
+            # other processes wait from here on, before anything is read
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                connection.execute(_TABLE)
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
+                result = change(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+
+    @contextmanager
+    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        try:
+            uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+            with closing(sqlite3.connect(uri, _PATIENCE, isolation_level=None, uri=True)) as connection:
+                # a commit is on the disk, and so is the folder's entry of the journal, before it returns
+                connection.execute("PRAGMA synchronous = EXTRA")
+                version = connection.execute("PRAGMA user_version").fetchone()[0]
+                if version not in (0, _VERSION):
+                    raise UserError(f"{self.path} is a ledger of a newer dpml (format {version}).")
+                yield connection
+        except sqlite3.Error as error:
+            raise UserError(f"the ledger {self.path} cannot be used: {error}; nothing was released.") from error
+
+
+def spent(entries: Sequence[Entry], unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
+    """Releases added up, for one unit and audience; None: some release protects no such unit.
+
+    What protects a party protects each of its samples; the reverse does not hold.
+    """
+    total = Accountant()
+    for entry in entries:
+        if unit == "party" and entry.unit == "sample":
+            return None
+        total = total.add(entry.seen_by(audience))
+    return total
+
+
+# ---- rows
+
+
+@dataclass(frozen=True)
+class _Event:
+    number: int
+    kind: str
+    time: str
+    content: str
+    checksum: str
+
+    @property
+    def values(self) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads(self.content)
+        return values
+
+
+def _events(connection: sqlite3.Connection, path: Path) -> list[_Event]:
+    """All rows, after a check of each."""
+    there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'event'").fetchone()
+    if not there:
+        return []
+    columns = ", ".join(field.name for field in fields(_Event))
+    events = [_Event(*row) for row in connection.execute(f"SELECT {columns} FROM event ORDER BY number")]
+    before = ""
+    for number, event in enumerate(events, 1):
+        before = _checksum(before, number, event.kind, event.time, event.content)
+        if event.number != number or event.checksum != before:
+            raise UserError(
+                f"the ledger {path} is not as it was written, from its row {number} on: restore it from a copy; until "
+                "then nothing can be released with it."
+            )
+    return events
+
+
+def _append(
+    connection: sqlite3.Connection, events: Sequence[_Event], kind: str, time: str, content: dict[str, Any]
+) -> None:
+    number, text = len(events) + 1, json.dumps(content)
+    checksum = _checksum(events[-1].checksum if events else "", number, kind, time, text)
+    connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (number, kind, time, text, checksum))
+
+
+def _checksum(before: str, *values: object) -> str:
+    return hashlib.sha256(json.dumps([before, *map(str, values)]).encode()).hexdigest()
+
+
+def _entries(events: Sequence[_Event]) -> list[Entry]:
+    models = {event.values["entry"]: event.values["model"] for event in events if event.kind == "published"}
+    found: list[Entry] = []
+    for event in events:
+        if event.kind == "release":
+            number, values = len(found) + 1, event.values
+            guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
+            setting = values["data"], values["setting"]
+            found.append(Entry(number, event.time, *setting, guarantees, models.get(number)))
+    return found
+
+
+def _caps(events: Sequence[_Event]) -> list[Cap]:
+    given = [event.values["cap"] for event in events if event.kind == "release"]
+    return list(dict.fromkeys(Cap(**cap) for cap in given if cap))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,224 @@
+"""The ledger: what it adds up to, what it refuses, and that no release is ever without its entry."""
+
+import math
+import multiprocessing
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from dpml.errors import UserError
+from dpml.privacy import Guarantee, gdp
+from dpml.release.ledger import Cap, Entry, Ledger, spent
+
+DATA = "0" * 64
+
+
+def gaussian(mu: float, view: str = "release", unit: str = "sample", delta: float = 1e-5) -> Guarantee:
+    return Guarantee(view, unit, gdp.eps_of(mu, delta), delta, "proven", "test", mu)  # type: ignore[arg-type]
+
+
+def pure(eps: float, unit: str = "sample") -> Guarantee:
+    return Guarantee("release", unit, eps, 0.0, "proven", "test")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "people.csv.ledger")
+
+
+def test_an_empty_ledger_has_spent_nothing_and_is_not_made_by_a_look(ledger):
+    assert ledger.entries() == []
+    assert ledger.spent("sample", "worst").eps(1e-5) == 0
+    assert not ledger.path.exists()
+
+
+def test_what_is_entered_is_read_back_in_another_process(ledger):
+    first = ledger.enter(DATA, "algo=ssp eps=1", [gaussian(0.5), gaussian(0.7, "colluders")])
+    ledger.publish(first, "f" * 64)
+    second = ledger.enter("1" * 64, "algo=gop eps=1", [pure(1.0)])
+    program = "import sys, pathlib, dpml.release.ledger as l; print(l.Ledger(pathlib.Path(sys.argv[1])).entries())"
+    there = subprocess.run(
+        [sys.executable, "-c", program, ledger.path], capture_output=True, text=True, check=True
+    ).stdout
+    entries = ledger.entries()
+    assert there == f"{entries}\n"
+    assert [entry.number for entry in entries] == [1, 2]
+    assert entries[0].model == "f" * 64
+    assert entries[1] == second
+    assert entries[1].model is None
+
+
+def test_gaussian_releases_add_up_as_one_gaussian(ledger):
+    """Against the definition: delta of N(0, 1) and N(mu, 1) with mu^2 the sum, by SciPy."""
+    for mu in (0.3, 0.4, 1.2):
+        ledger.enter(DATA, "", [gaussian(mu), gaussian(1.5 * mu, "colluders")])
+    for audience, factor in (("release", 1.0), ("worst", 1.5)):
+        mu = 1.3 * factor
+        eps = ledger.spent("sample", audience).eps(1e-6)
+        delta = norm.cdf(-eps / mu + mu / 2) - math.exp(eps) * norm.cdf(-eps / mu - mu / 2)
+        assert delta == pytest.approx(1e-6, rel=1e-6)
+
+
+def test_what_protects_a_party_protects_its_samples_and_not_the_other_way_round(ledger):
+    ledger.enter(DATA, "", [gaussian(0.3, unit="party")])
+    assert ledger.spent("party", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(0.3, 1e-5))
+    ledger.enter(DATA, "", [gaussian(0.4)])
+    assert ledger.spent("party", "worst") is None
+    assert ledger.spent("sample", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(0.5, 1e-5))
+
+
+def test_a_cap_refuses_what_would_exceed_it_and_enters_nothing(ledger):
+    cap = Cap(gdp.eps_of(1.0, 1e-5) * (1 + 1e-9), 1e-5)
+    ledger.enter(DATA, "", [gaussian(0.6)], cap)
+    with pytest.raises(UserError, match=r"from eps = [\d.]+ to [\d.]+ at delta = 1e-05, above its cap of 4\.377"):
+        ledger.enter(DATA, "", [gaussian(0.81)])
+    assert len(ledger.entries()) == 1
+    ledger.enter(DATA, "", [gaussian(0.8)])  # 3, 4, 5: exactly the cap
+    with pytest.raises(UserError, match="above its cap"):
+        ledger.enter(DATA, "", [gaussian(0.001)])
+
+
+def test_the_least_of_all_caps_counts_for_who_sees_most(ledger):
+    ledger.enter(DATA, "", [gaussian(0.1)], Cap(3.0, 1e-5))
+    ledger.enter(DATA, "", [gaussian(0.1)], Cap(1.0, 1e-5))
+    assert ledger.cap() == [Cap(3.0, 1e-5), Cap(1.0, 1e-5)]
+    with pytest.raises(UserError, match="above its cap of 1:"):
+        ledger.enter(DATA, "", [gaussian(0.1), gaussian(0.4, "colluders")], Cap(10.0, 1e-5))
+
+
+@pytest.mark.parametrize(
+    "guarantees",
+    [[], [Guarantee("release", "sample", 1.0, 1e-5, "published", "a paper")], [pure(math.inf)]],
+    ids=["nothing", "only claimed", "no noise"],
+)
+def test_what_is_not_proven_cannot_be_entered(ledger, guarantees):
+    with pytest.raises(UserError, match="nothing is proven"):
+        ledger.enter(DATA, "", guarantees)
+    assert ledger.entries() == []
+
+
+@given(st.permutations([0.2, 0.5, 0.9]), st.lists(st.floats(0.01, 1), min_size=1, max_size=3))
+@settings(max_examples=10, deadline=None)
+def test_the_order_of_releases_does_not_matter(mus, epsilons):
+
+    entries = [Entry(1, "", "", "", (gaussian(mu),)) for mu in mus] + [
+        Entry(1, "", "", "", (pure(e),)) for e in epsilons
+    ]
+    one, other = (spent(order, "sample", "worst").eps(1e-5) for order in (entries, entries[::-1]))
+    assert one == pytest.approx(other, rel=1e-6)
+    assert one >= gdp.eps_of(math.hypot(*mus), 1e-5)
+
+
+@pytest.mark.parametrize("damage", ["eps", "time", "row", "order", "page", "text"])
+def test_a_damaged_ledger_allows_no_release(ledger, damage):
+    for mu in (0.1, 0.2, 0.3):
+        ledger.enter(DATA, "", [gaussian(mu)])
+    if damage in ("page", "text"):
+        content = ledger.path.read_bytes()
+        ledger.path.write_bytes(content[: len(content) // 2] if damage == "page" else b"not a database at all" * 99)
+    else:
+        change = {
+            "eps": "UPDATE event SET content = replace(content, '0.2', '0.1') WHERE number = 2",
+            "time": "UPDATE event SET time = '2000-01-01' WHERE number = 1",
+            "row": "DELETE FROM event WHERE number = 2",
+            "order": "UPDATE event SET number = number + 10 WHERE number = 3",
+        }[damage]
+        with sqlite3.connect(ledger.path) as connection:
+            connection.execute(change)
+        connection.close()
+    with pytest.raises(UserError, match=r"is not as it was written|cannot be used"):
+        ledger.enter(DATA, "", [gaussian(0.1)])
+    with pytest.raises(UserError, match=r"is not as it was written|cannot be used"):
+        ledger.entries()
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_ledger_as_it_was(ledger, monkeypatch):
+    ledger.enter(DATA, "", [gaussian(0.1)])
+    connect = sqlite3.connect
+
+    def full(*arguments: object, **options: object) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)  # type: ignore[call-overload]
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", full)
+        with pytest.raises(UserError, match=r"cannot be used: database or disk is full; nothing was released"):
+            ledger.enter(DATA, "x" * 20_000, [gaussian(0.1)])
+    assert len(ledger.entries()) == 1
+    ledger.enter(DATA, "", [gaussian(0.1)])
+
+
+def test_no_folder_is_one_sentence(tmp_path):
+    with pytest.raises(UserError, match="cannot be used: unable to open"):
+        Ledger(tmp_path / "no" / "ledger").enter(DATA, "", [gaussian(0.1)])
+
+
+def test_a_ledger_of_a_newer_dpml_is_refused(ledger):
+    ledger.enter(DATA, "", [gaussian(0.1)])
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(UserError, match="of a newer dpml"):
+        ledger.entries()
+
+
+def _enter_many(path: Path, times: int) -> None:
+    for _ in range(times):
+        Ledger(path).enter(DATA, str(os.getpid()), [gaussian(0.01)])
+
+
+def test_processes_that_enter_at_once_lose_no_entry(ledger):
+    """And the cap holds: each reads all entries before it, none at the same time as another."""
+    context = multiprocessing.get_context("spawn")
+    both = [context.Process(target=_enter_many, args=(ledger.path, 15)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(60)
+    entries = ledger.entries()
+    assert len(entries) == 30
+    assert len({entry.setting for entry in entries}) == 2
+    assert ledger.spent("sample", "worst").mu == pytest.approx(0.01 * math.sqrt(30))
+
+
+RELEASES = """
+import sys
+from pathlib import Path
+from dpml.privacy import Guarantee
+from dpml.release.ledger import Ledger
+ledger = Ledger(Path(sys.argv[1]))
+for number in range(10_000):
+    ledger.enter("0" * 64, str(number), [Guarantee("release", "sample", 1e-3, 0.0, "proven", "test")])
+    with open(sys.argv[2], "a") as published:  # the noise is drawn, the model is out
+        published.write(f"{number}\\n")
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_there_is_no_release_without_its_entry(tmp_path):
+    ledger, published = Ledger(tmp_path / "ledger"), tmp_path / "published"
+    for attempt in range(12):
+        ledger.path.unlink(missing_ok=True)
+        published.unlink(missing_ok=True)
+        process = subprocess.Popen([sys.executable, "-c", RELEASES, str(ledger.path), str(published)])
+        while not published.exists():
+            time.sleep(0.01)
+        time.sleep(0.037 * attempt)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        entered = [entry.setting for entry in ledger.entries()]
+        out = published.read_text().splitlines()
+        assert len(out) <= len(entered) <= len(out) + 1
+        assert entered[: len(out)] == [str(number) for number in range(len(entered))][: len(out)]
+        ledger.enter(DATA, "after", [gaussian(0.1)])  # and the ledger goes on
