@@ -20,7 +20,7 @@ def _main() -> None:
     )
     parser.add_argument("--version", action="version", version=f"dpml {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_guarantee, _audit, _plot, _data, _merge, _secagg, _report):
+    for add in (_guarantee, _audit, _plot, _data, _merge, _secagg, _ledger, _report):
         add(commands)
     arguments, more = parser.parse_known_args()
     if "overrides" in arguments:  # argparse takes those before an option only
@@ -135,6 +135,14 @@ def _secagg(commands: Any) -> None:
     secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
     secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
     secagg.add_argument("--tcp", action="store_true", help="parties in processes of their own, over loopback TCP")
+
+
+def _ledger(commands: Any) -> None:
+    description = "what has been released about some people, and what that adds up to"
+    ledger = commands.add_parser("ledger", help=description, description=f"Print {description}.")
+    ledger.add_argument("ledger", type=Path, metavar="FILE", help="the ledger, as `dpml release` names it")
+    ledger.add_argument("--delta", type=float, default=1e-5, help="at which eps is told (default: %(default)g)")
+    ledger.add_argument("--json", action="store_true", help="all that is in it, as JSON")
 
 
 def _report(commands: Any) -> None:

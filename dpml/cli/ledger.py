@@ -1,0 +1,71 @@
+"""`dpml ledger`: what has been released about some people, and what that adds up to."""
+
+import json
+import math
+from argparse import Namespace
+from dataclasses import asdict
+from typing import Any, Literal, get_args
+
+from rich.console import Console
+
+from dpml.cli.table import print_table
+from dpml.errors import UserError
+from dpml.release.ledger import Audience, Cap, Entry, Ledger, spent
+
+_SEEN = {"release": "who sees what is published", "worst": "who sees most of every release"}
+_NEVER = "not published, and counted: nobody can know what was seen of it"
+
+
+def run(arguments: Namespace) -> None:
+    """Print a ledger's releases, what they add up to, and what its cap leaves."""
+    ledger = Ledger(arguments.ledger)
+    if not arguments.ledger.is_file():
+        raise UserError(f"there is no ledger {arguments.ledger}: `dpml release` makes one beside the data.")
+    if not 0 < arguments.delta < 1:
+        raise UserError(f"--delta must lie strictly between 0 and 1, got {arguments.delta:g}.")
+    entries, caps = ledger.entries(), ledger.cap()
+    totals = _totals(entries, arguments.delta)
+    if arguments.json:
+        whole = {
+            "releases": [asdict(entry) for entry in entries],
+            "totals": totals,
+            "caps": [asdict(cap) for cap in caps],
+        }
+        print(json.dumps(whole, indent=2).replace("Infinity", "1e999"))
+        return
+    _show(entries, totals, caps)
+
+
+def _totals(entries: list[Entry], delta: float) -> list[dict[str, Any]]:
+    """What all releases add up to, per unit and audience; eps of infinity where they protect no such unit."""
+    found = []
+    units: tuple[Literal["sample", "party"], ...] = ("sample", "party")
+    for unit in units:
+        if unit == "party" and not any(entry.unit == "party" for entry in entries):
+            continue
+        for audience in get_args(Audience):
+            total = spent(entries, unit, audience)
+            eps = math.inf if total is None else total.eps(delta)
+            found.append({"unit": unit, "audience": audience, "eps": eps, "delta": delta})
+    return found
+
+
+def _show(entries: list[Entry], totals: list[dict[str, Any]], caps: list[Cap]) -> None:
+    console = Console()
+    heads = ["release", "time (UTC)", "unit", "eps published", "eps worst view", "delta", "data", "setting", "model"]
+    lines = []
+    for entry in entries:
+        public, worst = entry.seen_by("release"), entry.seen_by("worst")
+        model = entry.model[:12] if entry.model else "-"
+        shown = [str(entry.number), entry.time[:19].replace("T", " "), entry.unit, f"{public.eps:.4g}"]
+        lines.append([*shown, f"{worst.eps:.4g}", f"{worst.delta:g}", entry.data[:12], entry.setting, model])
+    print_table(console, heads, lines, wrapped=("setting",))
+    for total in totals:
+        sentence = f"All {len(entries)} releases together, for one {total['unit']} and {_SEEN[total['audience']]}: "
+        sentence += f"eps = {total['eps']:.4g} at delta = {total['delta']:g}."
+        console.print(sentence, highlight=False, markup=False)
+    for cap in caps:
+        console.print(f"Cap: eps = {cap.eps:g} at delta = {cap.delta:g}.", highlight=False, markup=False)
+    lost = [str(entry.number) for entry in entries if entry.model is None]
+    if lost:
+        console.print(f"Release {', '.join(lost)}: {_NEVER}.", highlight=False, markup=False)

@@ -1,0 +1,60 @@
+"""`dpml ledger` as a user meets it."""
+
+import json
+import math
+
+import pytest
+
+from dpml.privacy import Guarantee, gdp
+from dpml.release.ledger import Cap, Ledger
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "people.csv.ledger")
+    views = [Guarantee(v, "sample", gdp.eps_of(mu, 1e-5), 1e-5, "proven", "x", mu) for v, mu in _MUS.items()]
+    first = ledger.enter("a" * 64, "algo=ssp eps=1", views, Cap(20.0, 1e-5))
+    ledger.publish(first, "b" * 64)
+    ledger.enter("a" * 64, "algo=ssp eps=1", views)
+    return ledger
+
+
+_MUS = {"release": 0.3, "colluders": 0.5}
+
+
+def test_it_says_what_was_released_and_what_it_adds_up_to(run_command, ledger) -> None:
+    done = run_command("dpml", "ledger", str(ledger.path))
+    assert done.code == 0, done.err
+    text = " ".join(done.out.split())
+    for audience, mu in (("who sees what is published", 0.3), ("who sees most of every release", 0.5)):
+        eps = gdp.eps_of(mu * math.sqrt(2), 1e-5)
+        assert f"All 2 releases together, for one sample and {audience}: eps = {eps:.4g} at delta = 1e-05." in text
+    assert "Cap: eps = 20 at delta = 1e-05." in text
+    assert "Release 2: not published, and counted" in text
+    assert "bbbbbbbbbbbb" in text
+
+
+def test_as_json_at_another_delta(run_command, ledger) -> None:
+    whole = json.loads(run_command("dpml", "ledger", str(ledger.path), "--delta", "1e-7", "--json").out)
+    assert [release["model"] for release in whole["releases"]] == ["b" * 64, None]
+    assert whole["totals"][0] == {
+        "unit": "sample",
+        "audience": "release",
+        "eps": pytest.approx(gdp.eps_of(0.3 * math.sqrt(2), 1e-7)),
+        "delta": 1e-7,
+    }
+    assert whole["caps"] == [{"eps": 20.0, "delta": 1e-5}]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nowhere"], "there is no ledger nowhere"),
+        (["{}", "--delta", "2"], "--delta must lie strictly between 0 and 1"),
+    ],
+)
+def test_mistakes(run_command, ledger, words, sentence) -> None:
+    done = run_command("dpml", "ledger", *[word.format(ledger.path) for word in words])
+    assert done.code == 2
+    assert sentence in done.err
+    assert "Traceback" not in done.err
