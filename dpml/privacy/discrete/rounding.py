@@ -44,7 +44,8 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
         )
     if not np.isfinite(values).all():
         raise UserError("a value to be rounded is not a finite number.")  # which one is not for a log
-    length = np.linalg.norm(values, axis=-1, keepdims=True)
+    with np.errstate(over="ignore"):  # a length of infinity is shortened to 0
+        length = np.linalg.norm(values, axis=-1, keepdims=True)
     inside = values * (clip / np.maximum(length, clip))
     whole = np.rint(np.clip(np.ldexp(inside, bits), -radius, radius)).astype(np.int64)
     squares = np.einsum("...j,...j->...", whole, whole)
@@ -76,7 +77,7 @@ def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
 
 def _root_above(squares: Integers) -> Integers:
     """The least whole numbers whose squares are at least `squares` (n,), below 2^62."""
-    root = np.sqrt(squares).astype(np.int64) - 1  # at most one off, so that what follows finds it
+    root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # from one below, as the float may be off by one
     for _ in range(3):
         root += root * root < squares
     return root
