@@ -176,7 +176,7 @@ STORED = [-976921, -390357, 52646, -23904]
 
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(1), Fraction(2), Fraction(137, 10)], ids=str)
 def test_the_variance_is_at_most_sigma_squared_and_nearly_so(variance: Fraction) -> None:
-    """Canonne, Kamath & Steinke 2020, Cor. 9."""
+    """As Canonne, Kamath & Steinke 2020 prove."""
     mp.dps = 200
     v, x = mpf(variance.numerator) / variance.denominator, range(-200, 201)
     weights = [exp(-mpf(k) * k / (2 * v)) for k in x]
@@ -191,6 +191,12 @@ def test_the_variance_is_at_most_sigma_squared_and_nearly_so(variance: Fraction)
 def test_a_variance_out_of_range_is_refused(variance: int) -> None:
     with pytest.raises(UserError, match="variance above 0 and below 2"):
         DiscreteGaussian(Fraction(variance))
+
+
+def test_a_whole_number_is_no_floating_point_number() -> None:
+    given = 2**111 + 1
+    assert DiscreteGaussian(given) == DiscreteGaussian(Fraction(given))  # type: ignore[arg-type]
+    assert isinstance(DiscreteGaussian(given).variance / 3, Fraction)  # type: ignore[arg-type]
 
 
 # ---- bounds on real numbers
@@ -211,7 +217,7 @@ def test_exponentials_lie_between_their_bounds(bits: int) -> None:
     ]
     gammas += [Fraction(float(g)) for g in np.exp(rng.uniform(-12, 6, 200))]
     for gamma in gammas:
-        lower, upper = bounds.exponential(gamma, bits)
+        lower, upper = bounds.exp_minus(gamma, bits)
         exact = exp(-mpf(gamma.numerator) / gamma.denominator) * mpf(2) ** bits
         assert lower <= exact <= upper <= lower + 2
 

@@ -47,7 +47,7 @@ def continuous_variance(variance: Fraction, honest: int, coordinates: int) -> Fr
             f"discrete noise needs a standard deviation of at least {math.sqrt(2 * rough):.2f} steps of the grid for "
             f"each party, got {math.sqrt(variance):.3g}: use more fractional bits."
         )
-    return honest * variance - rough
+    return honest * Fraction(variance) - rough
 
 
 def mu_of(squared_shift: int | Fraction, variance: Fraction, honest: int, coordinates: int) -> float:
@@ -63,16 +63,16 @@ def mu_of(squared_shift: int | Fraction, variance: Fraction, honest: int, coordi
 def least_variance(mu: float, squared_shift: int | Fraction, honest: int, coordinates: int) -> Fraction:
     """The least whole variance of each party's noise for which `mu_of` is at most `mu`, to a few parts in 2^50.
 
+    For a large `mu` that is the least with which `continuous_variance` can do.
+
     Raises:
-        UserError: `mu` is not above 1e-20, or so large that the noise would be too small for `continuous_variance`.
+        UserError: `mu` is not above 1e-20, or not finite.
     """
     if not 1e-20 < mu < math.inf:
         raise UserError(f"discrete noise needs a mu above 1e-20 and below infinity, got mu={mu}.")
-    room = Fraction((mu - REST) * (1 - 2**-49))
-    needed = Fraction(squared_shift) / room**2 + smoothing(honest, coordinates)
-    variance = Fraction(math.ceil(needed / honest))
-    continuous_variance(variance, honest, coordinates)  # which says whether the grid is too coarse
-    return variance
+    rough = smoothing(honest, coordinates)
+    needed = Fraction(squared_shift) / Fraction((mu - REST) * (1 - 2**-49)) ** 2 + rough
+    return Fraction(math.ceil(max(needed / honest, 2 * rough)))
 
 
 def wrap_probability(bound: int, variance: Fraction, parties: int, coordinates: int) -> float:

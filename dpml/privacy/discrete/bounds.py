@@ -11,7 +11,7 @@ Bounds = tuple[list[int], list[int]]
 _GUARD = 64  # bits beside those of the result
 
 
-def exponential(gamma: Fraction, bits: int) -> tuple[int, int]:
+def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
     """Integers ``lower <= 2^bits e^-gamma <= upper`` for gamma >= 0, at most two apart.
 
     e^-x for ``x = gamma / 2^halvings <= 1/2`` by its series, then squared as often. In units of 2^-w: a term is at most
@@ -45,7 +45,7 @@ def cumulative(variance: Fraction, bits: int) -> Bounds:
     weights: list[tuple[int, int]] = []
     while True:
         k = len(weights)
-        lower, upper = exponential(k * k / (2 * variance), w)
+        lower, upper = exp_minus(k * k / (2 * variance), w)
         rest = int(upper * (1 + 2 * variance / (2 * k + 1))) + 1
         if rest < 1 << _GUARD - 4:
             break
@@ -59,12 +59,13 @@ def cumulative(variance: Fraction, bits: int) -> Bounds:
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
     """How many of the real `numbers` are at most U, whose first `bits` binary digits are `prefix`.
 
+    The last upper bound is 2^bits at least, so that a U above the last lower bound is undecided.
     Where bounds at this precision do not decide, `more` gives the next 64 digits of U. U is uniform, so this ends with
     probability 1: each pass leaves a share of about 2^-bits undecided.
     """
     while True:
         lower, upper = numbers(bits)
         k = bisect_right(lower, prefix)  # U < number k
-        if k < len(lower) and (k == 0 or upper[k - 1] <= prefix):
+        if k == 0 or upper[k - 1] <= prefix:
             return k
         prefix, bits = prefix << 64 | more(), bits + 64

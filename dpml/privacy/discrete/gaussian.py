@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from dpml.errors import UserError
 from dpml.privacy.discrete import bounds
+from dpml.privacy.discrete.rounding import Integers
 
-Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
 """n uniform random bytes: `os.urandom`, or a NumPy generator's `bytes` where noise is to be reproducible."""
@@ -60,6 +60,7 @@ class DiscreteGaussian:
                 f"discrete noise needs a variance above 0 and below 2^{_LARGEST}, in squared steps of the grid, got "
                 f"{float(self.variance):g}: choose other fractional bits."
             )
+        object.__setattr__(self, "variance", Fraction(self.variance))  # an int, divided, would become a float
 
     @property
     def block_bits(self) -> int:
@@ -146,7 +147,7 @@ def _word(source: Source) -> int:
 
 def _accept(gamma: Fraction, bits: int) -> bounds.Bounds:
     """Two numbers, e^-gamma and 1: the latter is above every U."""
-    lower, upper = bounds.exponential(gamma, bits)
+    lower, upper = bounds.exp_minus(gamma, bits)
     return [lower, 1 << bits], [upper, 1 << bits]
 
 

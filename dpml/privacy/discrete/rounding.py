@@ -28,10 +28,10 @@ def integer_radius(clip: float, bits: int) -> int:
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
     """Vectors (..., k) in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
 
-    Every entry is rounded to the nearest. A vector longer than `clip` is first shortened to it, in floating point. One that is still too long after rounding
-    is multiplied by R/n, n the least whole number that is not below its length, and its entries are rounded towards 0:
-    both are exact, so that the squared length, a 64-bit integer, is at most R^2. Neighbours' vectors are at most 2 R
-    apart.
+    Every entry is rounded to the nearest. A vector longer than `clip` is first shortened to it, in floating point. One
+    that is still too long after rounding is multiplied by R/n, n the least whole number that is not below its length,
+    and its entries are rounded towards 0: both are exact, so that the squared length, a 64-bit integer, is at most
+    R^2. Neighbours' vectors are at most 2 R apart.
 
     Raises:
         UserError: a value is not finite, or R is 0 or so large that squared lengths might not fit into 64 bits.
