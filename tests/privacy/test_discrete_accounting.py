@@ -79,6 +79,21 @@ def test_no_delta_is_larger_than_what_is_proven(variance: int, parties: int, shi
     assert checked > 15
 
 
+@pytest.mark.parametrize(("honest", "shift"), [(1, (4, 3)), (2, (2, 9)), (3, (1, 5))])
+def test_coordinates_may_have_noise_of_different_variance(honest: int, shift: tuple[int, int]) -> None:
+    variances = (8, 30)
+    smooth = [continuous_variance(Fraction(variance), honest, 2) for variance in variances]
+    mu = math.sqrt(sum(move**2 / float(v) for move, v in zip(shift, smooth, strict=True))) + REST
+    (here, there), (here_too, there_too) = (
+        (law(variance, honest), np.roll(law(variance, honest), move))
+        for variance, move in zip(variances, shift, strict=True)
+    )
+    for eps in np.linspace(0, 6 * mu, 25):
+        exact = np.maximum(np.outer(here, here_too) - math.exp(eps) * np.outer(there, there_too), 0).sum()
+        proven = math.exp(gdp.log_delta_of(mu, eps))
+        assert exact <= proven * (1 + 1e-9) or proven < 1e-10
+
+
 @pytest.mark.parametrize(
     ("variance", "shift", "exact", "proven"),
     [(25, 5, 4.3832, 4.7501), (400, 20, 4.3777, 4.3981), (10**4, 100, 4.3772, 4.3780), (10**6, 1000, 4.3772, 4.3772)],

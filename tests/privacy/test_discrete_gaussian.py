@@ -105,6 +105,16 @@ def test_wide_noise_has_its_law_far_out_within_blocks_and_in_its_last_digits(var
     assert p_value(np.bincount(x % 16, minlength=16), np.full(16, 1 / 16)) > 1e-6
 
 
+def test_a_sum_of_parties_has_the_law_that_is_counted() -> None:
+    variance, parties = Fraction(8), 5
+    one = masses(variance, 40)
+    law = one
+    for _ in range(parties - 1):
+        law = np.convolve(law, one)
+    total = DiscreteGaussian(variance).sample((parties, 300_000), source(12)).sum(axis=0)
+    assert p_value(np.bincount(total + 40 * parties, minlength=len(law)), law) > 1e-6
+
+
 def test_the_tail_is_there_and_not_more() -> None:
     """Beyond 4.5 sigma: 34 of 5 million expected, Poisson."""
     variance = Fraction(2**40)
