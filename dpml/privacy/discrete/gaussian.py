@@ -105,7 +105,7 @@ class DiscreteGaussian:
         chance, covered = self._chance(v, u)
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
             numbers = partial(_accept, self._gamma(int(v[i]), int(u[i])))
-            # what a comparison of integers then gives: above or below the margin
+            # beyond all digits, at the one end or the other
             above = bounds.settle(int(digits[i]), _UNIT, numbers, partial(_word, source))
             chance[i] = -1 if above else 1 << _UNIT
         return digits < chance
