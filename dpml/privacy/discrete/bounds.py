@@ -1,0 +1,71 @@
+"""Real numbers between integers: bounds on exponentials and on a Gaussian's cumulative weights at any precision."""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import accumulate
+
+Bounds = tuple[list[int], list[int]]
+"""Ascending real numbers c, each as lower <= 2^bits c <= upper."""
+
+_GUARD = 64  # bits beside those of the result
+
+
+def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
+    """Integers ``lower <= 2^bits e^-gamma <= upper`` for gamma >= 0, at most two apart.
+
+    e^-x for ``x = gamma / 2^halvings <= 1/2`` by its series, then squared as often. In units of 2^-w: a term is at most
+    4 below the truth, because e' <= e/2 + 2; the first term that is 0 is then at most 4, and those after it, of
+    alternating sign, are smaller. x is cut to a multiple of the unit, which moves e^-x by at most 1.
+    """
+    if gamma >= bits:  # e^-gamma < 2^-bits
+        return 0, 1
+    halvings = (2 * int(gamma) + 1).bit_length()
+    w = bits + _GUARD + 2 * halvings
+    x = (gamma.numerator << w - halvings) // gamma.denominator
+    total = term = 1 << w
+    terms = 1
+    while term:
+        term = (term * x >> w) // terms
+        total += -term if terms % 2 else term
+        terms += 1
+    lower, upper = total - 4 * terms - 5, total + 4 * terms + 4
+    for _ in range(halvings):
+        lower, upper = lower * lower >> w, (upper * upper >> w) + 1
+    return lower >> w - bits, (upper >> w - bits) + 1
+
+
+def cumulative(variance: Fraction, bits: int) -> Bounds:
+    """Bounds on ``Pr[V <= k]``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to ``e^(-k^2/2 variance)``, k >= 0.
+
+    It ends where less than 2^-bits is left: weights above k fall by ``e^-y``, ``y = (2k + 1)/2 variance``, or faster,
+    and ``1/(1 - e^-y) <= 1 + 1/y``.
+    """
+    w = bits + _GUARD
+    weights: list[tuple[int, int]] = []
+    while True:
+        k = len(weights)
+        lower, upper = exp_minus(k * k / (2 * variance), w)
+        rest = int(upper * (1 + 2 * variance / (2 * k + 1))) + 1
+        if rest < 1 << _GUARD - 4:
+            break
+        weights.append((lower, upper))
+    least = list(accumulate(lower for lower, _ in weights))
+    most = list(accumulate(upper for _, upper in weights))
+    total_least, total_most = least[-1], most[-1] + rest
+    return [(part << bits) // total_most for part in least], [-(-(part << bits) // total_least) for part in most]
+
+
+def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
+    """How many of the real `numbers` are at most U, whose first `bits` binary digits are `prefix`.
+
+    The last upper bound is 2^bits at least, so that a U above the last lower bound is undecided.
+    Where bounds at this precision do not decide, `more` gives the next 64 digits of U. U is uniform, so this ends with
+    probability 1: each pass leaves a share of about 2^-bits undecided.
+    """
+    while True:
+        lower, upper = numbers(bits)
+        k = bisect_right(lower, prefix)  # U < number k
+        if k == 0 or upper[k - 1] <= prefix:
+            return k
+        prefix, bits = prefix << 64 | more(), bits + 64

@@ -1,0 +1,83 @@
+"""Rows as integers of a bounded length: after this, sums are exact and a sensitivity is a whole number.
+
+What a row's floating-point numbers are when they are rounded does not matter for privacy: whatever they are, they are a
+function of that row (and of public numbers), and the integers that they become lie in a ball whose radius is checked in
+integers. Sums and products of integers have no error. A sum that is rounded after it was made has (`divide`), and moves
+farther for it (`rounded_sensitivity`).
+"""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Array
+from dpml.errors import UserError
+
+Integers = NDArray[np.int64]
+
+_ROOT_BITS = 40
+
+
+def integer_radius(clip: float, bits: int) -> int:
+    """The largest whole length that is at most `clip` in steps of 2^-bits."""
+    return math.floor(Fraction(clip) * 2**bits)
+
+
+def to_integers(values: Array, bits: int, clip: float) -> Integers:
+    """Vectors (..., k) in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
+
+    Every entry is rounded to the nearest. A vector longer than `clip` is first shortened to it, in floating point. One
+    that is still too long after rounding is multiplied by R/n, n the least whole number that is not below its length,
+    and its entries are rounded towards 0: both are exact, so that the squared length, a 64-bit integer, is at most
+    R^2. Neighbours' vectors are at most 2 R apart.
+
+    Raises:
+        UserError: a value is not finite, or R is 0 or so large that squared lengths might not fit into 64 bits.
+    """
+    radius = integer_radius(clip, bits)
+    if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
+        raise UserError(
+            f"vectors of {values.shape[-1]} entries and length {clip:g} in steps of 2^-{bits} have no room in 64-bit "
+            f"integers, or are shorter than a step: choose other fractional bits."
+        )
+    if not np.isfinite(values).all():
+        raise UserError("a value to be rounded is not a finite number.")  # which one is not for a log
+    with np.errstate(over="ignore"):  # a length of infinity is shortened to 0
+        length = np.linalg.norm(values, axis=-1, keepdims=True)
+    inside = values * (clip / np.maximum(length, clip))
+    whole = np.rint(np.clip(np.ldexp(inside, bits), -radius, radius)).astype(np.int64)
+    squares = np.einsum("...j,...j->...", whole, whole)
+    long = squares > radius * radius
+    divisor = _root_above(squares[long])[:, None]
+    whole[long] = np.sign(whole[long]) * (np.abs(whole[long]) * radius // divisor)
+    return whole
+
+
+def divide(total: Integers, count: int) -> Integers:
+    """``total / count`` rounded to the nearest whole number, exactly; entries of `total` below 2^61."""
+    return (2 * total + count) // (2 * count)
+
+
+def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
+    """How far vectors of `coordinates` entries move that are each rounded once, to the nearest: at least the truth.
+
+    Each of two neighbours' vectors moves by at most 1/2 in every entry, together by ``sqrt(coordinates)``. Rounding at
+    random moves an entry by less than 1, together by less than ``2 sqrt(coordinates)``.
+
+    Args:
+        sensitivity: how far they move before, in steps of the grid.
+        coordinates: of the vectors.
+    """
+    root = math.isqrt(coordinates << 2 * _ROOT_BITS)
+    exact = root * root == coordinates << 2 * _ROOT_BITS
+    return sensitivity + Fraction(root if exact else root + 1, 1 << _ROOT_BITS)
+
+
+def _root_above(squares: Integers) -> Integers:
+    """The least whole numbers whose squares are at least `squares` (n,), below 2^62."""
+    root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # from one below, as the float may be off by one
+    for _ in range(3):
+        root += root * root < squares
+    return root

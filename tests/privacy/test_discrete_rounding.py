@@ -1,0 +1,162 @@
+"""Rows as integers: lengths and sums in Python's whole numbers, which have no rounding. Seeded."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpml.errors import UserError
+from dpml.privacy.discrete import DiscreteGaussian, divide, integer_radius, rounded_sensitivity, to_integers
+from dpml.privacy.discrete.rounding import _root_above
+
+CLIPS = [1.0, 0.1, 1 / 3, 2.5]
+
+
+def unit_rows(n: int, k: int, seed: int = 0) -> np.ndarray:
+    rows = np.random.default_rng(seed).standard_normal((n, k))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def squared(row: np.ndarray) -> int:
+    return sum(int(entry) ** 2 for entry in row)
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+@pytest.mark.parametrize("bits", [4, 10, 20, 24])
+@pytest.mark.parametrize("k", [1, 3, 104])
+def test_no_row_is_longer_than_the_clip(clip: float, bits: int, k: int) -> None:
+    """Rows on the sphere, where half of them are too long once rounded, inside, far outside, and odd ones."""
+    rows = unit_rows(300, k, seed=bits) * clip
+    odd = np.zeros((7, k))
+    odd[0], odd[1, 0], odd[2], odd[3], odd[4, -1] = 1e308, -1e308, 5e-324, -clip, np.nextafter(clip, 9)
+    odd[5] = (clip - 2.0**-bits / 2) / math.sqrt(k)
+    radius = integer_radius(clip, bits)
+    rounded = to_integers(np.concatenate([rows, rows * 0.6, rows * 7, odd]), bits, clip)
+    assert rounded.dtype == np.int64
+    assert max(squared(row) for row in rounded) <= radius**2
+    assert max(squared(row) for row in rounded[:300]) >= max(radius - 2 * math.sqrt(k), 0) ** 2
+    assert radius == math.floor(Fraction(clip) * 2**bits) <= clip * 2**bits
+
+
+def test_rows_inside_are_rounded_to_the_nearest_and_others_lose_little() -> None:
+    rows, bits = unit_rows(2000, 50), 20
+    inside = to_integers(rows * 0.99, bits, 1.0)
+    assert np.abs(inside - rows * 0.99 * 2**bits).max() <= 0.5
+    on_the_sphere = to_integers(rows, bits, 1.0)
+    assert np.abs(on_the_sphere - rows * 2**bits).max() < 2.5
+    outside = to_integers(rows * 1000, bits, 1.0)
+    assert np.abs(outside - rows * 2**bits).max() < 2.5  # the direction is kept
+
+
+def test_any_shape_and_no_rows() -> None:
+    rows = unit_rows(12, 5)
+    folded = to_integers(rows.reshape(3, 4, 5), 20, 1.0)
+    assert np.array_equal(folded.reshape(12, 5), to_integers(rows, 20, 1.0))
+    assert np.array_equal(to_integers(rows[0], 20, 1.0), folded[0, 0])
+    assert to_integers(np.empty((0, 5)), 20, 1.0).shape == (0, 5)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_is_refused(bad: float) -> None:
+    with pytest.raises(UserError, match="not a finite number"):
+        to_integers(np.array([[0.5, bad]]), 20, 1.0)
+
+
+@pytest.mark.parametrize(("bits", "clip"), [(31, 1.0), (20, 4096.0), (0, 0.5), (20, 0.0), (20, -1.0)])
+def test_grids_that_do_not_fit_are_refused(bits: int, clip: float) -> None:
+    with pytest.raises(UserError, match="other fractional bits"):
+        to_integers(np.zeros((2, 3)), bits, clip)
+
+
+@given(st.lists(st.integers(0, 2**62 - 1), min_size=1, max_size=20), st.integers(0, 2**31 - 1))
+def test_roots_are_the_least_whole_numbers(numbers: list[int], root: int) -> None:
+    numbers += [root**2, root**2 + 1, max(root**2 - 1, 0)]
+    found = _root_above(np.array(numbers)).tolist()
+    assert found == [math.isqrt(number - 1) + 1 if number else 0 for number in numbers]
+
+
+@given(st.integers(-(2**60), 2**60), st.integers(1, 10**6))
+def test_division_is_to_the_nearest(total: int, count: int) -> None:
+    found = int(divide(np.array([total]), count)[0])
+    assert abs(Fraction(total, count) - found) <= Fraction(1, 2)
+
+
+# ---- sensitivity
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 9, 5564])
+def test_rounding_once_moves_neighbours_apart_by_no_more(k: int) -> None:
+    """Random pairs at a real distance D, and the pair that is rounded apart as far as can be."""
+    rng = np.random.default_rng(k)
+    first = rng.uniform(-50, 50, (500, k))
+    second = first + unit_rows(500, k, seed=k) * rng.uniform(0, 20, (500, 1))
+    for one, other, times in ((np.rint, np.rint, 1), (np.floor, np.ceil, 2)):  # the latter as rounding at random may
+        apart = np.linalg.norm(one(first) - other(second), axis=1)
+        allowed = np.linalg.norm(first - second, axis=1) + times * float(rounded_sensitivity(Fraction(0), k))
+        assert (apart <= allowed + 1e-9).all()
+    tiny = Fraction(1, 1000)
+    worst = np.full(k, 0.5 - float(tiny)), np.full(k, 0.5 + float(tiny))
+    moved = np.linalg.norm(np.rint(worst[1]) - np.rint(worst[0]))
+    bound = rounded_sensitivity(Fraction(math.isqrt(k) + 1) * 2 * tiny, k)
+    assert 0.99 * moved <= moved <= bound < moved * 1.01
+
+
+@given(st.integers(1, 10**9), st.fractions(0, 10**9))
+def test_the_root_of_the_dimension_is_rounded_up_and_hardly(k: int, sensitivity: Fraction) -> None:
+    root = rounded_sensitivity(sensitivity, k) - sensitivity
+    assert k <= root**2
+    assert (root - Fraction(1, 2**39)) ** 2 < k
+
+
+def test_moments_of_integer_rows_move_as_those_of_real_rows() -> None:
+    """(y z, z z') of integer rows in a ball, in whole numbers: the squared distance 2 r + 2 + r^2/2 of real ones.
+
+    For |y| <= Y, ||z|| <= R, weighing z z' by 1/R^4 and y z by r/(Y R)^2 (docs/privacy/sufficient_statistics.md).
+    """
+    bits, r = 12, Fraction(3, 5)
+    z, R = to_integers(unit_rows(400, 4), bits, 1.0).astype(object), 1 << bits
+    y = np.array([R, -R] * 200, dtype=object)
+    largest = Fraction(0)
+    for i in range(200):
+        moved = np.outer(z[i], z[i]) - np.outer(z[-1 - i], z[-1 - i])
+        linear = y[i] * z[i] - y[-1 - i] * z[-1 - i]
+        apart = Fraction(int((moved**2).sum()), R**4) + r * Fraction(int((linear**2).sum()), R**4)
+        largest = max(largest, apart)
+        assert apart <= 2 * r + 2 + r * r / 2
+    assert largest > 2
+
+
+def test_sums_do_not_depend_on_the_order() -> None:
+    """As sums of floating-point numbers do: that is how they leak."""
+    rows = unit_rows(5000, 7)
+    order = np.random.default_rng(1).permutation(5000)
+    whole = to_integers(rows, 20, 1.0)
+    assert np.array_equal(whole.sum(axis=0), whole[order].sum(axis=0))
+    assert not np.array_equal(rows.sum(axis=0), rows[order].sum(axis=0))
+    wrapped = whole.view(np.uint64).sum(axis=0, dtype=np.uint64).view(np.int64)  # in the ring of the secure sum
+    assert np.array_equal(wrapped, whole.sum(axis=0))
+
+
+def test_a_bit_of_one_row_is_hidden_by_the_noise_alone() -> None:
+    """Noisy sums of neighbours take the same values: with noise of 53-bit numbers, most values tell them apart."""
+    rows = unit_rows(3, 1, seed=3) * np.array([[0.3], [0.1], [0.7]])
+    other = rows.copy()
+    other[0] = 0.1
+    noise = DiscreteGaussian(Fraction(9)).sample((200_000, 1), np.random.default_rng(4).bytes)
+    found = [set((to_integers(data, 3, 1.0).sum(axis=0) + noise).ravel().tolist()) for data in (rows, other)]
+    common = found[0] & found[1]
+    assert len(common) >= len(found[0]) - 6
+    continuous = 3 * np.random.default_rng(4).standard_normal(200_000)
+    reals = [set((data.sum() + continuous).tolist()) for data in (rows, other)]
+    assert not reals[0] & reals[1]
+
+
+def test_what_rounding_costs_at_20_bits() -> None:
+    """docs/privacy/discrete_noise.md: 30,000 rows of 104 numbers, against noise of standard deviation 1."""
+    rows = unit_rows(30_000, 104)
+    for scaled, most in ((0.9 * rows, 1.3e-4), (rows, 3.5e-4)):
+        error = to_integers(scaled, 20, 1.0).sum(axis=0) / 2.0**20 - scaled.sum(axis=0)
+        assert np.abs(error).max() < most
