@@ -106,7 +106,7 @@ MUTANTS = (
         "dpml/algorithms/distributed_noise.py",
         '"colluders": math.sqrt(problem.M / problem.honest)}',
         '"colluders": 1.0}',
-        "algorithms/test_distributed_noise.py",
+        "algorithms/test_sufficient_statistics.py",
     ),
     Mutant(
         "dpml/algorithms/distributed_noise.py",

@@ -27,7 +27,8 @@ from numpy.random import Generator
 
 from dpml.algorithms import require_domain
 from dpml.algorithms.clipped_rounds import FIRST_CLIP, ClippedRounds, PreparedDescent, RowDescent, Schedule
-from dpml.algorithms.clipped_sums import RowSums, clipped_sums
+from dpml.algorithms.clipped_sums import RowSums
+from dpml.algorithms.discrete_sums import clipped_sums
 from dpml.algorithms.hyperparameters import (
     Unit,
     check_positive,
@@ -105,10 +106,11 @@ class ClippedDescent(ClippedRounds):
 
     def counted_mu(self, budget: Budget, problem: Problem) -> tuple[float, str]:
         schedule = self.schedule(budget, problem)
-        return schedule.mu, f"Gaussian DP of {schedule.rounds} adaptive rounds (clipped_descent)"
+        mu = schedule.mu + self.rest(2 * schedule.rounds)
+        return mu, f"Gaussian DP of {schedule.rounds} adaptive rounds (clipped_descent)"
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedDescent:
         """Lay out the rows."""
         require_domain(parties, self.loss)
-        sums = clipped_sums(self.loss, parties, self.unit, self.protocol)
+        sums = clipped_sums(self.loss, parties, self.unit, self.protocol, self.noise)
         return RowDescent(self, sums) if isinstance(sums, RowSums) else PreparedDescent(self, sums)

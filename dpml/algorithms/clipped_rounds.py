@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release
 from dpml.algorithms.clipped_sums import ClippedSums, RowSums, Widths, exact_sums
+from dpml.algorithms.discrete_noise import Noise, asked, check_noise
 from dpml.algorithms.distributed_noise import secure_sharing
 from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import (
@@ -32,6 +33,7 @@ from dpml.errors import UserError
 from dpml.optim.descent import Single, descend
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
+from dpml.privacy.discrete.accounting import REST
 
 TARGET = 0.25  # the quantile of the parties' lengths that an adaptive clip follows
 FIRST_CLIP = 0.3  # where it starts
@@ -98,6 +100,7 @@ class ClippedRounds(ABC):
         rounds: T; None: by the algorithm's rule, as for the clip.
         clip: the longest gradient of a row, or longest mean gradient of a party.
         protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
+        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str]
@@ -111,12 +114,14 @@ class ClippedRounds(ABC):
     rounds: int | None = None
     clip: float | None = None
     protocol: SumProtocol = "simulate"
+    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
         check_common(self, ("logistic", "squared"))
         check_choice("calibration", self.calibration, ("tight",))
         check_choice("algo.unit", self.unit, UNITS)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
+        check_noise(self.noise, self.protocol)
         if self.clip is not None:
             check_positive(f"algo.clip of {self.name}", self.clip)
         if self.rounds is not None and self.rounds < 1:
@@ -141,7 +146,11 @@ class ClippedRounds(ABC):
     def budget_mu(self, budget: Budget, problem: Problem) -> float:
         """What all sums together may have, so that the worst view has the budget."""
         mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
-        return mu / max(secure_sharing(problem).views(problem).values())
+        return (asked(mu) if self.noise == "discrete" else mu) / max(secure_sharing(problem).views(problem).values())
+
+    def rest(self, sums: int) -> float:
+        """What the mu of so many sums is larger by because their noise is discrete."""
+        return sums * REST if self.noise == "discrete" else 0.0
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """The proven guarantee of every view."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
-from dpml.algorithms.hyperparameters import SumProtocol, Unit
+from dpml.algorithms.hyperparameters import Unit
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -154,13 +154,6 @@ class SecureSums(PartySums):
             watch.drawn(parts[..., d:])
             watch.sent(total[:, d:], partial(exact_counts, w.copy(), clip.copy()))
         return sums, total[:, d]
-
-
-def clipped_sums(loss: Loss, parties: Parties, unit: Unit, protocol: SumProtocol) -> ClippedSums:
-    """The sums of a unit by a protocol."""
-    if protocol == "secagg":
-        return SecureSums(loss, parties, unit)
-    return RowSums(loss, parties) if unit == "sample" else PartySums(loss, parties)
 
 
 def exact_sums(w: Single, clip: Single, mechanism: Any) -> Array:

@@ -18,7 +18,8 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.clipped_rounds import ClippedRounds, Schedule, run
-from dpml.algorithms.clipped_sums import ClippedSums, clipped_sums
+from dpml.algorithms.clipped_sums import ClippedSums
+from dpml.algorithms.discrete_sums import clipped_sums
 from dpml.algorithms.distributed_noise import secure_sharing
 from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.hyperparameters import (
@@ -74,7 +75,9 @@ class PreconditionedDescent(ClippedRounds):
     @property
     def statistics(self) -> FirstStage:
         """The first stage."""
-        return FirstStage(self.loss, "tight", self.lam, unit=self.unit, protocol=self.protocol, share=self.share)
+        return FirstStage(
+            self.loss, "tight", self.lam, unit=self.unit, protocol=self.protocol, noise=self.noise, share=self.share
+        )
 
     @property
     def secure_sums(self) -> int:
@@ -89,13 +92,13 @@ class PreconditionedDescent(ClippedRounds):
 
     def counted_mu(self, budget: Budget, problem: Problem) -> tuple[float, str]:
         schedule = self.schedule(budget, problem)
-        mu = math.hypot(self.statistics.released_mu(budget, problem), schedule.mu)
+        mu = math.hypot(self.statistics.released_mu(budget, problem), schedule.mu) + self.rest(schedule.rounds)
         return mu, f"Gaussian DP of the statistics and {schedule.rounds} adaptive rounds (preconditioned_descent)"
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedPreconditioned":
         """The exact statistics, and the rows."""
         require_domain(parties, self.loss)
-        sums = clipped_sums(self.loss, parties, self.unit, self.protocol)
+        sums = clipped_sums(self.loss, parties, self.unit, self.protocol, self.noise)
         return PreparedPreconditioned(self, self.statistics.prepare(parties, rng), sums)
 
 

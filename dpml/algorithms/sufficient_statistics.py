@@ -5,6 +5,7 @@ X'X alone is the mechanism of Dwork et al. 2014. Here both are released jointly 
 counted exactly, split between them for the least noise in the gradient, and shared by the parties.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
+from dpml.algorithms.discrete_noise import Noise, asked, check_noise
+from dpml.algorithms.discrete_statistics import PreparedIntegers, rounded_mu
 from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
 from dpml.algorithms.exposure import Pair
 from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, UNITS, SumProtocol, Unit, check_choice
@@ -50,6 +53,7 @@ class SufficientStatistics(NoisyCoefficients):
         unit: what is protected: one sample, or all rows of one party.
         protocol: `simulate` draws the noise of the sum; with `secagg` every party's d (d + 1)/2 + d numbers go through
             the real secure aggregation (`dpml.protocols.secure_sum`), all budgets and a block of draws in one run.
+        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "ssp"
@@ -57,12 +61,14 @@ class SufficientStatistics(NoisyCoefficients):
 
     unit: Unit = "sample"
     protocol: SumProtocol = "simulate"
+    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("calibration", self.calibration, ("tight",))
         check_choice("algo.unit", self.unit, UNITS)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
+        check_noise(self.noise, self.protocol)
 
     @property
     def sharing(self) -> SecureSumNoise:
@@ -70,6 +76,16 @@ class SufficientStatistics(NoisyCoefficients):
 
     def views(self, problem: Problem) -> dict[View, float]:
         return secure_sharing(problem).views(problem)
+
+    def mu(self, budget: Budget) -> float:
+        mu = super().mu(budget)
+        return asked(mu) if self.noise == "discrete" else mu
+
+    def released_mu(self, budget: Budget, problem: Problem) -> float:
+        mu = super().released_mu(budget, problem)
+        if self.noise == "continuous" or math.isinf(mu):
+            return mu
+        return mu + rounded_mu(self.quadratic, self.scales(budget, problem), problem, self.unit)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Proven for every view, and for the `unit` that was chosen."""
@@ -83,6 +99,8 @@ class SufficientStatistics(NoisyCoefficients):
         if self.unit == "party":
             weights = np.repeat(1 / (problem.M * parties.sizes), parties.sizes)
         prepared = PreparedQuadratic(self, problem, count, *self._summed(parties, slice(None), weights))
+        if self.noise == "discrete":
+            return PreparedIntegers.of(prepared, parties, self.unit)
         if self.protocol == "simulate":
             return prepared
         shares = [_packed(*self._summed(parties, parties.of(k), weights)[1:]) for k in range(problem.M)]

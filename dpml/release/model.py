@@ -1,0 +1,132 @@
+"""A model to publish: one JSON file with the weights, all that a prediction needs, and what is guaranteed.
+
+Nothing in it was computed from a private row but the weights: the preprocessing is by stated ranges and lists of
+values, and no row is counted. What is stated has the form of a bounds file (`dpml.data.own.bounds_file`).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from dpml.arrays import Array
+from dpml.data.bounds import stated_apply
+from dpml.data.info import Column, Range, Task
+from dpml.data.own.bounds_file import Stated, stated_from
+from dpml.errors import UserError
+from dpml.optim.losses import scores
+from dpml.privacy import Guarantee
+
+FORMAT = "dpml model 1"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A linear model of preprocessed rows.
+
+    Attributes:
+        task: what it predicts.
+        loss: what its weights were fitted with.
+        label: what the column that it predicts is called.
+        stated: what is stated of the features, by name in their order, and of the label.
+        steps: preprocessing steps, of which none is fitted.
+        weights: one row (1, d), or (K, d) for K classes.
+        guarantees: what is proven, for every view.
+        statement: the same in words.
+        setting: what was asked for, as on the command line.
+        versions: of what made it.
+    """
+
+    task: Task
+    loss: str
+    label: str
+    stated: Stated
+    steps: tuple[str, ...]
+    weights: Array
+    guarantees: tuple[Guarantee, ...]
+    statement: tuple[str, ...]
+    setting: str
+    versions: Mapping[str, str]
+
+    def text(self) -> str:
+        """The content of its file."""
+        content = {
+            "format": FORMAT,
+            "task": self.task,
+            "loss": self.loss,
+            "label": self.label,
+            "stated": self.stated.content(),
+            "steps": list(self.steps),
+            "weights": self.weights.tolist(),  # repr of a float reads back as the same bits
+            "guarantees": [asdict(guarantee) for guarantee in self.guarantees],
+            "statement": list(self.statement),
+            "setting": self.setting,
+            "versions": dict(self.versions),
+        }
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def scores(self, X: Array) -> Array:
+        """The scores x'w of rows X (n, p) as a file has them, numbers and codes of values: (n,), or (n, K)."""
+        rows, _, _ = stated_apply(self.steps, X, X[:0], self.stated.columns)
+        K = len(self.weights)
+        return scores(rows, self.weights.reshape(1, -1), K)[:, 0]
+
+    def predictions(self, X: Array) -> dict[str, Any]:
+        """Columns of a table: `prediction` (n,), in the label's own words or unit, and where the loss has them `probability` of it."""
+        found = self.scores(X)
+        if self.task == "regression":
+            assert self.stated.target is not None
+            return {"prediction": found * unit_of(self.stated.target)}
+        names = np.array(self.stated.classes, dtype=object)
+        chosen = (found >= 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)
+        table: dict[str, Any] = {"prediction": names[chosen]}
+        if self.loss == "logistic":
+            table["probability"] = expit(np.abs(found))
+        elif self.loss == "softmax":
+            table["probability"] = softmax(found, axis=1).max(axis=1)
+        return table
+
+
+def unit_of(target: Range) -> float:
+    """What a prediction of 1 is in the target's own unit: its largest absolute value, by which it was divided."""
+    return max(abs(target.low), abs(target.high))
+
+
+def read_model(path: Path) -> Model:
+    """The model in a file.
+
+    Raises:
+        UserError: there is none, or the file is not of this form.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise UserError(f"{path} is no model file: it is not JSON.") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise UserError(f"{path} is no model file of this dpml: it does not say format: {FORMAT!r}.")
+    try:
+        model = Model(
+            task=content["task"],
+            loss=content["loss"],
+            label=content["label"],
+            stated=stated_from(path, content["stated"]),
+            steps=tuple(content["steps"]),
+            weights=np.array(content["weights"], dtype=float),
+            guarantees=tuple(Guarantee(**guarantee) for guarantee in content["guarantees"]),
+            statement=tuple(content["statement"]),
+            setting=content["setting"],
+            versions=content["versions"],
+        )
+        model.scores(np.zeros((1, len(model.stated.columns))))
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UserError(f"{path} is no model file: {error!r}.") from None
+    return model
+
+
+Columns = Mapping[str, Column]

@@ -1,0 +1,115 @@
+"""One model for publication: its noise is nobody's to know, nothing in it but noise depends on a private row, and it is in
+the ledger before the noise is drawn.
+"""
+
+import hashlib
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dpml.algorithms import Algorithm
+from dpml.atomic import write_atomically
+from dpml.data import Files, Source, checksum
+from dpml.data.own.bounds_file import Stated
+from dpml.data.partition import Partition, partition
+from dpml.errors import UserError
+from dpml.privacy import Adversary, Budget, Guarantee, worst
+from dpml.release.ledger import Cap, Entry, Ledger
+from dpml.release.model import Model
+from dpml.release.statement import statement
+from dpml.running.cell import limit_blas
+from dpml.running.environment import provenance
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be released.
+
+    Attributes:
+        dataset, partition, algorithm, adversary, budget, M, N: as of a cell.
+        stated: what is stated of the features and of the label.
+        label: what the column to predict is called.
+        files: where the data lie.
+        setting: what was asked for, as on the command line.
+    """
+
+    dataset: Source
+    stated: Stated
+    label: str
+    partition: Partition
+    algorithm: Algorithm
+    M: int
+    N: int | None
+    budget: Budget
+    adversary: Adversary
+    files: Files
+    setting: str
+
+
+def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, Entry]:
+    """Enter a release into the ledger, draw its noise, and write the model to `place`, which must be free.
+
+    Raises:
+        UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. What
+            was entered before that stays entered.
+    """
+    algorithm, budget = request.algorithm, request.budget
+    if place.exists():
+        raise UserError(f"{place} is there already: choose another name, a published model is not overwritten.")
+    if math.isinf(budget.eps):
+        raise UserError("eps=inf is no private release: choose a finite eps.")
+    if algorithm.auxiliary:
+        raise UserError(f"algo={request.algorithm.name} takes some rows as public, which those of a release are not.")
+    digest = checksum(request.dataset, request.files)
+    if digest is None:
+        raise UserError("this data set is made up anew for every run: there is nothing to release about it.")
+    with limit_blas():
+        data = request.dataset.load(request.files, request.N, entropy())
+        parties = partition(data, request.partition, request.M, entropy(), request.adversary)
+        guarantees = _proven(algorithm, budget, algorithm.guarantees(budget, parties.problem))
+        mechanism = algorithm.prepare(parties, entropy())
+        entry = ledger.enter(digest, request.setting, guarantees, cap)
+        weights = mechanism.release([budget], entropy(), 1).weights
+    if weights is None:
+        raise UserError(
+            f"algo={algorithm.name} releases no linear model, so that nothing was published; entry {entry.number} of "
+            f"{ledger.path} stays."
+        )
+    K = parties.problem.classes if data.task == "multiclass" else 1
+    model = Model(
+        task=data.task,
+        loss=algorithm.loss.name,
+        label=request.label,
+        stated=request.stated,
+        steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
+        weights=np.reshape(weights[0, 0], (K, -1)),
+        guarantees=tuple(guarantees),
+        statement=statement(guarantees, parties.problem, exact=False),
+        setting=request.setting,
+        versions=provenance()["versions"],
+    )
+    text = model.text()
+    write_atomically(place, text)
+    ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
+    return model, entry
+
+
+def entropy() -> np.random.Generator:
+    """Random numbers that begin from 256 bits of the operating system's, which nobody keeps."""
+    return np.random.default_rng(secrets.randbits(256))
+
+
+def _proven(algorithm: Algorithm, budget: Budget, guarantees: Sequence[Guarantee]) -> list[Guarantee]:
+    """The proven ones, where they are as good as what was asked for."""
+    proven = [guarantee for guarantee in guarantees if guarantee.basis == "proven"]
+    if not proven or worst(proven).eps > budget.eps * (1 + 1e-9):
+        least = f"{worst(proven).eps:.4g}" if proven else "nothing"
+        raise UserError(
+            f"eps={budget.eps:g} was asked for, and {least} is proven of algo={algorithm.name} in its worst view: set "
+            "calibration=tight, or take another algorithm."
+        )
+    return proven

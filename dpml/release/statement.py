@@ -1,0 +1,64 @@
+"""What a release guarantees, in words: the questions of NIST SP 800-226 (Guidelines for Evaluating Differential Privacy
+Guarantees, 2025), answered one by one.
+"""
+
+from collections.abc import Sequence
+
+from dpml.privacy import Guarantee, Problem, worst
+
+_VIEWS = {
+    "release": "who sees the published model and nothing else",
+    "aggregate": "who sees every sum that the parties release together",
+    "client": "who sees all that one party sends",
+    "transcript": "who sees all messages",
+    "colluders": "the aggregator together with {colluders} of the {M} parties, who pool all that they know",
+}
+
+
+def statement(guarantees: Sequence[Guarantee], problem: Problem, exact: bool) -> tuple[str, ...]:
+    """Sentences about a release.
+
+    Args:
+        guarantees: what is proven, for every view.
+        problem: how many parties and colluders there are.
+        exact: whether its noise is discrete, so that floating point has no share in what is guaranteed.
+    """
+    unit = guarantees[0].unit
+    what = "one record" if unit == "sample" else "all records of one party"
+    weakest = worst(guarantees)
+    sentences = [
+        f"Unit of privacy: {what}. A person with several records is protected for one of them only."
+        if unit == "sample"
+        else f"Unit of privacy: {what}.",
+        f"Neighbours: data sets in which {what} was replaced by any other. The number of records, of features and of "
+        "parties is taken as public.",
+        *(
+            f"Against {_VIEWS[g.view].format(colluders=problem.colluders, M=problem.M)}: eps = {g.eps:.6g}, delta = "
+            f"{g.delta:g}, proven ({g.source})."
+            for g in guarantees
+        ),
+        f"What eps means: by what is seen, nobody can tell at odds of more than e^{weakest.eps:.4g} which of two "
+        f"neighbours it was made from, but for a probability of delta = {weakest.delta:g}.",
+    ]
+    if problem.M == 1:
+        sentences.append("Trust: the one place that had all records and drew the noise is trusted with them.")
+    else:
+        sentences.append(
+            f"Trust: this release was computed in one place on behalf of {problem.M} parties, and that place is trusted "
+            "with all records. The views above hold for parties that run the protocol on machines of their own."
+        )
+    sentences.append(
+        "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as they "
+        "are published."
+        if exact
+        else "Noise: floating-point numbers whose generator was seeded by the operating system. What is proven is about "
+        "real numbers: the low bits of floating-point noise can leak (Mironov 2012), and that is not covered."
+    )
+    sentences += [
+        "Preprocessing: by ranges and lists that were stated, not taken from the records; values outside were clipped. "
+        "That they were stated without a look at the records is the publisher's word.",
+        "Not covered: what was learned from the records before (the choice of features, algorithm and parameters), "
+        "other releases about the same people (see the ledger), the time a computation takes, and what can be learned "
+        "about a person from the records of others.",
+    ]
+    return tuple(sentences)
