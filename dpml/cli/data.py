@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Screen
 
-from dpml.cli import partition
+from dpml.cli import describe, partition
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
 from dpml.data.sources import cache
@@ -25,6 +25,7 @@ _PARTIES, _SOURCES = 110, 160  # columns of the screen from which on these are s
 def run(arguments: argparse.Namespace) -> None:
     """Carry out `dpml data ACTION`."""
     actions = {"list": _list, "get": _get, "check": _check, "path": _path, "partition": partition.run}
+    actions["describe"] = describe.run
     actions[arguments.data_command](arguments)
 
 
@@ -87,6 +88,7 @@ def _list(arguments: argparse.Namespace) -> None:
     console.print(screen)
     public = ", ".join(name for name, source in sources.items() if source.info.columns)
     print(textwrap.fill(f"Public ranges (dataset.bounds=public): {public}.", console.width, break_long_words=False))
+    print("A CSV file of your own (docs/own_data.md): dataset=csv dataset.path=FILE.csv dataset.label=COLUMN")
     if not wide:
         print(f"With {_SOURCES} columns (COLUMNS={_SOURCES}): source, licence and citation, too.")
     _print_folders(files)

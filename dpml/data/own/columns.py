@@ -32,6 +32,7 @@ class Found:
         low, high: The least and the largest number; NaN where there is none.
         values: The texts of a column of categories or of booleans, sorted.
         problem: Why it cannot be a feature, a clause without its name; empty where it can.
+        hint: What may be wrong with it, though it can.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Found:
     high: float
     values: tuple[str, ...] = ()
     problem: str = ""
+    hint: str = ""
 
     @property
     def levels(self) -> int:

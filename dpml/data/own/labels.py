@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpml.arrays import Array
 from dpml.data.info import Range, Task
@@ -145,7 +146,7 @@ def _listed(classes: tuple[str, ...]) -> str:
     return ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
 
 
-def _refuse(columns: Columns, label: str, wrong: Array, what: str) -> None:
+def _refuse(columns: Columns, label: str, wrong: NDArray[np.bool_], what: str) -> None:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         value = columns[label][row]

@@ -170,7 +170,10 @@ def _left_out(wanted: Wanted, result: Parsed) -> str:
 def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.Facts]:
     """Everything that is kept of the files, as arrays and facts."""
     file = open_file(wanted.paths["rows"])
-    label, features = roles(file, wanted)
+    features = roles(file, wanted)
+    if wanted.label is None:
+        raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
+    label = wanted.label
     party_column = [wanted.party] if wanted.party is not None else []
     texts = list(party_column)
     if stated:
@@ -202,15 +205,14 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
     return {"X": X, "y": y, **more}, facts
 
 
-def roles(file: File, wanted: Wanted) -> tuple[str, list[str]]:
-    """The label, and the features: all columns that are not named for something else.
+def roles(file: File, wanted: Wanted) -> list[str]:
+    """The features: all columns that are not named for something else.
 
     Raises:
         UserError: a column that is named is not there, or is named for two things, or no feature is left.
     """
-    if wanted.label is None:
-        raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
-    named = {"label": [wanted.label], "party": [wanted.party] if wanted.party else [], "drop": list(wanted.drop)}
+    one = {"label": wanted.label, "party": wanted.party}
+    named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(wanted.drop)}
     for key, names in named.items():
         for name in names:
             if name not in file.names:
@@ -226,7 +228,7 @@ def roles(file: File, wanted: Wanted) -> tuple[str, list[str]]:
     features = [name for name in file.names if name not in taken]
     if not features:
         raise UserError(f"{file.path} has no feature: every column is the label, the party, or dropped.")
-    return wanted.label, features
+    return features
 
 
 Kinds = Mapping[str, tuple[Kind, tuple[str, ...]]]

@@ -4,12 +4,12 @@
 functions here read with Python's own `csv`, row by row: for the first line, and for a sentence about a mistake.
 """
 
-import _csv
 import csv
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
@@ -130,7 +130,7 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 
 
 @contextmanager
-def _reader(path: Path, separator: str) -> Iterator["_csv._reader"]:
+def _reader(path: Path, separator: str) -> Iterator[Any]:
     with open_raw(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
         yield csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
 
