@@ -107,7 +107,7 @@ def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple
         gaps |= bool(frame.iloc[:, -1].isna().any())
         if late:  # the rest only tells which others there are
             continue
-        block = np.empty((len(frame), len(names)))
+        block = np.empty((len(frame), len(names)), order="F")  # as it is worked on: column by column
         for place, name in enumerate(names):
             column = frame[name]
             block[:, place] = _codes(column, known[name]) if name in known else column.to_numpy(float, na_value=np.nan)
@@ -127,10 +127,9 @@ def _not_numbers(frame: pd.DataFrame, names: Sequence[str]) -> set[str]:
 
 def _codes(column: "pd.Series[Any]", known: dict[str, int]) -> Array:
     """The number of every text, NaN for a missing one; a text that is not `known` gets the next number."""
-    if not isinstance(column.dtype, pd.CategoricalDtype):  # of a Parquet file
-        column = column.map(str, na_action="ignore").astype("category")
-    places = [float(known.setdefault(str(value), len(known))) for value in column.cat.categories]
-    return np.array([*places, np.nan])[column.cat.codes]  # the code of a missing one is -1
+    codes, values = pd.factorize(column)
+    places = [float(known.setdefault(str(value), len(known))) for value in values]
+    return np.array([*places, np.nan])[codes]  # the code of a missing one is -1
 
 
 def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
@@ -143,7 +142,7 @@ def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _frames(file: File, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
-    """A file's rows, `rows` at a time, all its columns; those in `as_text` are categories."""
+    """A file's rows, `rows` at a time, all its columns; those in `as_text` as they are written."""
     if not file.separator:
         yield _parquet(file.path)
         return
@@ -155,7 +154,7 @@ def _frames(file: File, as_text: Collection[str], rows: int) -> Iterator[pd.Data
             header=0,
             names=list(file.names),
             index_col=False,
-            dtype=dict.fromkeys(as_text, "category"),
+            dtype=dict.fromkeys(as_text, str),
             keep_default_na=False,
             na_values=list(MISSING),
             skipinitialspace=True,
@@ -175,9 +174,7 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
     try:
         import pyarrow.parquet as parquet  # optional
     except ImportError:
-        raise UserError(
-            f"{path} is a Parquet file, which needs pyarrow (pip install pyarrow): or save as CSV."
-        ) from None
+        raise UserError(f"{path} is a Parquet file: pip install pyarrow to read it, or save it as CSV.") from None
     try:
         if rows:
             return parquet.read_table(path).to_pandas(ignore_metadata=True)

@@ -181,7 +181,8 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
         texts += [name for name in features if stated.kind(name) == "category"]
     columns = read(file, [*features, label, *party_column], texts)
     if len(columns.X) < 2:
-        raise UserError(f"{file.path} has {len(columns.X)} rows below the names, and a run needs two or more.")
+        has = "one row" if len(columns.X) else "no rows"
+        raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
     kinds = _stated_kinds(stated, features) if stated else _found_kinds(columns, features)
     positive = wanted.positive if isinstance(wanted.positive, str | None) else as_text(wanted.positive)
     labels = find_labels(columns, label, wanted.task, positive, stated)
@@ -202,7 +203,7 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
         "parties": parties,
         "left_out": left_out,
     }
-    return {"X": X, "y": y, **more}, facts
+    return {"X": np.ascontiguousarray(X), "y": y, **more}, facts
 
 
 def roles(file: File, wanted: Wanted) -> list[str]:
@@ -282,8 +283,8 @@ def _arrays(
         return X, y, party, 0
     if len(y) - left < 2:
         raise UserError(
-            f"{columns.file.path} has {len(y) - left} rows without a missing value, and a run needs two or more: "
-            "leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
+            f"{columns.file.path} has {left:,} of {len(y):,} rows with a missing value, so that fewer than two are "
+            "left: leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
         )
     kept = ~incomplete
     return X[kept], y[kept], None if party is None else party[kept], left

@@ -86,9 +86,7 @@ def mistake(path: Path, separator: str) -> UserError | None:
         for line, row in _rows(path, separator):
             columns = columns or len(row)
             if len(row) != columns:
-                return UserError(
-                    f"{path}, line {line}: there are {_counted(len(row))}, and line 1 names {columns} columns."
-                )
+                return UserError(f"{path}, line {line}: {_counted(len(row))}, and line 1 names {columns} columns.")
     except UnicodeDecodeError:
         return _wrong_bytes(path)
     except csv.Error as error:
@@ -99,7 +97,7 @@ def mistake(path: Path, separator: str) -> UserError | None:
 
 
 def _counted(values: int) -> str:
-    return "1 value" if values == 1 else f"{values} values"
+    return "there is 1 value" if values == 1 else f"there are {values} values"
 
 
 def line_of(path: Path, separator: str, row: int) -> int:

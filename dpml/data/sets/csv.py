@@ -97,6 +97,11 @@ class CSV(Wanted):
 
     def _features(self, rows: Parsed, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
         """The preprocessed features of both parts, and the record, which says what was found from private rows."""
+        if self.missing == "keep" and "impute" not in self.steps and np.isnan(rows.X).any():  # in test rows, perhaps
+            raise UserError(
+                "dataset.missing=keep needs the step impute, because numbers are missing: "
+                f"dataset.steps=[{','.join(['impute', *self.steps])}]."
+            )
         if rows.stated:
             X, X_test, record = stated_apply(self.steps, rows.X[train], rows.X[test], rows.stated)
             return X, X_test, [{"step": "types", "fitted_on": STATED}, *record]
