@@ -88,7 +88,7 @@ def _list(arguments: argparse.Namespace) -> None:
     console.print(screen)
     public = ", ".join(name for name, source in sources.items() if source.info.columns)
     print(textwrap.fill(f"Public ranges (dataset.bounds=public): {public}.", console.width, break_long_words=False))
-    print("A CSV file of your own (docs/own_data.md): dataset=csv dataset.path=FILE.csv dataset.label=COLUMN")
+    print("Your own file: dataset=csv dataset.path=FILE.csv dataset.label=COLUMN")
     if not wide:
         print(f"With {_SOURCES} columns (COLUMNS={_SOURCES}): source, licence and citation, too.")
     _print_folders(files)

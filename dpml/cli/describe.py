@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> None:
         found_outside = outside(description, stated, arguments.label)
         sentences += [
             f"{each.where}, column {each.name!r}: {each.value} is outside {each.stated} of {stated.path} "
-            f"({each.count:,} such values)."
+            f"({each.count:,} in all)."
             for each in found_outside
         ] or [f"No value is outside what {stated.path} states."]
         if found_outside:
