@@ -174,7 +174,7 @@ def test_files_that_state_something_else(files, stated, said):
 
 
 def test_what_is_asked_for_and_what_is_stated_agree(files):
-    with pytest.raises(UserError, match=r"dataset.task=regression needs numbers"):
+    with pytest.raises(UserError, match=r"dataset.task=regression needs `target` in .*b.yaml, which has `classes`"):
         _ = CSV(**files(), label="income", task="regression").info
     stated = STATED.replace("classes: [low, high]", "target: {low: 0, high: 1}")
     with pytest.raises(UserError, match=r"dataset.task=binary needs `classes` in .*b.yaml, which has `target`"):

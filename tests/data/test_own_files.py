@@ -134,6 +134,19 @@ def test_ids_are_no_feature(tmp_path):
     assert CSV(path=str(path), label="income", drop=("id",)).size(None) == (24, 1)
 
 
+def test_numbers_and_a_word(tmp_path):
+    path = tmp_path / "f.csv"
+    rows = [f"{i},{i % 2}" for i in range(60)]
+    rows[44] = "4o,1"
+    path.write_text("\n".join(["age,income", *rows]))
+    said = "the column 'age' of DIR/f.csv has numbers, and '4o', which is none (DIR/f.csv, line 46): mend it"
+    assert said in sentence(path)
+    path.write_text("\n".join(["income,x", *rows]))
+    assert sentence(path, task="regression") == "DIR/f.csv, line 46, column 'income': '4o' is no number."
+    path.write_text("\n".join(["age,income", *(row.replace("4o", "1_0") for row in rows)]))
+    assert "has numbers, and '1_0', which is none" in sentence(path)  # Pandas knows no such number
+
+
 def test_too_many_categories(tmp_path, monkeypatch):
     monkeypatch.setattr(columns, "CATEGORIES", 25)
     path = tmp_path / "f.csv"
@@ -155,14 +168,20 @@ def test_too_many_categories(tmp_path, monkeypatch):
         ({"drop": ("n",), "party": "t"}, "DIR/f.csv has no feature: every column is the label, the party, or dropped."),
         ({"missing": "impute"}, "unknown dataset.missing='impute': choose one of drop, keep, refuse."),
         ({"task": "ranking"}, "unknown dataset.task='ranking'"),
-        ({"task": "regression", "label": "t"}, "dataset.task=regression needs numbers in the column 't' of DIR/f.csv"),
+        ({"task": "regression", "label": "t"}, "DIR/f.csv, line 2, column 't': 't0' is no number."),
         ({"task": "binary", "label": "t"}, "the column 't' of DIR/f.csv has 3 classes, and dataset.task=binary needs"),
         ({"positive": "t9", "label": "t"}, "dataset.positive=t9 is no value of the column 't' of DIR/f.csv"),
         ({"positive": 1, "label": "n", "task": "regression"}, "dataset.positive=1 is for two classes, and the task is"),
         ({"positive": [1]}, "dataset.positive must be a label, got dataset.positive=[1]."),
         ({"test_path": "nowhere.csv"}, "there is no file nowhere.csv"),
-        ({"bounds": "nowhere.yaml"}, "dataset.bounds=nowhere.yaml cannot be read: No such file or directory."),
-        ({"label": "n", "task": "multiclass"}, "the column 'n' of DIR/f.csv has 30 classes, and 10 are the most."),
+        (
+            {"bounds": "nowhere.yaml"},
+            "dataset.bounds=nowhere.yaml cannot be read: No such file or directory; it must be",
+        ),
+        (
+            {"label": "n", "task": "multiclass"},
+            "the column 'n' of DIR/f.csv has 30 classes, and 10 are the most; if it is of n",
+        ),
     ],
 )
 def test_options_that_do_not_suit_the_file(tmp_path, monkeypatch, options, said):

@@ -93,7 +93,10 @@ def _content(path: Path) -> dict[Any, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise UserError(f"dataset.bounds={path} cannot be read: {error.strerror}.") from None
+        raise UserError(
+            f"dataset.bounds={path} cannot be read: {error.strerror}; it must be fitted, or a YAML file such as "
+            "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` writes."
+        ) from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None
     except yaml.YAMLError as error:

@@ -19,7 +19,7 @@ WORDS = ({"false", "true"}, {"no", "yes"})
 CATEGORIES = 1000
 """Categories that a column may have, unless they are stated: each becomes a feature."""
 
-_IDS = 20  # texts from which on a column without any repetition counts as names of the rows
+_FEW = 20  # texts up to which a column may be of categories though they never repeat, or most of them are numbers
 
 
 @dataclass(frozen=True)
@@ -64,24 +64,30 @@ def find(columns: Columns, name: str) -> Found:
             problem = f"has an infinite value ({columns.file.where(row)})"
         return Found(name, "number", missing, low, high, problem=problem)
     if is_boolean(texts):
-        yes = to_booleans(cells, texts)
+        yes = look_up(cells, [_boolean(value) for value in texts])
         return Found(name, "boolean", missing, float(np.nanmin(yes)), float(np.nanmax(yes)), texts)
-    problem = ""
-    if len(texts) == len(cells) - missing and len(texts) > _IDS:
-        problem = f"has another text in every row, such as {texts[0][:40]!r}, so that it tells nothing about new rows"
-    elif len(texts) > CATEGORIES:
-        problem = f"has {len(texts):,} texts, such as {texts[0][:40]!r}, and {CATEGORIES:,} categories are the most"
-    return Found(name, "category", missing, np.nan, np.nan, texts, problem)
+    return Found(name, "category", missing, np.nan, np.nan, texts, _problem(columns, name, len(cells) - missing))
+
+
+def _problem(columns: Columns, name: str, present: int) -> str:
+    """Why a column of texts, `present` of which are not missing, is no column of categories; empty where it is one."""
+    texts = columns.texts[name]
+    if len(texts) > _FEW:
+        words = [code for code, value in enumerate(texts) if not is_number(value)]
+        if len(words) < len(texts) / 2:
+            code = words[0] if words else 0
+            row = int(np.flatnonzero(columns[name] == code)[0])
+            return f"has numbers, and {texts[code][:40]!r}, which is none ({columns.file.where(row)})"
+        if len(texts) == present:
+            return f"has another text in every row, such as {texts[0][:40]!r}, so that it tells nothing about new rows"
+    if len(texts) > CATEGORIES:
+        return f"has {len(texts):,} texts, such as {texts[0][:40]!r}, and {CATEGORIES:,} categories are the most"
+    return ""
 
 
 def is_boolean(texts: tuple[str, ...]) -> bool:
     """Whether all of some texts are words for true and false."""
     return any({value.lower() for value in texts} <= words for words in WORDS)
-
-
-def to_booleans(codes: Array, texts: tuple[str, ...]) -> Array:
-    """Codes of words for true and false as 1 and 0; NaN stays."""
-    return look_up(codes, [float(value.lower() in ("true", "yes")) for value in texts])
 
 
 def recode(codes: Array, texts: tuple[str, ...], values: tuple[str, ...]) -> Array:
@@ -104,23 +110,30 @@ def feature(columns: Columns, name: str, kind: Kind, values: tuple[str, ...]) ->
     cells, texts = columns[name], columns.texts.get(name)
     if kind == "category":
         return recode(cells, columns.texts[name], values)
-    if texts is not None and kind == "boolean" and is_boolean(texts):
-        return to_booleans(cells, texts)
-    wrong = np.isinf(cells) if texts is None else np.isin(cells, _no_numbers(texts))
-    if texts is None and kind == "boolean":
-        wrong |= ~np.isin(cells, (0.0, 1.0)) & ~np.isnan(cells)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+    if texts is not None:  # inf stands for what is of another kind
+        read = _boolean if kind == "boolean" else _number
+        numbers = look_up(cells, [read(value) for value in texts])
+    elif kind == "boolean":
+        numbers = np.where(np.isin(cells, (0.0, 1.0)) | np.isnan(cells), cells, np.inf)
+    else:
+        numbers = cells
+    wrong = np.flatnonzero(np.isinf(numbers))
+    if len(wrong):
+        row = int(wrong[0])
         value = f"{cells[row]:g}" if texts is None else repr(texts[int(cells[row])])
         what = "no number" if kind == "number" else "not true or false, yes or no"
         raise UserError(f"{columns.file.where(row)}, column {name!r}: {value} is {what}.")
-    return cells
+    return numbers
+
+
+def _number(text: str) -> float:
+    return float(text) if is_number(text) else np.inf
+
+
+def _boolean(text: str) -> float:
+    return {"false": 0.0, "no": 0.0, "true": 1.0, "yes": 1.0}.get(text.lower(), np.inf)
 
 
 def as_text(value: float) -> str:
     """A number as the name of a class: a whole one without a point."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
-
-
-def _no_numbers(texts: tuple[str, ...]) -> list[int]:
-    return [code for code, value in enumerate(texts) if not is_number(value)]

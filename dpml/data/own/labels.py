@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dpml.arrays import Array
 from dpml.data.info import Range, Task
 from dpml.data.own.bounds_file import Stated
-from dpml.data.own.columns import as_text, look_up
+from dpml.data.own.columns import as_text, feature, look_up
 from dpml.data.own.reading import Columns
 from dpml.errors import UserError, nearest
 
@@ -66,15 +66,11 @@ def find_labels(columns: Columns, label: str, asked: str, positive: str | None, 
     task = _task(asked, positive, names, numbers)
     if positive is not None and task != "binary":
         raise UserError(f"dataset.positive={positive} is for two classes, and the task is {task}.")
+    if stated is not None and (task == "regression") != (stated.target is not None):
+        needs, has = ("target", "classes") if task == "regression" else ("classes", "target")
+        raise UserError(f"dataset.task={task} needs `{needs}` in {stated.path}, which has `{has}`.")
     if task == "regression":
-        if not numbers:
-            raise UserError(
-                f"dataset.task=regression needs numbers in the column {label!r} of {columns.file.path}, and it has "
-                f"texts such as {names[0]!r}."
-            )
         return Labels(task, range=stated.target if stated else None)
-    if not names:  # stated as a target
-        raise UserError(f"dataset.task={asked} needs `classes` in {stated.path if stated else ''}, which has `target`.")
     if positive is not None and positive not in names:
         raise UserError(
             f"dataset.positive={positive} is no value of the column {label!r} of {columns.file.path}: "
@@ -83,7 +79,8 @@ def find_labels(columns: Columns, label: str, asked: str, positive: str | None, 
     if task == "multiclass":
         if len(names) > CLASSES:
             raise UserError(
-                f"the column {label!r} of {columns.file.path} has {len(names):,} classes, and {CLASSES} are the most."
+                f"the column {label!r} of {columns.file.path} has {len(names):,} classes, and {CLASSES} are the most; "
+                "if it is of numbers, dataset.task=regression says which value is none."
             )
         return Labels(task, names)
     if positive is None and len(names) > 2:
@@ -126,9 +123,7 @@ def to_labels(columns: Columns, label: str, labels: Labels) -> Array:
     """
     cells, texts = columns[label], columns.texts.get(label)
     if labels.task == "regression":
-        wrong = np.isinf(cells) if texts is None else ~np.isnan(cells)
-        _refuse(columns, label, wrong, "no number")
-        return cells
+        return feature(columns, label, "number", ())
     if texts is None:
         values, where = np.unique(cells, return_inverse=True)
         texts, codes = tuple(as_text(value) for value in values if not np.isnan(value)), where.astype(float)

@@ -82,6 +82,7 @@ class Parsed:
         levels: How many values each column of categories has, 0 for a column of numbers.
         stated: What the file `dataset.bounds` states of each feature; empty where there is none.
         labels: What the labels are.
+        counts: Rows of each class, of both files.
         parties: The names behind `party`.
         left_out: Rows of `path` and `test_path` that are left out because a value is missing.
     """
@@ -93,6 +94,7 @@ class Parsed:
     levels: tuple[int, ...]
     stated: Mapping[str, Column]
     labels: Labels
+    counts: tuple[int, ...]
     parties: tuple[str, ...]
     left_out: tuple[int, int]
 
@@ -151,6 +153,7 @@ def parsed(wanted: Wanted) -> Parsed:
         tuple(facts["levels"]),
         {name: stated.columns[name] for name in facts["features"]} if stated else {},
         Labels(labels["task"], tuple(labels["classes"]), target, labels["rest"]),
+        tuple(facts["counts"]),
         tuple(facts["parties"]),
         tuple(facts["left_out"]),
     )
@@ -200,6 +203,7 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
         "features": features,
         "levels": [len(values) if kind == "category" else 0 for kind, values in kinds.values()],
         "labels": {"task": labels.task, "classes": labels.classes, "rest": labels.rest},
+        "counts": [int(np.sum(y == number)) for number in labels.numbers],
         "parties": parties,
         "left_out": left_out,
     }

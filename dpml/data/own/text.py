@@ -72,10 +72,10 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number."""
+    """Whether a text is a number, as files have them: Python reads 1_000 as one, too."""
     with suppress(ValueError):
         float(text)
-        return True
+        return "_" not in text
     return False
 
 

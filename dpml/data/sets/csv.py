@@ -1,6 +1,5 @@
 """A file of one's own, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +29,6 @@ class CSV(Wanted):
             UserError: the file cannot be used; says why, with line and column where there is one.
         """
         rows = self._rows()
-        classes: Mapping[float, int] = {}
-        if rows.task != "regression":
-            values, counts = np.unique(rows.y, return_counts=True)
-            classes = dict(zip(values.tolist(), counts.tolist(), strict=True))
         return Info(
             name="csv",
             title=self.paths["rows"].name,
@@ -44,7 +39,7 @@ class CSV(Wanted):
             rows=len(rows.y),
             train_rows=rows.rows if self.test_path is not None else None,
             features=_width(rows),
-            classes=classes,
+            classes=dict(zip(rows.labels.numbers, rows.counts, strict=True)),
             columns=rows.stated,
             target=rows.labels.range,
             bounds=f"its ranges are stated in {self.bounds}." if rows.stated else "nothing is stated of its columns",
