@@ -85,7 +85,8 @@ def _value(text: str) -> str:
 def _rows(description: Description, arguments: Namespace) -> list[str]:
     rows = len(description.columns.X)
     parts = [f"{rows:,} rows", f"{description.complete:,} without a missing value"]
-    parts += [f"{len(description.features):,} columns", f"{description.width:,} features after one_hot"]
+    columns = len(description.features) - len(description.problems)
+    parts.append(f"{columns:,} columns for features, {description.width:,} after one_hot")
     if description.parties is not None:
         parts.append(f"{description.parties:,} parties")
     sentences = ["; ".join(parts)]

@@ -1,6 +1,8 @@
 """A file of one's own on the command line: `dpml data describe`, and runs with dataset=csv."""
 
 import os
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -36,7 +38,7 @@ def test_describe_says_what_a_run_would_do(run_command):
     assert lines["member"] == ["member", "boolean", "no,", "yes", "1", "(17%)", "-"]
     assert "name" not in lines
     assert "label income: binary, -1 is high (3 rows); +1 is low (3 rows)" in outcome.out
-    assert "6 rows; 4 without a missing value; 3 columns; 5 features after one_hot; 3 parties" in outcome.out
+    assert "6 rows; 4 without a missing value; 3 columns for features, 5 after one_hot; 3 parties" in outcome.out
     command = (
         "dpml-run dataset=csv dataset.path=people.csv dataset.label=income dataset.party=hospital 'dataset.drop=[name]'"
     )
@@ -155,3 +157,24 @@ def test_csv_is_no_data_set_to_list_and_a_file_in_a_folder_of_ones_own_is(run_co
     outcome = run_command("dpml", "data", "list", "--config-dir", "own")
     row = next(line.split() for line in outcome.out.splitlines() if line.split()[:1] == ["mine"])
     assert row[:5] == ["mine", "binary", "2", "1", "ready"]
+
+
+def test_the_page_about_own_data_can_be_followed(run_command, tmp_path):
+    """Its blocks in order: a program that writes a file, the bounds file, and the commands."""
+    page = (Path(__file__).parents[2] / "docs" / "own_data.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(python|yaml)\n(.*?)```", page, flags=re.DOTALL))
+    exec(blocks["python"], {})
+    (tmp_path / "clinics.yaml").write_text(blocks["yaml"])
+    describe, run = (shlex.split(block) for block in re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL))
+    described = run_command(*describe)
+    assert described.code == 0
+    printed = page.split("prints\n\n```\n")[1].split("```")[0]
+    assert [line.rstrip() for line in printed.splitlines()[-2:]] == [
+        line for line in described.out.splitlines() if line.startswith(("label", "4,000 rows"))
+    ]
+    outcome = run_command(*run, "hydra.run.dir=out")
+    assert outcome.code == 0, outcome.err
+    rows = pd.read_csv(tmp_path / "out" / "rows.csv", keep_default_na=False)
+    assert f"{rows.loc[rows['metric'] == 'accuracy', 'value'].mean():.3f} ± " in page
+    assert set(rows["private_preprocessing"]) == {""}
+    assert '"Cork"' in (tmp_path / "out" / "manifest.json").read_text()

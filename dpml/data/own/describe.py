@@ -42,8 +42,8 @@ class Description:
 
     @property
     def width(self) -> int:
-        """Features after one-hot coding."""
-        return sum(found.levels or 1 for found in self.features)
+        """Features after one-hot coding, without the columns that cannot be features."""
+        return sum(found.levels or 1 for found in self.features if not found.problem)
 
 
 def describe(wanted: Wanted, stated: Stated | None = None) -> Description:
