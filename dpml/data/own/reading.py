@@ -16,6 +16,11 @@ from dpml.errors import UserError
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """What stands for a missing value."""
 
+# numbers to the nearest float, as Python reads them: before 3.1 Pandas does it when asked to, from then on by itself
+_EXACT: dict[str, Any] = (
+    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+)
+
 _BLOCK = 1 << 16  # rows read at once
 _PEEK = 1000  # rows by which columns of texts are guessed; a wrong guess costs a second reading, no more
 
@@ -160,6 +165,7 @@ def _frames(file: File, as_text: Collection[str], rows: int) -> Iterator[pd.Data
             skipinitialspace=True,
             low_memory=False,  # one type for each column of a block
             chunksize=rows,
+            **_EXACT,
         ) as frames,
     ):
         yield from frames
