@@ -254,6 +254,7 @@ def test_a_file_of_test_rows(write):
         ("x,c,label\n1,a,u\n2,b,w\n", "test.csv, line 3, column 'label': 'w' is none of the classes u, v."),
         ("x,c,label\ninf,a,u\n", "test.csv, line 2, column 'x': inf is no number."),
         ("x,c,label\n", "test.csv has no rows below the names."),
+        ("x,c,label\n?,a,u\n", "test.csv has 1 of 1 rows with a missing value, so that too few are left"),
     ],
 )
 def test_a_file_of_test_rows_that_does_not_suit(write, text, said):

@@ -54,7 +54,7 @@ def sentence(path, **options):
         ("age,income\n1,\n2,NA\n", "the label 'income' of DIR/f.csv has no values, so that there is nothing to learn."),
         (
             "age,income\n1,low\n,high\n,low\n",
-            "DIR/f.csv has 2 of 3 rows with a missing value, so that fewer than two are",
+            "DIR/f.csv has 2 of 3 rows with a missing value, so that too few are left",
         ),
         ("income,party\nlow,1\n", "DIR/f.csv has one row"),
     ],

@@ -190,6 +190,8 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
     positive = wanted.positive if isinstance(wanted.positive, str | None) else as_text(wanted.positive)
     labels = find_labels(columns, label, wanted.task, positive, stated)
     X, y, party, left = _arrays(columns, kinds, labels, label, wanted)
+    if len(y) < 2:
+        raise _too_few(columns, left)
     parties, rows, left_out = [], len(y), [left, 0]
     more: cache.Arrays = {}
     if party is not None:
@@ -285,13 +287,15 @@ def _arrays(
     left = int(incomplete.sum())
     if not left:
         return X, y, party, 0
-    if len(y) - left < 2:
-        raise UserError(
-            f"{columns.file.path} has {left:,} of {len(y):,} rows with a missing value, so that fewer than two are "
-            "left: leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
-        )
     kept = ~incomplete
     return X[kept], y[kept], None if party is None else party[kept], left
+
+
+def _too_few(columns: Columns, left: int) -> UserError:
+    return UserError(
+        f"{columns.file.path} has {left:,} of {len(columns.X):,} rows with a missing value, so that too few are left: "
+        "leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
+    )
 
 
 def _refuse(columns: Columns, incomplete: Array, wanted: Wanted, what: str) -> None:
@@ -315,4 +319,6 @@ def _test(wanted: Wanted, kinds: Kinds, labels: Labels, label: str) -> tuple[Arr
     if not len(columns.X):
         raise UserError(f"{file.path} has no rows below the names.")
     X, y, _, left = _arrays(columns, kinds, labels, label, wanted)
+    if not len(y):
+        raise _too_few(columns, left)
     return X, y, left
