@@ -71,6 +71,8 @@ def index(sources: dict[str, Source]) -> str:
             *rows,
             "",
             *_PUBLIC,
+            "Rows of your own in a CSV file need no code: [own data](../own_data.md).",
+            "",
             "To add one: a frozen dataclass that derives from `OfficialSplit` or `RandomSplit` of `dpml.data.table`,",
             "with `info` (where its files come from, and what must be in them) and `parse` (files to a `Table`), in",
             "`dpml/data/sets/<name>.py`, and `conf/dataset/<name>.yaml` with `_target_` and options. Then every",

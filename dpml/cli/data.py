@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Screen
 
-from dpml.cli import partition
+from dpml.cli import describe, partition
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
 from dpml.data.sources import cache
@@ -25,6 +25,7 @@ _PARTIES, _SOURCES = 110, 160  # columns of the screen from which on these are s
 def run(arguments: argparse.Namespace) -> None:
     """Carry out `dpml data ACTION`."""
     actions = {"list": _list, "get": _get, "check": _check, "path": _path, "partition": partition.run}
+    actions["describe"] = describe.run
     actions[arguments.data_command](arguments)
 
 
@@ -90,6 +91,7 @@ def _list(arguments: argparse.Namespace) -> None:
     for line in (
         f"Public ranges (dataset.bounds=public): {public}.",
         f"Not pinned, the first file seen is trusted: {loose}.",
+        "Your own file: dataset=csv dataset.path=FILE.csv dataset.label=COLUMN",
     ):
         print(textwrap.fill(line, console.width, break_long_words=False))
     if not wide:

@@ -93,6 +93,7 @@ def _data(commands: Any) -> None:
     check.add_argument("names", nargs="*", metavar="NAME", help="which sets (default: all)")
     path = action("path", "where data files and parsed arrays lie")
     path.add_argument("names", nargs="*", metavar="NAME", help="the raw files of these sets (default: the folders)")
+    _describe(actions)
     partition = actions.add_parser(
         "partition",
         help="how unequal parties are: rows, classes, mixes of classes",
@@ -101,6 +102,28 @@ def _data(commands: Any) -> None:
     _config_dir(partition)
     partition.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for dpml-run, one value each")
     partition.add_argument("--figure", type=Path, metavar="FILE", help="draw what parties hold: FILE.png and FILE.svg")
+
+
+def _describe(actions: Any) -> None:
+    description = "what a run would make of a CSV or Parquet file of your own"
+    describe = actions.add_parser(
+        "describe",
+        help=description,
+        description=f"Print {description}: the type, the values and the gaps of each column, the task and the steps. "
+        "All of it is read from the rows and is as private as they are.",
+    )
+    describe.add_argument("file", type=Path, metavar="FILE", help="FILE.csv, .csv.gz, or .parquet")
+    describe.add_argument("--label", metavar="COLUMN", help="the column to predict (dataset.label)")
+    describe.add_argument("--party", metavar="COLUMN", help="the column that says whose a row is (dataset.party)")
+    describe.add_argument(
+        "--drop", nargs="+", default=[], metavar="COLUMN", help="columns that are not used (dataset.drop)"
+    )
+    describe.add_argument(
+        "--bounds", type=Path, metavar="FILE.yaml", help="count the values outside what this file states"
+    )
+    describe.add_argument(
+        "--bounds-out", type=Path, metavar="FILE.yaml", help="write a file for dataset.bounds, to be edited"
+    )
 
 
 def _config_dir(parser: argparse.ArgumentParser) -> None:

@@ -9,14 +9,19 @@ from dpml.config.compose import compose, options
 from dpml.data import Source
 from dpml.errors import UserError, nearest
 
+READERS = {"csv"}
+"""Options of `dataset` that read a file which a command names: until one does, there is no data set to list."""
+
 
 def sources(config_dir: Path | None = None) -> dict[str, Source]:
     """Every data set, by name, with the options of its YAML file; those in ``config_dir/dataset`` among them.
 
+    `READERS` are left out.
+
     Raises:
         UserError: there is no such folder, or a file in it describes no data set.
     """
-    return {name: source(name, config_dir) for name in options("dataset", config_dir)}
+    return {name: source(name, config_dir) for name in options("dataset", config_dir) if name not in READERS}
 
 
 def source(name: str, config_dir: Path | None = None) -> Source:

@@ -37,6 +37,7 @@ class Dataset:
     steps; what was fitted on the training rows may leave a test row or target a little outside. `truth` is the weight
     vector that generated the labels, where there is one. `provenance` records source, checksum, the rows in all after
     cleaning, and every preprocessing step with what it was fitted on. Arrays may be read-only and memory-mapped.
+    `party` (N,) says whose each training row is, as a number 0..P-1, where a data set knows it.
     """
 
     name: str
@@ -47,6 +48,11 @@ class Dataset:
     y_test: Array
     provenance: Mapping[str, Any] = field(default_factory=dict)
     truth: Array | None = None
+    party: Index | None = None
+
+
+PLACE: Mapping[str, Any] = {"place": True}
+"""The metadata of a `Source`'s field on which no number depends: the same content elsewhere has the same results."""
 
 
 class Source(Protocol):
@@ -54,6 +60,7 @@ class Source(Protocol):
 
     It may have one more method, ``checksum(files: Files) -> str | None``: the `sha256` that `load` puts into the
     provenance, without the work of `load`. A data set without it is loaded when its checksum is asked for.
+    A field with `PLACE` as its metadata says where a file lies; what is in the file stands in the checksum.
     """
 
     @property

@@ -96,8 +96,8 @@ class Cell:
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """The class and the fields of a configured object; a loss, which has no fields, is its name."""
-    values = {f.name: getattr(part, f.name) for f in fields(part)}
+    """The class and the fields of a configured object but places of files; a loss, which has no fields, is its name."""
+    values = {f.name: getattr(part, f.name) for f in fields(part) if not f.metadata.get("place")}
     loss = {"loss": values["loss"].name} if "loss" in values else {}
     return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
 

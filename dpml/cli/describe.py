@@ -1,0 +1,106 @@
+"""`dpml data describe`: what a run would make of a file of one's own."""
+
+import re
+import shlex
+from argparse import Namespace
+
+from rich.console import Console
+
+from dpml.atomic import write_atomically
+from dpml.cli.table import print_table
+from dpml.data.own import bounds_file
+from dpml.data.own.columns import Found
+from dpml.data.own.describe import Description, bounds_text, describe, outside
+from dpml.data.own.table import Wanted
+from dpml.errors import UserError
+
+_SHOWN = 3  # categories of a column
+
+
+def run(arguments: Namespace) -> None:
+    """Print what a file holds; with --bounds what lies outside; with --bounds-out write a file to edit."""
+    target = arguments.bounds_out
+    if target is not None and arguments.label is None:
+        raise UserError("--bounds-out needs --label, as the file states the classes, or the range of the target, too.")
+    if target is not None and target.exists():
+        raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
+    stated = None if arguments.bounds is None else bounds_file.load(arguments.bounds)
+    wanted = Wanted(str(arguments.file), arguments.label, party=arguments.party, drop=tuple(arguments.drop))
+    description = describe(wanted, stated)
+    console = Console()
+    lines = [_line(found, len(description.columns.X)) for found in description.features]
+    print_table(console, ["column", "type", "values", "missing", "note"], lines, wrapped=("values", "note"))
+    sentences = [*_labels(description, arguments), *_rows(description, arguments)]
+    if stated is not None:
+        found_outside = outside(description, stated, arguments.label)
+        sentences += [
+            f"{each.where}, column {each.name!r}: {each.value} is outside {each.stated} of {stated.path} "
+            f"({each.count:,} in all)."
+            for each in found_outside
+        ] or [f"No value is outside what {stated.path} states."]
+        if found_outside:
+            sentences.append("A run clips such numbers to their range, and counts such categories as none.")
+    for sentence in sentences:
+        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+    if target is not None:
+        write_atomically(target, bounds_text(description, arguments.label))
+        console.print(f"written: {target}, to be edited", highlight=False, markup=False, soft_wrap=True)
+
+
+def _line(found: Found, rows: int) -> list[str]:
+    note = f"refused: it {found.problem}" if found.problem else found.hint
+    if not found.problem and (len(found.values) == 1 or found.low == found.high):
+        note = "one value only"
+    missing = f"{found.missing:,}" + (f" ({found.missing / rows:.0%})" if found.missing else "")
+    return [found.name, found.kind, _values(found), missing, note or "-"]
+
+
+def _values(found: Found) -> str:
+    if found.kind == "number":
+        return "-" if found.missing and found.low != found.low else f"{found.low:g} to {found.high:g}"
+    shown = ", ".join(found.values[:_SHOWN])
+    return shown if len(found.values) <= _SHOWN else f"{shown}, ... ({len(found.values):,})"
+
+
+def _labels(description: Description, arguments: Namespace) -> list[str]:
+    labels = description.labels
+    if labels is None:
+        return ["No column is named to be predicted: --label COLUMN."]
+    if labels.task == "regression":
+        low, high = description.classes
+        return [f"label {arguments.label}: regression, {low:g} to {high:g}"]
+    counts = zip(labels.names.items(), description.classes, strict=True)
+    classes = "; ".join(f"{number} is {name} ({rows:,.0f} rows)" for (number, name), rows in counts)
+    return [f"label {arguments.label}: {labels.task}, {classes}"]
+
+
+def _value(text: str) -> str:
+    """A text as a value on the command line of `dpml-run`: in quotes where it would be read as something else."""
+    if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
+        return text
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'
+
+
+def _rows(description: Description, arguments: Namespace) -> list[str]:
+    rows = len(description.columns.X)
+    parts = [f"{rows:,} rows", f"{description.complete:,} without a missing value"]
+    columns = len(description.features) - len(description.problems)
+    parts.append(f"{columns:,} columns for features, {description.width:,} after one_hot")
+    if description.parties is not None:
+        parts.append(f"{description.parties:,} parties")
+    sentences = ["; ".join(parts)]
+    sentences += [f"The column {each.name!r} would be refused." for each in description.problems]
+    if description.complete < rows:
+        sentences.append(
+            "dataset.missing=drop, the default, leaves out rows with a missing value; dataset.missing=keep with "
+            "dataset.steps=[impute,one_hot,symmetric,sample_norm] fills them in."
+        )
+    if description.labels is not None:
+        drop = ",".join(map(_value, [*arguments.drop, *(each.name for each in description.problems)]))
+        named = {"path": arguments.file, "label": arguments.label, "party": arguments.party, "bounds": arguments.bounds}
+        words = ["dataset=csv", *(f"dataset.{key}={_value(str(value))}" for key, value in named.items() if value)]
+        words += [f"dataset.drop=[{drop}]"] if drop else []
+        sentences.append(f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, sample_norm")
+    sentences.append("All this is read from the rows, and as private as they are.")
+    return sentences

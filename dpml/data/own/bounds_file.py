@@ -1,0 +1,143 @@
+"""What is stated of the columns of a file, in a YAML file beside it (`dataset.bounds=PATH.yaml`).
+
+columns:
+  age: {low: 17, high: 90}
+  gain: {low: 0, high: 99999, log: true}   # on the scale log(1 + value)
+  job: [clerk, farmer, other]
+  member: boolean
+classes: ["<=50K", ">50K"]                 # -1 and +1; or 0, 1, ..., K-1
+# target: {low: 0, high: 100}              # instead of classes, for a regression
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpml.data.info import Column, Range
+from dpml.data.own.columns import Kind, as_text
+from dpml.errors import UserError, nearest
+
+FROM_ROWS = "from_rows"
+"""The key of a file whose statements were taken from the rows: it is refused until somebody says better."""
+
+_KEYS = ("columns", "classes", "target", FROM_ROWS)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a file states: of every feature, and of the labels, `classes` or `target`."""
+
+    path: Path
+    columns: Mapping[str, Column]
+    booleans: Collection[str]
+    classes: tuple[str, ...] = ()
+    target: Range | None = None
+
+    def kind(self, name: str) -> Kind:
+        """What a column is."""
+        if name in self.booleans:
+            return "boolean"
+        return "number" if isinstance(self.columns[name], Range) else "category"
+
+    def of(self, features: Sequence[str], data: Path) -> dict[str, Column]:
+        """What is stated of each of the features, in their order.
+
+        Raises:
+            UserError: nothing is stated of one of them, or something of a column that is none of them.
+        """
+        for name in features:
+            if name not in self.columns:
+                raise UserError(f"{self.path} states nothing of the column {name!r} of {data}: add it under `columns`.")
+        for name in self.columns:
+            if name not in features:
+                raise UserError(
+                    f"{self.path} states something of {name!r}, no feature of {data}: {nearest(name, features)}"
+                )
+        return {name: self.columns[name] for name in features}
+
+
+def load(path: Path) -> Stated:
+    """What the file at `path` states.
+
+    Raises:
+        UserError: it cannot be read, is not of this form, or says that it was taken from the rows.
+    """
+    content = _content(path)
+    for key in content:
+        if key not in _KEYS:
+            raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")
+    if content.get(FROM_ROWS):
+        raise UserError(
+            f"{path} still says `{FROM_ROWS}: true`: its ranges are those of the private rows, and no public "
+            "knowledge. Write what is known without the rows, then delete that line."
+        )
+    columns = content.get("columns")
+    if not isinstance(columns, dict) or not columns:
+        raise UserError(f"{path} needs `columns`, with a range or a list of values for every feature.")
+    if ("classes" in content) == ("target" in content):
+        raise UserError(f"{path} needs either `classes`, a list of the labels, or `target`, the range of numbers.")
+    booleans = {str(name) for name, said in columns.items() if said == "boolean"}
+    known = {str(name): _column(path, f"columns.{name}", said) for name, said in columns.items()}
+    if "target" in content:
+        return Stated(path, known, booleans, target=_range(path, "target", content["target"]))
+    classes = _values(path, "classes", content["classes"])
+    if len(classes) < 2:
+        raise UserError(f"{path}: classes must be a list of two or more labels.")
+    return Stated(path, known, booleans, classes)
+
+
+def _content(path: Path) -> dict[Any, Any]:
+    import yaml  # slow to load
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise UserError(
+            f"dataset.bounds={path} cannot be read: {error.strerror}; it must be fitted, or a YAML file such as "
+            "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` writes."
+        ) from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8 text.") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark else str(path)
+        raise UserError(f"{where}: it is not YAML: {getattr(error, 'problem', None) or error}.") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} must have the keys `columns`, and `classes` or `target`.")
+    return content
+
+
+def _column(path: Path, key: str, said: Any) -> Column:
+    if said == "boolean":
+        return Range(0, 1)
+    if isinstance(said, dict):
+        return _range(path, key, said)
+    return tuple(sorted(_values(path, key, said)))
+
+
+def _range(path: Path, key: str, said: Any) -> Range:
+    form = "{low: NUMBER, high: NUMBER}, or with log: true beside them"
+    if not isinstance(said, dict) or not {"low", "high"} <= said.keys() <= {"low", "high", "log"}:
+        raise UserError(f"{path}: {key} must be {form}, got {said}.")
+    numbers = [said["low"], said["high"]]
+    log = said.get("log", False)
+    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers) or not isinstance(log, bool):
+        raise UserError(f"{path}: {key} must be {form}, got {said}.")
+    try:
+        return Range(float(said["low"]), float(said["high"]), log)
+    except (UserError, OverflowError) as error:
+        raise UserError(f"{path}: {key}: {error}") from None
+
+
+def _values(path: Path, key: str, said: Any) -> tuple[str, ...]:
+    if not isinstance(said, list) or not said:
+        raise UserError(f"{path}: {key} must be a range {{low: 0, high: 1}}, a list of values, or boolean, got {said}.")
+    for value in said:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UserError(f"{path}: {key} has {value!r}, which is no text: put yes, null and the like in quotes.")
+    values = tuple(value if isinstance(value, str) else as_text(value) for value in said)
+    twice = [value for value in values if values.count(value) > 1]
+    if twice:
+        raise UserError(f"{path}: {key} has {twice[0]!r} twice.")
+    return values

@@ -1,0 +1,139 @@
+"""What a column of a file is: numbers, categories, or true and false."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpml.arrays import Array
+from dpml.data.own.reading import Columns
+from dpml.data.own.text import is_number
+from dpml.errors import UserError
+
+Kind = Literal["number", "category", "boolean"]
+
+WORDS = ({"false", "true"}, {"no", "yes"})
+"""Pairs of words that are no categories, however they are capitalised: false and no are 0, true and yes are 1."""
+
+CATEGORIES = 1000
+"""Categories that a column may have, unless they are stated: each becomes a feature."""
+
+_FEW = 20  # texts up to which a column may be of categories though they never repeat, or most of them are numbers
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is found of a column.
+
+    Attributes:
+        kind: What it is.
+        missing: How many of its values are missing.
+        low, high: The least and the largest number; NaN where there is none.
+        values: The texts of a column of categories or of booleans, sorted.
+        problem: Why it cannot be a feature, a clause without its name; empty where it can.
+        hint: What may be wrong with it, though it can.
+    """
+
+    name: str
+    kind: Kind
+    missing: int
+    low: float
+    high: float
+    values: tuple[str, ...] = ()
+    problem: str = ""
+    hint: str = ""
+
+    @property
+    def levels(self) -> int:
+        """How many features one-hot coding makes of it, 0 for one that is a number already."""
+        return len(self.values) if self.kind == "category" else 0
+
+
+def find(columns: Columns, name: str) -> Found:
+    """What a column is, by its values."""
+    cells, texts = columns[name], columns.texts.get(name, ())
+    missing = int(np.isnan(cells).sum())
+    if missing == len(cells):
+        return Found(name, "number", missing, np.nan, np.nan, problem="has no values")
+    low, high = float(np.nanmin(cells)), float(np.nanmax(cells))
+    if name not in columns.texts:
+        problem = ""
+        if np.isinf([low, high]).any():
+            row = int(np.flatnonzero(np.isinf(cells))[0])
+            problem = f"has an infinite value ({columns.file.where(row)})"
+        return Found(name, "number", missing, low, high, problem=problem)
+    if is_boolean(texts):
+        yes = look_up(cells, [_boolean(value) for value in texts])
+        return Found(name, "boolean", missing, float(np.nanmin(yes)), float(np.nanmax(yes)), texts)
+    return Found(name, "category", missing, np.nan, np.nan, texts, _problem(columns, name, len(cells) - missing))
+
+
+def _problem(columns: Columns, name: str, present: int) -> str:
+    """Why a column of texts, `present` of which are not missing, is no column of categories; empty where it is one."""
+    texts = columns.texts[name]
+    if len(texts) > _FEW:
+        words = [code for code, value in enumerate(texts) if not is_number(value)]
+        if len(words) < len(texts) / 2:
+            code = words[0] if words else 0
+            row = int(np.flatnonzero(columns[name] == code)[0])
+            return f"has numbers, and {texts[code][:40]!r}, which is none ({columns.file.where(row)})"
+        if len(texts) == present:
+            return f"has another text in every row, such as {texts[0][:40]!r}, so that it tells nothing about new rows"
+    if len(texts) > CATEGORIES:
+        return f"has {len(texts):,} texts, such as {texts[0][:40]!r}, and {CATEGORIES:,} categories are the most"
+    return ""
+
+
+def is_boolean(texts: tuple[str, ...]) -> bool:
+    """Whether all of some texts are words for true and false."""
+    return any({value.lower() for value in texts} <= words for words in WORDS)
+
+
+def recode(codes: Array, texts: tuple[str, ...], values: tuple[str, ...]) -> Array:
+    """Codes of `texts` as codes of `values`: -1 for a text that is not among them; NaN stays."""
+    place = {value: float(number) for number, value in enumerate(values)}
+    return look_up(codes, [place.get(value, -1.0) for value in texts])
+
+
+def look_up(codes: Array, numbers: Sequence[float]) -> Array:
+    """The number at the place that each code says; NaN stays."""
+    return np.array([*numbers, np.nan])[np.where(np.isnan(codes), len(numbers), codes).astype(np.intp)]
+
+
+def feature(columns: Columns, name: str, kind: Kind, values: tuple[str, ...]) -> Array:
+    """A column as a feature of that kind: numbers, codes of `values` (-1: another text), or 0 and 1; NaN is missing.
+
+    Raises:
+        UserError: a value is of another kind; says on which line.
+    """
+    cells, texts = columns[name], columns.texts.get(name)
+    if kind == "category":
+        return recode(cells, columns.texts[name], values)
+    if texts is not None:  # inf stands for what is of another kind
+        read = _boolean if kind == "boolean" else _number
+        numbers = look_up(cells, [read(value) for value in texts])
+    elif kind == "boolean":
+        numbers = np.where(np.isin(cells, (0.0, 1.0)) | np.isnan(cells), cells, np.inf)
+    else:
+        numbers = cells
+    wrong = np.flatnonzero(np.isinf(numbers))
+    if len(wrong):
+        row = int(wrong[0])
+        value = f"{cells[row]:g}" if texts is None else repr(texts[int(cells[row])])
+        what = "no number" if kind == "number" else "not true or false, yes or no"
+        raise UserError(f"{columns.file.where(row)}, column {name!r}: {value} is {what}.")
+    return numbers
+
+
+def _number(text: str) -> float:
+    return float(text) if is_number(text) else np.inf
+
+
+def _boolean(text: str) -> float:
+    return {"false": 0.0, "no": 0.0, "true": 1.0, "yes": 1.0}.get(text.lower(), np.inf)
+
+
+def as_text(value: float) -> str:
+    """A number as the name of a class: a whole one without a point."""
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

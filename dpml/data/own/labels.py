@@ -1,0 +1,149 @@
+"""The task that a column of labels poses, and the labels as the task has them."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Array
+from dpml.data.info import Range, Task
+from dpml.data.own.bounds_file import Stated
+from dpml.data.own.columns import as_text, feature, look_up
+from dpml.data.own.reading import Columns
+from dpml.errors import UserError, nearest
+
+Asked = Literal["auto", "binary", "multiclass", "regression"]
+"""The values of `dataset.task`."""
+
+CLASSES = 100
+"""Classes that labels may have."""
+
+_WHOLE = 20  # different whole numbers up to which they are classes, unless dataset.task says otherwise
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What labels are.
+
+    Attributes:
+        task: What is to be predicted.
+        classes: What each class is called: -1 and then +1, or 0 to K-1; empty for numbers.
+        range: What is stated of numbers.
+        rest: Whether every other label is of class -1.
+    """
+
+    task: Task
+    classes: tuple[str, ...] = ()
+    range: Range | None = None
+    rest: bool = False
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The number of each class."""
+        return (-1, 1) if self.task == "binary" else tuple(range(len(self.classes)))
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What each number is called, for people."""
+        sign = "+d" if self.task == "binary" else "d"
+        return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
+
+
+def find_labels(columns: Columns, label: str, asked: str, positive: str | None, stated: Stated | None) -> Labels:
+    """What the labels are, by what is asked for, and by what is stated of them or else by their values.
+
+    Raises:
+        UserError: they are not what is asked for, or nothing can be learned from them.
+    """
+    if asked not in get_args(Asked):
+        raise UserError(f"unknown dataset.task={asked!r}: {nearest(asked, get_args(Asked))}")
+    names = class_names(columns, label) if stated is None else stated.classes
+    numbers = label not in columns.texts if stated is None else stated.target is not None
+    if stated is None and len(names) < 2:
+        has = f"{names[0]!r} in every row" if names else "no values"
+        raise UserError(f"the label {label!r} of {columns.file.path} has {has}, so that there is nothing to learn.")
+    task = _task(asked, positive, names, numbers)
+    if positive is not None and task != "binary":
+        raise UserError(f"dataset.positive={positive} is for two classes, and the task is {task}.")
+    if stated is not None and (task == "regression") != (stated.target is not None):
+        needs, has = ("target", "classes") if task == "regression" else ("classes", "target")
+        raise UserError(f"dataset.task={task} needs `{needs}` in {stated.path}, which has `{has}`.")
+    if task == "regression":
+        return Labels(task, range=stated.target if stated else None)
+    if positive is not None and positive not in names:
+        raise UserError(
+            f"dataset.positive={positive} is no value of the column {label!r} of {columns.file.path}: "
+            f"{nearest(positive, names)}"
+        )
+    if task == "multiclass":
+        if len(names) > CLASSES:
+            raise UserError(
+                f"the column {label!r} of {columns.file.path} has {len(names):,} classes, and {CLASSES} are the most; "
+                "if it is of numbers, dataset.task=regression says which value is none."
+            )
+        return Labels(task, names)
+    if positive is None and len(names) > 2:
+        raise UserError(
+            f"the column {label!r} of {columns.file.path} has {len(names):,} classes, and dataset.task=binary needs "
+            "two: say with dataset.positive=VALUE which is +1, and all others are -1."
+        )
+    if positive is None or len(names) == 2:
+        last = positive or names[1]
+        return Labels(task, (next(name for name in names if name != last), last))
+    return Labels(task, (f"not {positive}", positive), rest=True)
+
+
+def _task(asked: str, positive: str | None, names: tuple[str, ...], numbers: bool) -> Task:
+    if asked != "auto":
+        return asked  # type: ignore[return-value]
+    if numbers and positive is None and not (names and _few(names)):
+        return "regression"
+    return "binary" if len(names) == 2 or positive is not None else "multiclass"
+
+
+def _few(names: tuple[str, ...]) -> bool:
+    """Whether numbers are two, or few and whole: classes."""
+    return len(names) == 2 or (len(names) <= _WHOLE and all(float(name).is_integer() for name in names))
+
+
+def class_names(columns: Columns, label: str) -> tuple[str, ...]:
+    """The different labels in order, as texts: numbers by size, texts by the alphabet."""
+    if label in columns.texts:
+        return columns.texts[label]
+    values = np.unique(columns[label])
+    return tuple(as_text(value) for value in values[~np.isnan(values)])
+
+
+def to_labels(columns: Columns, label: str, labels: Labels) -> Array:
+    """The labels (n,): -1 and +1, 0 to K-1, or numbers; NaN where one is missing.
+
+    Raises:
+        UserError: one is of no known class, or no number; says on which line.
+    """
+    cells, texts = columns[label], columns.texts.get(label)
+    if labels.task == "regression":
+        return feature(columns, label, "number", ())
+    if texts is None:
+        values, where = np.unique(cells, return_inverse=True)
+        texts, codes = tuple(as_text(value) for value in values if not np.isnan(value)), where.astype(float)
+        codes[np.isnan(cells)] = np.nan
+    else:
+        codes = cells
+    number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}
+    other = -1.0 if labels.rest else np.nan
+    y = look_up(codes, [number.get(text, other) for text in texts])
+    _refuse(columns, label, np.isnan(y) & ~np.isnan(cells), f"none of the classes {_listed(labels.classes)}")
+    return y
+
+
+def _listed(classes: tuple[str, ...]) -> str:
+    return ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
+
+
+def _refuse(columns: Columns, label: str, wrong: NDArray[np.bool_], what: str) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        value = columns[label][row]
+        shown = repr(columns.texts[label][int(value)]) if label in columns.texts else f"{value:g}"
+        raise UserError(f"{columns.file.where(row)}, column {label!r}: {shown} is {what}.")

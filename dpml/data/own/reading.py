@@ -1,0 +1,189 @@
+"""A CSV or Parquet file as an array of numbers and of codes of texts: read in blocks, whole or not at all."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpml.arrays import Array
+from dpml.data.own import text
+from dpml.data.sources.files import open_raw
+from dpml.errors import UserError
+
+MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
+"""What stands for a missing value."""
+
+# numbers to the nearest float, as Python reads them: before 3.1 Pandas does it when asked to, from then on by itself
+_EXACT: dict[str, Any] = (
+    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+)
+
+_BLOCK = 1 << 16  # rows read at once
+_PEEK = 1000  # rows by which columns of texts are guessed; a wrong guess costs a second reading, no more
+
+
+@dataclass(frozen=True)
+class File:
+    """A table on disk: the names of its columns in order; `separator` is that of a CSV file, and empty for Parquet."""
+
+    path: Path
+    names: tuple[str, ...]
+    separator: str
+
+    def where(self, row: int) -> str:
+        """How a sentence names row number `row`, 0 being the first: by its line, or by its number."""
+        if not self.separator:
+            return f"{self.path}, row {row + 1}"
+        return f"{self.path}, line {text.line_of(self.path, self.separator, row)}"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Some columns of a file.
+
+    Attributes:
+        file: Where they are from.
+        names: What they are called.
+        X: Their values (n, p); NaN is missing. In a column of texts the number k stands for the text number k.
+        texts: The texts that each column of texts has, sorted.
+    """
+
+    file: File
+    names: tuple[str, ...]
+    X: Array
+    texts: Mapping[str, tuple[str, ...]]
+
+    def __getitem__(self, name: str) -> Array:
+        """The values of one column (n,)."""
+        return self.X[:, self.names.index(name)]
+
+
+def open_file(path: Path) -> File:
+    """A file that can be read, and the names of its columns.
+
+    Raises:
+        UserError: there is no such file, it is no table, or its columns have no names.
+    """
+    if not path.exists():
+        raise UserError(f"there is no file {path} (dataset.path, dataset.test_path).")
+    if not path.is_file():
+        raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
+    try:
+        if _is_parquet(path):
+            return File(path, tuple(map(str, _parquet(path, rows=False).columns)), "")
+        return File(path, *text.header(path))
+    except (OSError, EOFError) as error:
+        raise UserError(f"{path} cannot be read: {error}.") from error
+
+
+def read(file: File, names: Sequence[str], texts: Collection[str] = ()) -> Columns:
+    """The columns `names`. One is of numbers if all its values are and it is not in `texts`; else it is of texts.
+
+    Raises:
+        UserError: the file is no table of numbers and texts; says on which line.
+    """
+    as_text = set(texts)
+    try:
+        if file.separator:
+            as_text |= _not_numbers(next(_frames(file, as_text, _PEEK), pd.DataFrame()), names)
+        while True:
+            columns, late = _read(file, tuple(names), as_text)
+            if not late:
+                return columns
+            as_text |= late
+    except (pd.errors.ParserError, UnicodeDecodeError) as error:
+        wrong = text.mistake(file.path, file.separator) if file.separator else None
+        raise wrong or UserError(f"{file.path} cannot be read as a table: {error}.") from None
+    except (OSError, EOFError) as error:
+        raise UserError(f"{file.path} cannot be read: {error}.") from error
+
+
+def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple[Columns, set[str]]:
+    """The columns, and those that turned out to be of texts though they are not in `as_text`."""
+    blocks: list[Array] = []
+    known: dict[str, dict[str, int]] = {name: {} for name in names if name in as_text}
+    late: set[str] = set()
+    gaps = False
+    for frame in _frames(file, as_text, _BLOCK):
+        late |= _not_numbers(frame, names) - known.keys()
+        gaps |= bool(frame.iloc[:, -1].isna().any())
+        if late:  # the rest only tells which others there are
+            continue
+        block = np.empty((len(frame), len(names)), order="F")  # as it is worked on: column by column
+        for place, name in enumerate(names):
+            column = frame[name]
+            block[:, place] = _codes(column, known[name]) if name in known else column.to_numpy(float, na_value=np.nan)
+        blocks.append(block)
+    if gaps and file.separator:  # Pandas fills rows that are too short
+        wrong = text.mistake(file.path, file.separator)
+        if wrong:
+            raise wrong
+    X = np.concatenate(blocks) if blocks else np.empty((0, len(names)))
+    del blocks
+    return Columns(file, names, X, {name: _sort(X[:, names.index(name)], codes) for name, codes in known.items()}), late
+
+
+def _not_numbers(frame: pd.DataFrame, names: Sequence[str]) -> set[str]:
+    return {name for name in names if name in frame and frame[name].dtype.kind not in "iuf"}
+
+
+def _codes(column: "pd.Series[Any]", known: dict[str, int]) -> Array:
+    """The number of every text, NaN for a missing one; a text that is not `known` gets the next number."""
+    codes, values = pd.factorize(column)
+    places = [float(known.setdefault(str(value), len(known))) for value in values]
+    return np.array([*places, np.nan])[codes]  # the code of a missing one is -1
+
+
+def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
+    """Renumber a column of codes, in place, so that they are in the order of the texts, which it returns."""
+    texts = sorted(known)
+    rank = np.full(len(texts) + 1, np.nan)
+    rank[[known[value] for value in texts]] = np.arange(len(texts))
+    column[:] = rank[np.where(np.isnan(column), len(texts), column).astype(np.intp)]
+    return tuple(texts)
+
+
+def _frames(file: File, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
+    """A file's rows, `rows` at a time, all its columns; those in `as_text` as they are written."""
+    if not file.separator:
+        yield _parquet(file.path)
+        return
+    with (
+        open_raw(file.path) as raw,
+        pd.read_csv(
+            raw,
+            sep=file.separator,
+            header=0,
+            names=list(file.names),
+            index_col=False,
+            dtype=dict.fromkeys(as_text, str),
+            keep_default_na=False,
+            na_values=list(MISSING),
+            skipinitialspace=True,
+            low_memory=False,  # one type for each column of a block
+            chunksize=rows,
+            **_EXACT,
+        ) as frames,
+    ):
+        yield from frames
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
+
+
+def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
+    try:
+        import pyarrow.parquet as parquet  # optional
+    except ImportError:
+        raise UserError(f"{path} is a Parquet file: pip install pyarrow to read it, or save it as CSV.") from None
+    try:
+        if rows:
+            return parquet.read_table(path).to_pandas(ignore_metadata=True)
+        return parquet.read_schema(path).empty_table().to_pandas(ignore_metadata=True)
+    except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
+        raise UserError(f"{path} cannot be read as a Parquet file: {error}.") from None

@@ -1,0 +1,324 @@
+"""A user's own file as features, labels and parties, by what is asked of it; kept for the next time."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from dpml import code
+from dpml.arrays import Array, Index
+from dpml.data.dataset import PLACE
+from dpml.data.info import Column, Range, Task
+from dpml.data.own.bounds_file import Stated, load
+from dpml.data.own.columns import Found, Kind, as_text, feature, find
+from dpml.data.own.labels import Labels, find_labels, to_labels
+from dpml.data.own.reading import Columns, File, open_file, read
+from dpml.data.sources import cache
+from dpml.data.sources.files import known_content, read_content, record_content
+from dpml.data.table import joint_checksum
+from dpml.errors import UserError, nearest
+
+Missing = Literal["drop", "keep", "refuse"]
+FITTED = "fitted"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which file, and what its columns are for: the options of dataset=csv that reading it depends on.
+
+    Attributes:
+        path: The file.
+        label: The column to predict.
+        task: What is to be predicted, or auto: two classes, a few classes, or numbers, by the labels.
+        positive: The label that is +1; null: of two in order, the second.
+        drop: Columns that are not used.
+        party: The column that says whose a row is, which is no feature.
+        missing: What becomes of rows with missing values: they are left out, kept for the step `impute`, or refused.
+        bounds: Where scales, categories and classes are from: the rows (`fitted`), or a YAML file that states them.
+        test_path: A file of test rows.
+    """
+
+    path: str | None = field(default=None, metadata=PLACE)
+    label: str | None = None
+    task: str = "auto"
+    positive: Any = None
+    drop: tuple[str, ...] = ()
+    party: str | None = None
+    missing: str = "drop"
+    bounds: str = field(default=FITTED, metadata=PLACE)
+    test_path: str | None = field(default=None, metadata=PLACE)
+    stamp: tuple[tuple[int, int], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
+
+    def __post_init__(self) -> None:
+        if self.missing not in get_args(Missing):
+            raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
+        if not isinstance(self.positive, str | int | float | None):
+            raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
+        # a changed file makes another object, so that nothing that is remembered of this one is taken for it
+        states = [path.stat() for path in self.paths.values() if path.is_file()]
+        object.__setattr__(self, "stamp", tuple((state.st_size, state.st_mtime_ns) for state in states))
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The files that it is made of."""
+        named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
+        return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The rows of a file, or of two: those of `path` first.
+
+    Attributes:
+        X: Features (n, p): numbers, NaN for a missing one; codes of categories, -1 for a missing or an unknown one.
+        y: Labels (n,), as the task has them; a regression target in its own unit.
+        party: Whose a row of `path` is, as a number; or None.
+        rows: Rows of `path`, after those with missing values are left out.
+        levels: How many values each column of categories has, 0 for a column of numbers.
+        stated: What the file `dataset.bounds` states of each feature; empty where there is none.
+        labels: What the labels are.
+        counts: Rows of each class, of both files.
+        parties: The names behind `party`.
+        left_out: Rows of `path` and `test_path` that are left out because a value is missing.
+    """
+
+    X: Array
+    y: Array
+    party: Index | None
+    rows: int
+    levels: tuple[int, ...]
+    stated: Mapping[str, Column]
+    labels: Labels
+    counts: tuple[int, ...]
+    parties: tuple[str, ...]
+    left_out: tuple[int, int]
+
+    @property
+    def task(self) -> Task:
+        """What is to be predicted."""
+        return self.labels.task
+
+
+def checksums(wanted: Wanted) -> dict[str, str]:
+    """The checksums of the files' content. A file is read for it only when its size or date has changed.
+
+    Raises:
+        UserError: no file is named, or one cannot be read.
+    """
+    if wanted.path is None:
+        raise UserError("dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN.")
+    digests = {}
+    for name, path in wanted.paths.items():
+        if name == "bounds":
+            load(path)  # one sentence about what is wrong with it
+        else:
+            open_file(path)
+        digests[name] = (known_content(path) or record_content(path, read_content(path))).sha256
+    return digests
+
+
+def checksum(wanted: Wanted) -> str:
+    """One checksum for all the files."""
+    return joint_checksum(checksums(wanted))
+
+
+@lru_cache(maxsize=2)
+def parsed(wanted: Wanted) -> Parsed:
+    """The rows of a file: from the cache where they are there.
+
+    Raises:
+        UserError: the file cannot be used like this; says why, with line and column where there is one.
+    """
+    digests = checksums(wanted)
+    options = {f.name: repr(getattr(wanted, f.name)) for f in fields(Wanted) if not f.metadata.get("place")}
+    key = {"code": code.digest(__name__), "options": options, "files": digests}
+    stated = load(wanted.paths["bounds"]) if "bounds" in wanted.paths else None
+
+    def build() -> tuple[cache.Arrays, cache.Facts]:
+        return _build(wanted, stated)
+
+    arrays, facts = cache.stored("csv", key, build)
+    labels = facts["labels"]
+    target = stated.target if stated else None
+    result = Parsed(
+        arrays["X"],
+        arrays["y"],
+        arrays.get("party"),
+        facts["rows"],
+        tuple(facts["levels"]),
+        {name: stated.columns[name] for name in facts["features"]} if stated else {},
+        Labels(labels["task"], tuple(labels["classes"]), target, labels["rest"]),
+        tuple(facts["counts"]),
+        tuple(facts["parties"]),
+        tuple(facts["left_out"]),
+    )
+    if any(result.left_out) and parent_process() is None:
+        print(f"note: {_left_out(wanted, result)}", file=sys.stderr)
+    return result
+
+
+def _left_out(wanted: Wanted, result: Parsed) -> str:
+    read_rows = len(result.y) + sum(result.left_out)
+    return (
+        f"dataset=csv leaves out {sum(result.left_out):,} of {read_rows:,} rows because a value is missing "
+        f"(dataset.missing={wanted.missing})."
+    )
+
+
+def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.Facts]:
+    """Everything that is kept of the files, as arrays and facts."""
+    file = open_file(wanted.paths["rows"])
+    features = roles(file, wanted)
+    if wanted.label is None:
+        raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
+    label = wanted.label
+    party_column = [wanted.party] if wanted.party is not None else []
+    texts = list(party_column)
+    if stated:
+        stated.of(features, file.path)
+        texts += [name for name in features if stated.kind(name) == "category"]
+    columns = read(file, [*features, label, *party_column], texts)
+    if len(columns.X) < 2:
+        has = "one row" if len(columns.X) else "no rows"
+        raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
+    kinds = _stated_kinds(stated, features) if stated else _found_kinds(columns, features)
+    positive = wanted.positive if isinstance(wanted.positive, str | None) else as_text(wanted.positive)
+    labels = find_labels(columns, label, wanted.task, positive, stated)
+    X, y, party, left = _arrays(columns, kinds, labels, label, wanted)
+    if len(y) < 2:
+        raise _too_few(columns, left)
+    parties, rows, left_out = [], len(y), [left, 0]
+    more: cache.Arrays = {}
+    if party is not None:
+        present, more["party"] = np.unique(party, return_inverse=True)
+        parties = [columns.texts[name][int(code)] for name in party_column for code in present]
+    if "test" in wanted.paths:
+        X_test, y_test, left_out[1] = _test(wanted, kinds, labels, label)
+        X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
+    facts = {
+        "rows": rows,
+        "features": features,
+        "levels": [len(values) if kind == "category" else 0 for kind, values in kinds.values()],
+        "labels": {"task": labels.task, "classes": labels.classes, "rest": labels.rest},
+        "counts": [int(np.sum(y == number)) for number in labels.numbers],
+        "parties": parties,
+        "left_out": left_out,
+    }
+    return {"X": np.ascontiguousarray(X), "y": y, **more}, facts
+
+
+def roles(file: File, wanted: Wanted) -> list[str]:
+    """The features: all columns that are not named for something else.
+
+    Raises:
+        UserError: a column that is named is not there, or is named for two things, or no feature is left.
+    """
+    one = {"label": wanted.label, "party": wanted.party}
+    named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(wanted.drop)}
+    for key, names in named.items():
+        for name in names:
+            if name not in file.names:
+                raise UserError(
+                    f"{file.path} has no column {name!r} (dataset.{key}): {nearest(name, file.names)} "
+                    "Its first line must name the columns."
+                )
+    taken = [name for names in named.values() for name in dict.fromkeys(names)]
+    twice = next((name for name in taken if taken.count(name) > 1), None)
+    if twice is not None:
+        keys = " and ".join(f"dataset.{key}" for key, names in named.items() if twice in names)
+        raise UserError(f"{keys} both name the column {twice!r}.")
+    features = [name for name in file.names if name not in taken]
+    if not features:
+        raise UserError(f"{file.path} has no feature: every column is the label, the party, or dropped.")
+    return features
+
+
+Kinds = Mapping[str, tuple[Kind, tuple[str, ...]]]
+
+
+def _stated_kinds(stated: Stated, features: list[str]) -> Kinds:
+    kinds: dict[str, tuple[Kind, tuple[str, ...]]] = {}
+    for name in features:
+        column = stated.columns[name]
+        kinds[name] = stated.kind(name), () if isinstance(column, Range) else column
+    return kinds
+
+
+def _found_kinds(columns: Columns, features: list[str]) -> Kinds:
+    found: list[Found] = [find(columns, name) for name in features]
+    for each in found:
+        if each.problem:
+            raise UserError(
+                f"the column {each.name!r} of {columns.file.path} {each.problem}: mend it, or leave it out with "
+                f"dataset.drop=[{each.name}]."
+            )
+    return {each.name: (each.kind, each.values) for each in found}
+
+
+def _arrays(
+    columns: Columns, kinds: Kinds, labels: Labels, label: str, wanted: Wanted
+) -> tuple[Array, Array, Array | None, int]:
+    """Features, labels, codes of parties, and how many rows are left out because a value is missing.
+
+    The columns of the features, which come first, are overwritten.
+    """
+    y = to_labels(columns, label, labels)
+    incomplete = np.isnan(y)
+    party = columns[wanted.party] if wanted.party is not None and wanted.party in columns.names else None
+    if party is not None:
+        incomplete |= np.isnan(party)
+    if wanted.missing == "keep":
+        _refuse(columns, incomplete, wanted, "the label or the party")
+    X = columns.X[:, : len(kinds)]
+    for place, (name, (kind, values)) in enumerate(kinds.items()):
+        X[:, place] = feature(columns, name, kind, values)
+        missing = np.isnan(X[:, place])
+        if wanted.missing != "keep":
+            incomplete |= missing
+        elif kind == "category":
+            X[missing, place] = -1.0
+    if wanted.missing == "refuse":
+        _refuse(columns, incomplete, wanted, "a value")
+    left = int(incomplete.sum())
+    if not left:
+        return X, y, party, 0
+    kept = ~incomplete
+    return X[kept], y[kept], None if party is None else party[kept], left
+
+
+def _too_few(columns: Columns, left: int) -> UserError:
+    return UserError(
+        f"{columns.file.path} has {left:,} of {len(columns.X):,} rows with a missing value, so that too few are left: "
+        "leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
+    )
+
+
+def _refuse(columns: Columns, incomplete: Array, wanted: Wanted, what: str) -> None:
+    if incomplete.any():
+        row = int(np.flatnonzero(incomplete)[0])
+        count = int(incomplete.sum())
+        others = f", and {count - 1:,} more rows" if count > 1 else ""
+        raise UserError(
+            f"{columns.file.where(row)}: {what} is missing{others} (dataset.missing={wanted.missing}); "
+            "dataset.missing=drop leaves such rows out."
+        )
+
+
+def _test(wanted: Wanted, kinds: Kinds, labels: Labels, label: str) -> tuple[Array, Array, int]:
+    """Features and labels of the test rows, by what the training rows are, and how many rows are left out."""
+    file = open_file(wanted.paths["test"])
+    for name in (*kinds, label):
+        if name not in file.names:
+            raise UserError(f"{file.path} has no column {name!r}, which {wanted.path} has: {nearest(name, file.names)}")
+    columns = read(file, [*kinds, label], {name for name, (kind, _) in kinds.items() if kind == "category"})
+    if not len(columns.X):
+        raise UserError(f"{file.path} has no rows below the names.")
+    X, y, _, left = _arrays(columns, kinds, labels, label, wanted)
+    if not len(y):
+        raise _too_few(columns, left)
+    return X, y, left

@@ -1,0 +1,144 @@
+"""A CSV file as text: the names in its first line, and what is wrong with it on which line.
+
+`dpml.data.own.reading` reads files fast, by Pandas, which does not see every mistake and does not know the lines. The
+functions here read with Python's own `csv`, row by row: for the first line, and for a sentence about a mistake.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from dpml.data.sources.files import open_raw
+from dpml.errors import UserError
+
+SEPARATORS = (",", ";", "\t")
+"""What may stand between the values of a row: the one that parts the first line into the most names."""
+
+_LONGEST = 1 << 24  # characters of a value; the module's own limit is lower than what a file may hold
+csv.field_size_limit(_LONGEST)
+
+
+def header(path: Path) -> tuple[tuple[str, ...], str]:
+    """The names of a CSV file's columns, and the separator.
+
+    Raises:
+        UserError: the file is empty, is no UTF-8 text, or its first line does not name every column once.
+    """
+    try:
+        with open_raw(path) as file:
+            first = next((line for line in file if line.strip()), b"")
+        line = first.decode("utf-8-sig")
+        separator = max(SEPARATORS, key=line.count)
+        rows = _rows(path, separator)
+        _, names = next(rows, (1, []))
+        _, values = next(rows, (2, names))
+    except (UnicodeDecodeError, csv.Error):
+        raise mistake(path, ",") or UserError(f"{path} cannot be read as a CSV file.") from None
+    _check_names(path, names)
+    if len(values) != len(names):  # Pandas would take one value too many for a name of the row
+        raise mistake(path, separator) or UserError(f"{path}: its first row and its first line differ in length.")
+    return tuple(names), separator
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    if not names:
+        raise UserError(f"{path} is empty: its first line must name the columns.")
+    if any("\0" in name for name in names):
+        raise UserError(f"{path}, line 1: it is not UTF-8 text; save it as UTF-8.")
+    for place, name in enumerate(names, start=1):
+        if not name:
+            raise UserError(
+                f"{path}, line 1: column {place} has no name (row numbers that a program wrote?); name every column, "
+                "and leave out those that are no features with dataset.drop=[NAME]."
+            )
+    if len(names) < 2:
+        raise UserError(
+            f"{path}, line 1: there is one column only, {names[0][:60]!r}, and a label and a feature are needed; "
+            "values are parted by commas, semicolons or tabs."
+        )
+    for place, name in enumerate(names, start=1):
+        if names.index(name) < place - 1:
+            first = names.index(name) + 1
+            raise UserError(f"{path}, line 1: columns {first} and {place} are both called {name!r}; rename one.")
+    for name in names:
+        if is_number(name) and not name.isdecimal():  # years and pixels are names, too
+            raise UserError(
+                f"{path}, line 1: {name} is a number where the name of a column is expected; the first line must name "
+                "the columns."
+            )
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number, as files have them: Python reads 1_000 as one, too."""
+    with suppress(ValueError):
+        float(text)
+        return "_" not in text
+    return False
+
+
+def mistake(path: Path, separator: str) -> UserError | None:
+    """The first place where a file's text is no table: wrong bytes, an open quote, a row of another length."""
+    columns, line = 0, 0
+    try:
+        for line, row in _rows(path, separator):
+            columns = columns or len(row)
+            if len(row) != columns:
+                return UserError(f"{path}, line {line}: {_counted(len(row))}, and line 1 names {columns} columns.")
+    except UnicodeDecodeError:
+        return _wrong_bytes(path)
+    except csv.Error as error:
+        start = _next_start(path, separator)
+        what = "a quote is opened and never closed" if "unexpected end" in str(error) else str(error)
+        return UserError(f"{path}, line {start}: {what}.")
+    return None
+
+
+def _counted(values: int) -> str:
+    return "there is 1 value" if values == 1 else f"there are {values} values"
+
+
+def line_of(path: Path, separator: str, row: int) -> int:
+    """The line on which row number `row` (0 is the first after the names) of a table without mistakes begins."""
+    for number, (line, _) in enumerate(_rows(path, separator), start=-1):
+        if number == row:
+            return line
+    raise IndexError(row)
+
+
+def _next_start(path: Path, separator: str) -> int:
+    """The line on which the row begins that cannot be read."""
+    start = 1
+    with suppress(csv.Error), _reader(path, separator) as reader:
+        for _ in reader:
+            start = reader.line_num + 1
+    return start
+
+
+def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a file that are not blank, the names first, each with the line on which it begins."""
+    with _reader(path, separator) as reader:
+        start = 1
+        for row in reader:
+            if len(row) > 1 or "".join(row).strip():
+                yield start, row
+            start = reader.line_num + 1
+
+
+@contextmanager
+def _reader(path: Path, separator: str) -> Iterator[Any]:
+    with open_raw(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+        yield csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
+
+
+def _wrong_bytes(path: Path) -> UserError:
+    with open_raw(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                shown = f"{line[error.start]:#04x}"
+                return UserError(f"{path}, line {number}: it is not UTF-8 text (byte {shown}); save it as UTF-8.")
+    return UserError(f"{path} is not UTF-8 text; save it as UTF-8.")

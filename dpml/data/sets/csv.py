@@ -1,0 +1,123 @@
+"""A file of one's own, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.arrays import Array, Index
+from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
+from dpml.data.bounds import STATED, after_one_hot, maps, stated_apply, stated_target
+from dpml.data.own.table import FITTED, Parsed, Wanted, checksum, parsed
+from dpml.data.preprocess import PRIVATE, SCHEMA, Record
+from dpml.errors import UserError
+
+
+@dataclass(frozen=True)
+class CSV(Wanted):
+    """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`."""
+
+    test_fraction: float = 0.2
+    steps: tuple[str, ...] = ("one_hot", "symmetric", "sample_norm")
+
+    @property
+    def info(self) -> Info:
+        """What is known about it, by the content of the file.
+
+        Raises:
+            UserError: the file cannot be used; says why, with line and column where there is one.
+        """
+        rows = self._rows()
+        return Info(
+            name="csv",
+            title=self.paths["rows"].name,
+            task=rows.task,
+            citation="a file of one's own",
+            how_to_get="It is your own file: dataset.path.",
+            licence="your own",
+            rows=len(rows.y),
+            train_rows=rows.rows if self.test_path is not None else None,
+            features=_width(rows),
+            classes=dict(zip(rows.labels.numbers, rows.counts, strict=True)),
+            columns=rows.stated,
+            target=rows.labels.range,
+            bounds=f"its ranges are stated in {self.bounds}." if rows.stated else "nothing is stated of its columns",
+        )
+
+    def size(self, N: int | None) -> tuple[int, int]:
+        """(training rows, features), for which the file is read once."""
+        rows = self._rows()
+        available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
+        return N or available, preprocess.width(self.steps, _width(rows))
+
+    def checksum(self, files: Files) -> str:
+        """The checksum of the files' content: of the rows, and of `test_path` and `bounds` where they are named.
+
+        Raises:
+            UserError: a file is missing or is no table.
+        """
+        return checksum(self)
+
+    def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
+        """The arrays, with N training rows (None: all). The same rng gives the same rows, fewer a subset of more.
+
+        Raises:
+            UserError: the file cannot be used, or has fewer rows.
+        """
+        rows, info = self._rows(), self.info
+        test: Index | slice
+        if self.test_path is None:
+            train, test = split_rows(info, rows.rows, N, rng, self.test_fraction)
+        else:
+            check_rows(info, N, rows.rows)
+            train, test = rng.permutation(rows.rows)[:N], slice(rows.rows, None)
+        X, X_test, record = self._features(rows, train, test)
+        y, y_test = rows.y[train], rows.y[test]
+        if rows.task == "regression":
+            stated = rows.labels.range
+            y, y_test, scaled = stated_target(y, y_test, stated) if stated else preprocess.scale_target(y, y_test)
+            record = [*record, scaled]
+        provenance: dict[str, Any] = {
+            "source": ", ".join(str(path) for path in self.paths.values()),
+            "sha256": checksum(self),
+            "rows": len(rows.y),
+            "rows_left_out": sum(rows.left_out),
+            "classes": rows.labels.names,
+            "parties": list(rows.parties),
+            "preprocessing": record,
+        }
+        party = None if rows.party is None else rows.party[train]
+        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party)
+
+    def _features(self, rows: Parsed, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
+        """The preprocessed features of both parts, and the record, which says what was found from private rows."""
+        if self.missing == "keep" and "impute" not in self.steps and np.isnan(rows.X).any():  # in test rows, perhaps
+            raise UserError(
+                "dataset.missing=keep needs the step impute, because numbers are missing: "
+                f"dataset.steps=[{','.join(['impute', *self.steps])}]."
+            )
+        if rows.stated:
+            X, X_test, record = stated_apply(self.steps, rows.X[train], rows.X[test], rows.stated)
+            return X, X_test, [{"step": "types", "fitted_on": STATED}, *record]
+        X, X_test, record = preprocess.fit_apply(self.steps, rows.X[train], rows.X[test], rows.levels)
+        # types, categories and classes are those of the rows: nobody published a list
+        found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
+        return X, X_test, [{"step": "types", "fitted_on": PRIVATE}, *found]
+
+    def _rows(self) -> Parsed:
+        rows = parsed(self)
+        steps = preprocess.parse(self.steps)
+        if self.bounds != FITTED:
+            if "pca" in dict(steps):
+                raise UserError(
+                    "dataset.steps must not have pca where dataset.bounds names a file, because it is fitted to "
+                    "training rows: leave it out, or set dataset.bounds=fitted."
+                )
+            maps(self.steps, rows.stated)
+        return rows
+
+
+def _width(rows: Parsed) -> int:
+    """Columns after one-hot coding."""
+    return after_one_hot(rows.stated) if rows.stated else sum(count or 1 for count in rows.levels)

@@ -1,0 +1,180 @@
+"""A file of one's own on the command line: `dpml data describe`, and runs with dataset=csv."""
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+PEOPLE = """\
+name,age,job,member,hospital,income
+Ann,31,nurse,yes,North,low
+Bob,52,?,no,South,high
+"Cy, Jr",44,clerk,yes,North,high
+Dee,29,nurse,no,East,low
+Eve,38,clerk,,South,low
+Fay,61,judge,no,North,high
+"""
+
+
+@pytest.fixture
+def people(tmp_path):
+    (tmp_path / "people.csv").write_text(PEOPLE)
+
+
+@pytest.mark.usefixtures("people")
+def test_describe_says_what_a_run_would_do(run_command):
+    outcome = run_command(
+        "dpml", "data", "describe", "people.csv", "--label", "income", "--drop", "name", "--party", "hospital"
+    )
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = {line.split()[0]: line.split() for line in outcome.out.splitlines() if line.strip()}
+    assert lines["age"] == ["age", "number", "29", "to", "61", "0", "-"]
+    assert lines["job"] == ["job", "category", "clerk,", "judge,", "nurse", "1", "(17%)", "-"]
+    assert lines["member"] == ["member", "boolean", "no,", "yes", "1", "(17%)", "-"]
+    assert "name" not in lines
+    assert "label income: binary, -1 is high (3 rows); +1 is low (3 rows)" in outcome.out
+    assert "6 rows; 4 without a missing value; 3 columns for features, 5 after one_hot; 3 parties" in outcome.out
+    command = (
+        "dpml-run dataset=csv dataset.path=people.csv dataset.label=income dataset.party=hospital 'dataset.drop=[name]'"
+    )
+    assert command in outcome.out
+
+
+def test_describe_names_what_would_be_refused_and_the_command_leaves_it_out(run_command, tmp_path):
+    rows = "".join(f"k{i},{i},{i * i},1,{i % 3},{i % 2}\n" for i in range(30))
+    (tmp_path / "f.csv").write_text(f"the key,row,x,one,3,label\n{rows}")
+    outcome = run_command("dpml", "data", "describe", "f.csv", "--label", "3", "--drop", "label")
+    assert "refused: it has another text in every row" in " ".join(outcome.out.split())
+    assert "The column 'the key' would be refused." in outcome.out
+    assert "numbers of rows?" in outcome.out
+    assert "one value only" in outcome.out
+    printed = next(line for line in outcome.out.splitlines() if line.startswith("A run: dpml-run "))
+    assert printed.startswith("""A run: dpml-run dataset=csv dataset.path=f.csv 'dataset.label="3"' """)
+    assert """'dataset.drop=[label,"the key"]'""" in printed
+    words = ["dataset=csv", "dataset.path=f.csv", 'dataset.label="3"', 'dataset.drop=[label,"the key"]']
+    assert run_command("dpml-run", *words, "algo=nonpriv", "draws=1", "M=2", "hydra.run.dir=out").code == 0
+    refused = run_command("dpml", "data", "describe", "f.csv", "--label", "3", "--bounds-out", "b.yaml")
+    assert refused.code == 2
+    assert "so that nothing can be stated of it: --drop the key." in refused.err
+    assert not (tmp_path / "b.yaml").exists()
+
+
+@pytest.mark.usefixtures("people")
+def test_a_bounds_file_is_written_edited_and_used(run_command, tmp_path):
+    options = ["people.csv", "--label", "income", "--drop", "name", "--party", "hospital"]
+    assert run_command("dpml", "data", "describe", *options, "--bounds-out", "b.yaml").code == 0
+    text = (tmp_path / "b.yaml").read_text()
+    assert yaml.safe_load(text) == {
+        "from_rows": True,
+        "columns": {"age": {"low": 29, "high": 61}, "job": ["clerk", "judge", "nurse"], "member": "boolean"},
+        "classes": ["high", "low"],
+    }
+    again = run_command("dpml", "data", "describe", *options, "--bounds-out", "b.yaml")
+    assert (again.code, (tmp_path / "b.yaml").read_text()) == (2, text)
+    assert "b.yaml is there already, and may have been edited" in again.err
+    words = ["dataset=csv", "dataset.path=people.csv", "dataset.label=income", "dataset.drop=[name]"]
+    words += ["dataset.party=hospital", "dataset.bounds=b.yaml", "algo=nonpriv", "M=2", "draws=1", "hydra.run.dir=out"]
+    refused = run_command("dpml-run", *words)
+    assert refused.code == 2
+    assert "b.yaml still says `from_rows: true`" in refused.err
+    (tmp_path / "b.yaml").write_text(text.replace("from_rows: true\n", "").replace("61", "50").replace("judge, ", ""))
+    outcome = run_command("dpml", "data", "describe", *options, "--bounds", "b.yaml")
+    assert "people.csv, line 3, column 'age': 52 is outside 29 to 50 of b.yaml (2 in all)." in outcome.out
+    assert "people.csv, line 7, column 'job': 'judge' is outside the 2 values of b.yaml (1 in all)." in outcome.out
+    assert run_command("dpml-run", *words).code == 0
+    rows = pd.read_csv(tmp_path / "out" / "rows.csv", keep_default_na=False)
+    assert set(rows["private_preprocessing"]) == {""}
+    assert set(rows["dataset"]) == {"csv"}
+    assert set(rows["d"]) == {4}
+
+
+def test_mistakes_of_describe_are_sentences(run_command, tmp_path):
+    (tmp_path / "f.csv").write_text("a,b\n1,2\n3\n")
+    (tmp_path / "g.csv").write_text("a,b\n1,2\n3,4\n")
+    for words, said in [
+        (["none.csv"], "there is no file none.csv"),
+        (["f.csv"], "f.csv, line 3: there is 1 value, and line 1 names 2 columns."),
+        (["g.csv", "--label", "c"], "g.csv has no column 'c' (dataset.label): choose one of a, b."),
+        (["g.csv", "--bounds-out", "x.yaml"], "--bounds-out needs --label"),
+        (["g.csv", "--bounds", "x.yaml"], "dataset.bounds=x.yaml cannot be read"),
+    ]:
+        outcome = run_command("dpml", "data", "describe", *words)
+        assert outcome.code == 2
+        assert outcome.err.count("\n") == 1
+        assert said in outcome.err
+
+
+WORDS = ("dataset=csv", "dataset.label=label", "algo=gop", "eps=1", "draws=2", "M=2")
+
+
+def test_a_changed_file_is_computed_again_and_the_same_rows_elsewhere_are_not(run_command, tmp_path):
+    rows = "".join(f"{(7 * i) % 31},{i % 5},{'uv'[i % 3 == 0]}\n" for i in range(60))
+    (tmp_path / "f.csv").write_text(f"a,b,label\n{rows}")
+
+    def run(path: str) -> str:
+        outcome = run_command("dpml-run", *WORDS, f"dataset.path={path}", f"hydra.run.dir=out/{path}")
+        assert outcome.code == 0, outcome.err
+        return outcome.out
+
+    assert "0 cached, 1 to run" in run("f.csv")
+    assert "1 cached, 0 to run" in run("f.csv")
+    shutil.copy(tmp_path / "f.csv", tmp_path / "g.csv")
+    assert "1 cached, 0 to run" in run("g.csv")
+    first = (tmp_path / "out" / "f.csv" / "rows.csv").read_text()
+    (tmp_path / "f.csv").write_text(f"a,b,label\n{rows}30,4,u\n")
+    os.utime(tmp_path / "f.csv", ns=(1, 1))
+    assert "0 cached, 1 to run" in run("f.csv")
+    second = (tmp_path / "out" / "f.csv" / "rows.csv").read_text()
+    assert first != second  # in this very process, too, which remembers what it has loaded
+
+
+def test_mistakes_of_a_run_are_sentences_and_leave_nothing(run_command, tmp_path):
+    (tmp_path / "f.csv").write_text("a,label\n1,u\n2,v,w\n")
+    for words in (["dataset=csv"], [*WORDS, "dataset.path=f.csv"], [*WORDS, "dataset.path=none.csv"]):
+        outcome = run_command("dpml-run", *words, "hydra.run.dir=out")
+        assert outcome.code == 2
+        assert outcome.err.count("\n") == 1
+        assert not Path("out").exists()
+    assert "there is no file none.csv" in outcome.err
+
+
+def test_csv_is_no_data_set_to_list_and_a_file_in_a_folder_of_ones_own_is(run_command, tmp_path):
+    outcome = run_command("dpml", "data", "list")
+    assert "dataset=csv dataset.path=FILE.csv dataset.label=COLUMN" in outcome.out
+    assert not any(line.split()[:1] == ["csv"] for line in outcome.out.splitlines())
+    refused = run_command("dpml", "data", "get", "csv")
+    assert (refused.code, refused.out) == (2, "")
+    assert "dataset=csv needs a file" in refused.err
+    (tmp_path / "f.csv").write_text("a,label\n1,u\n2,v\n")
+    folder = tmp_path / "own" / "dataset"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text("_target_: dpml.data.sets.csv.CSV\npath: f.csv\nlabel: label\n")
+    outcome = run_command("dpml", "data", "list", "--config-dir", "own")
+    row = next(line.split() for line in outcome.out.splitlines() if line.split()[:1] == ["mine"])
+    assert row[:5] == ["mine", "binary", "2", "1", "ready"]
+
+
+def test_the_page_about_own_data_can_be_followed(run_command, tmp_path):
+    """Its blocks in order: a program that writes a file, the bounds file, and the commands."""
+    page = (Path(__file__).parents[2] / "docs" / "own_data.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(python|yaml)\n(.*?)```", page, flags=re.DOTALL))
+    exec(blocks["python"], {})
+    (tmp_path / "clinics.yaml").write_text(blocks["yaml"])
+    describe, run = (shlex.split(block) for block in re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL))
+    described = run_command(*describe)
+    assert described.code == 0
+    printed = page.split("prints\n\n```\n")[1].split("```")[0]
+    assert [line.rstrip() for line in printed.splitlines()[-2:]] == [
+        line for line in described.out.splitlines() if line.startswith(("label", "4,000 rows"))
+    ]
+    outcome = run_command(*run, "hydra.run.dir=out")
+    assert outcome.code == 0, outcome.err
+    rows = pd.read_csv(tmp_path / "out" / "rows.csv", keep_default_na=False)
+    assert f"{rows.loc[rows['metric'] == 'accuracy', 'value'].mean():.3f} ± " in page
+    assert set(rows["private_preprocessing"]) == {""}
+    assert '"Cork"' in (tmp_path / "out" / "manifest.json").read_text()

@@ -1,0 +1,216 @@
+"""dataset.bounds=FILE.yaml: what is stated takes the place of what would be read from the rows."""
+
+import numpy as np
+import pytest
+import yaml
+
+from dpml.data import Files
+from dpml.data.own import bounds_file
+from dpml.data.own.describe import bounds_text, describe
+from dpml.data.own.table import Wanted
+from dpml.data.preprocess import norms, private_note
+from dpml.data.sets.csv import CSV
+from dpml.errors import UserError
+
+ROWS = "age,gain,job,member,income\n31,0,nurse,yes,low\n52,999,judge,no,high\n44,9,clerk,yes,high\n29,0,nurse,no,low\n"
+STATED = """\
+columns:
+  age: {low: 0, high: 100}
+  gain: {low: 0, high: 999, log: true}
+  job: [nurse, judge, farmer]
+  member: boolean
+classes: [low, high]
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The rows, and what is stated of them: two paths."""
+
+    def write(stated=STATED, rows=ROWS):
+        (tmp_path / "f.csv").write_text(rows)
+        (tmp_path / "b.yaml").write_text(stated)
+        return {"path": str(tmp_path / "f.csv"), "bounds": str(tmp_path / "b.yaml")}
+
+    return write
+
+
+def load(source, seed=0):
+    return source.load(Files(), None, np.random.default_rng(seed))
+
+
+def test_steps_take_the_stated_ranges(files):
+    data = load(CSV(**files(), label="income", steps=("one_hot", "symmetric"), test_fraction=0))
+    order = np.argsort(data.X[:, 0])
+    expected = [  # age, log gain, member, then farmer, judge, nurse; clerk is unknown
+        [29 / 50 - 1, -1, -1, 0, 0, 1],
+        [31 / 50 - 1, -1, 1, 0, 0, 1],
+        [44 / 50 - 1, np.log(10) / np.log(1000) * 2 - 1, 1, 0, 0, 0],
+        [52 / 50 - 1, 1, -1, 0, 1, 0],
+    ]
+    np.testing.assert_allclose(data.X[order], expected, atol=1e-15)
+    np.testing.assert_array_equal(data.y[order], [-1, -1, 1, 1])
+    assert private_note(data.provenance["preprocessing"]) == ""
+    assert data.provenance["classes"] == {"-1": "low", "+1": "high"}
+
+
+def test_nothing_of_a_row_moves_another(files):
+    """The other rows stay bit for bit when one is replaced: no statistic of the rows is in them."""
+    whole = load(CSV(**files(), label="income", test_fraction=0))
+    other = load(
+        CSV(
+            **files(rows=ROWS.replace("52,999,judge,no,high", "9e9,-9e9,king,yes,low")), label="income", test_fraction=0
+        )
+    )
+    differs = np.any(whole.X != other.X, axis=1)
+    assert differs.sum() == 1
+    assert np.array_equal(whole.y != other.y, differs)
+    assert norms(other.X).max() <= 1
+    fitted = load(CSV(path=files()["path"], label="income", test_fraction=0))
+    moved = load(CSV(path=files(rows=ROWS.replace("52,", "99,"))["path"], label="income", test_fraction=0))
+    assert np.any(fitted.X != moved.X, axis=1).sum() > 1  # as it must be, or this test could not fail
+    assert private_note(fitted.provenance["preprocessing"]).startswith("types,one_hot,symmetric fitted on")
+
+
+def test_values_outside_are_clipped(files):
+    steps = ("one_hot", "symmetric")
+    rows = ROWS.replace("52,999,", "300,123456,").replace("29,0,", "-5,-7,")
+    clipped = load(CSV(**files(rows=rows), label="income", steps=steps, test_fraction=0)).X
+    rows = ROWS.replace("52,999,", "100,999,").replace("29,0,", "0,0,")
+    np.testing.assert_array_equal(
+        clipped, load(CSV(**files(rows=rows), label="income", steps=steps, test_fraction=0)).X
+    )
+
+
+def test_numbers_may_be_stated_as_categories_and_words_as_the_last_class(files):
+    stated = "columns: {zone: [1, 2, 30], x: {low: 0, high: 1}}\nclasses: ['yes', 'no']\n"
+    source = CSV(
+        **files(stated, "zone,x,label\n1,0,yes\n30,1,no\n7,1,no\n"), label="label", steps=("one_hot",), test_fraction=0
+    )
+    data = load(source)
+    assert source.size(None) == (3, 4)
+    rows = {tuple(row) for row in data.X}
+    assert rows == {(0, 1, 0, 0), (1, 0, 0, 1), (1, 0, 0, 0)}  # x, then 1, 2, 30 in the order of texts
+    assert sorted(zip(data.X[:, 0], data.y, strict=True)) == [(0, -1), (1, 1), (1, 1)]
+
+
+def test_a_target_is_clipped_to_its_range(files):
+    stated = "columns: {x: {low: 0, high: 1}}\ntarget: {low: -10, high: 20}\n"
+    source = CSV(**files(stated, "x,y\n0,5\n1,90\n0.5,-30\n"), label="y", test_fraction=0)
+    assert source.info.task == "regression"
+    np.testing.assert_array_equal(np.sort(load(source).y), [-0.5, 0.25, 1])
+    assert private_note(load(source).provenance["preprocessing"]) == ""
+
+
+def test_missing_values_get_the_middle(files):
+    rows = ROWS.replace("31,", "?,").replace("judge", "NA")
+    steps = ("impute", "one_hot", "symmetric")
+    data = load(CSV(**files(rows=rows), label="income", steps=steps, missing="keep", test_fraction=0))
+    row = data.X[np.isclose(data.X[:, 0], 0)]
+    np.testing.assert_allclose(row, [[0, -1, 1, 0, 0, 1]], atol=1e-15)
+    assert (data.X[:, 3:].sum(axis=1) == 0).sum() == 2  # clerk, which is unknown, and the gap
+    assert private_note(data.provenance["preprocessing"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        (
+            STATED.replace("  age: {low: 0, high: 100}\n", ""),
+            "b.yaml states nothing of the column 'age' of DIR/f.csv: add",
+        ),
+        (STATED.replace("age", "agee"), "b.yaml states nothing of the column 'age'"),
+        (
+            STATED.replace("columns:", "columns:\n  hight: boolean"),
+            "b.yaml states something of 'hight', no feature of DIR",
+        ),
+        (STATED.replace("columns", "colums"), "b.yaml: unknown key 'colums': did you mean 'columns'?"),
+        (f"from_rows: true\n{STATED}", "b.yaml still says `from_rows: true`: its ranges are those of the private rows"),
+        (
+            STATED.replace("classes: [low, high]", ""),
+            "b.yaml needs either `classes`, a list of the labels, or `target`",
+        ),
+        (STATED + "target: {low: 0, high: 1}", "b.yaml needs either `classes`"),
+        (STATED.replace("[low, high]", "[low]"), "b.yaml: classes must be a list of two or more labels."),
+        (STATED.replace("[low, high]", "[low, low]"), "b.yaml: classes has 'low' twice."),
+        (
+            STATED.replace("[low, high]", "[low, middle]"),
+            "f.csv, line 3, column 'income': 'high' is none of the classes l",
+        ),
+        (
+            STATED.replace("[low, high]", "[yes, no]"),
+            "b.yaml: classes has True, which is no text: put yes, null and the",
+        ),
+        (
+            STATED.replace("high: 100", "high: 0"),
+            "b.yaml: columns.age: a range needs finite ends, low < high, got 0 and",
+        ),
+        (STATED.replace("high: 100", "high: .inf"), "b.yaml: columns.age: a range needs finite ends"),
+        (STATED.replace("high: 100", "hi: 100"), "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
+        (STATED.replace("high: 100", "high: much"), "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
+        (
+            STATED.replace("boolean", "bool"),
+            "b.yaml: columns.member must be a range {low: 0, high: 1}, a list of values",
+        ),
+        (STATED.replace("boolean", "{low: 0, high: 1}"), "f.csv, line 2, column 'member': 'yes' is no number."),
+        (STATED.replace("[nurse, judge, farmer]", "{low: 0, high: 1}"), "line 2, column 'job': 'nurse' is no number."),
+        (STATED.replace("[nurse, judge, farmer]", "boolean"), "'job': 'nurse' is not true or false, yes or no."),
+        (
+            STATED.replace("{low: 0, high: 100}", "boolean"),
+            "f.csv, line 2, column 'age': 31 is not true or false, yes o",
+        ),
+        ("columns: [\n", "b.yaml, line 2: it is not YAML"),
+        ("", "b.yaml must have the keys `columns`, and `classes` or `target`."),
+        ("classes: [a, b]", "b.yaml needs `columns`, with a range or a list of values for every feature."),
+    ],
+)
+def test_files_that_state_something_else(files, stated, said):
+    paths = files(stated)
+    with pytest.raises(UserError) as caught:
+        _ = CSV(**paths, label="income").info
+    sentence = str(caught.value).replace(paths["path"].removesuffix("/f.csv"), "DIR")
+    assert "\n" not in sentence
+    assert said in sentence
+
+
+def test_what_is_asked_for_and_what_is_stated_agree(files):
+    with pytest.raises(UserError, match=r"dataset.task=regression needs `target` in .*b.yaml, which has `classes`"):
+        _ = CSV(**files(), label="income", task="regression").info
+    stated = STATED.replace("classes: [low, high]", "target: {low: 0, high: 1}")
+    with pytest.raises(UserError, match=r"dataset.task=binary needs `classes` in .*b.yaml, which has `target`"):
+        _ = CSV(**files(stated), label="income", task="binary").info
+    assert CSV(**files(), label="income", task="multiclass").info.classes == {0: 2, 1: 2}
+    assert load(CSV(**files(), label="income", positive="low")).provenance["classes"] == {"-1": "high", "+1": "low"}
+    with pytest.raises(UserError, match=r"dataset.steps must not have pca where dataset.bounds names a file"):
+        _ = CSV(**files(), label="income", steps=("one_hot", "pca:2")).info
+
+
+def test_a_file_written_from_the_rows_is_refused_until_it_is_edited(files, tmp_path):
+    path = files()["path"]
+    text = bounds_text(describe(Wanted(path, "income")), "income")
+    (tmp_path / "b.yaml").write_text(text)
+    with pytest.raises(UserError, match="from_rows"):
+        bounds_file.load(tmp_path / "b.yaml")
+    (tmp_path / "b.yaml").write_text(text.replace("from_rows: true\n", ""))
+    stated = bounds_file.load(tmp_path / "b.yaml")
+    assert stated.classes == ("high", "low")
+    assert yaml.safe_load(text)["columns"] == {
+        "age": {"low": 29, "high": 52},
+        "gain": {"low": 0, "high": 999},
+        "job": ["clerk", "judge", "nurse"],
+        "member": "boolean",
+    }
+    # with the ranges of all rows as they are, the arrays are those that are fitted to all rows
+    options = {"label": "income", "test_fraction": 0}
+    from_file = load(CSV(path=path, bounds=str(tmp_path / "b.yaml"), **options))
+    np.testing.assert_allclose(from_file.X, load(CSV(path=path, **options)).X, atol=1e-15)
+
+
+@pytest.mark.parametrize("word", ["yes", "~", "1", "a: b", "#c", "'", '"', "é", "-", "a\\b", " x"])
+def test_any_text_survives_in_a_written_file(files, tmp_path, word):
+    quoted = word.replace('"', '""')
+    path = files(rows=f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')["path"]
+    text = bounds_text(describe(Wanted(path, "y")), "y").replace("from_rows: true\n", "")
+    (tmp_path / "b.yaml").write_text(text, encoding="utf-8")
+    columns = bounds_file.load(tmp_path / "b.yaml").columns
+    assert columns["c"] == tuple(sorted([word, "other", "more"]))

@@ -1,0 +1,198 @@
+"""Files that are no table, or from which nothing can be learned: one sentence, with file, line and column."""
+
+import gzip
+
+import pytest
+
+from dpml.data import Files, checksum
+from dpml.data.own import columns
+from dpml.data.sets.csv import CSV
+from dpml.data.sources import cache
+from dpml.errors import UserError
+
+GOOD = "age,job,income\n31,nurse,low\n52,judge,high\n44,clerk,high\n29,nurse,low\n"
+TABLE = "n,t,y\n" + "".join(f"{i},t{i % 3},{i % 2}\n" for i in range(30))
+
+
+def sentence(path, **options):
+    """What is said about a file; nothing of it may be kept."""
+    with pytest.raises(UserError) as caught:
+        _ = CSV(path=str(path), **({"label": "income"} | options)).info
+    assert not list(cache.root().glob("processed/*"))
+    said = str(caught.value)
+    assert "\n" not in said
+    return said.replace(str(path.parent), "DIR")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "DIR/f.csv is empty: its first line must name the columns."),
+        ("\n  \n", "DIR/f.csv is empty: its first line must name the columns."),
+        ("age,job,income\n", "DIR/f.csv has no rows below the names, and a run needs two or more."),
+        ("age,job,income\n31,nurse,low\n", "DIR/f.csv has one row below the names, and a run needs two or more."),
+        (GOOD + "7,clerk\n", "DIR/f.csv, line 6: there are 2 values, and line 1 names 3 columns."),
+        (GOOD + "7\n", "DIR/f.csv, line 6: there is 1 value, and line 1 names 3 columns."),
+        (
+            GOOD + "7,clerk,low,high\n8,clerk,low\n",
+            "DIR/f.csv, line 6: there are 4 values, and line 1 names 3 columns.",
+        ),
+        ("age,job,income\n31,nurse,low,1\n", "DIR/f.csv, line 2: there are 4 values, and line 1 names 3 columns."),
+        # a quoted value may go over several lines, and blank lines do not count as rows
+        ('age,job,income\n1,"a\nb",low\n\n2,c\n', "DIR/f.csv, line 5: there are 2 values, and line 1 names 3 columns."),
+        (GOOD + '7,"clerk,low\n8,clerk,low\n', "DIR/f.csv, line 6: a quote is opened and never closed."),
+        ('age,"job,income\n7,clerk,low\n', "DIR/f.csv, line 1: a quote is opened and never closed."),
+        ("age,age,income\n1,2,low\n", "DIR/f.csv, line 1: columns 1 and 2 are both called 'age'; rename one."),
+        ("age,,income\n1,2,low\n", "line 1: column 2 has no name (row numbers that a program wrote?); name every"),
+        ("income\nlow\nhigh\n", "DIR/f.csv, line 1: there is one column only, 'income', and a label and a feature"),
+        ("31.5,nurse,low\n52,judge,high\n", "DIR/f.csv, line 1: 31.5 is a number where the name of a column is"),
+        ("31,nurse,low\n52,judge,high\n", "DIR/f.csv has no column 'income' (dataset.label): choose one of 31, low, n"),
+        (GOOD.replace("44", "inf"), "the column 'age' of DIR/f.csv has an infinite value (DIR/f.csv, line 4): mend it"),
+        (GOOD.replace("44", "-1e999"), "the column 'age' of DIR/f.csv has an infinite value (DIR/f.csv, line 4)"),
+        ("age,x,income\n1,,low\n2,?,high\n", "the column 'x' of DIR/f.csv has no values: mend it, or leave it out w"),
+        (GOOD.replace("low", "high"), "the label 'income' of DIR/f.csv has 'high' in every row, so that there is not"),
+        ("age,income\n1,\n2,NA\n", "the label 'income' of DIR/f.csv has no values, so that there is nothing to learn."),
+        (
+            "age,income\n1,low\n,high\n,low\n",
+            "DIR/f.csv has 2 of 3 rows with a missing value, so that too few are left",
+        ),
+        ("income,party\nlow,1\n", "DIR/f.csv has one row"),
+    ],
+)
+def test_bad_tables(tmp_path, content, said):
+    path = tmp_path / "f.csv"
+    path.write_text(content)
+    assert said in sentence(path)
+
+
+@pytest.mark.parametrize("content", [GOOD.encode("utf-16"), GOOD.encode("utf-16-le")])
+def test_sixteen_bits_a_character(tmp_path, content):
+    path = tmp_path / "f.csv"
+    path.write_bytes(content)
+    assert "DIR/f.csv, line 1: it is not UTF-8 text" in sentence(path)
+
+
+@pytest.mark.parametrize("far", [0, 70_000], ids=["near", "in a later block"])
+def test_another_encoding(tmp_path, far):
+    path = tmp_path / "f.csv"
+    path.write_bytes((GOOD + "1,clerk,low\n" * far + "44,Kürschner,high\n").encode("latin-1"))
+    assert sentence(path) == f"DIR/f.csv, line {far + 6}: it is not UTF-8 text (byte 0xfc); save it as UTF-8."
+
+
+def test_a_short_row_in_a_later_block(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text(GOOD + "1,clerk,low\n" * 70_000 + "44,clerk\n")
+    assert "DIR/f.csv, line 70006: there are 2 values" in sentence(path)
+
+
+def test_a_long_row_among_columns_that_are_not_used(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text(GOOD + "7,clerk,low,high\n")
+    assert "DIR/f.csv, line 6: there are 4 values" in sentence(path, drop=("job",))
+
+
+def test_what_is_no_file(tmp_path):
+    assert sentence(tmp_path / "none.csv") == "there is no file DIR/none.csv (dataset.path, dataset.test_path)."
+    (tmp_path / "folder").mkdir()
+    assert sentence(tmp_path / "folder") == "DIR/folder is a folder, not a file: name a CSV file in it."
+
+
+def test_damaged_gzip(tmp_path):
+    path = tmp_path / "f.csv.gz"
+    path.write_bytes(gzip.compress(TABLE.encode() * 100)[:-20])
+    assert "DIR/f.csv.gz" in sentence(path, label="y")
+    path.write_bytes(gzip.compress(TABLE.encode())[:12])
+    assert "DIR/f.csv.gz cannot be read" in sentence(path, label="y")
+
+
+def test_parquet_without_its_library(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    path = tmp_path / "f.parquet"
+    path.write_bytes(b"PAR1 and so on")
+    said = "DIR/f.parquet is a Parquet file: pip install pyarrow to read it, or save it as CSV."
+    assert sentence(path) == said
+
+
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pandas as pd
+
+    plain, packed = tmp_path / "f.csv", tmp_path / "f.parquet"
+    plain.write_text(TABLE)
+    pd.read_csv(plain).to_parquet(packed)
+    first, second = (CSV(path=str(path), label="y") for path in (plain, packed))
+    assert first.info.classes == second.info.classes
+    assert first.size(None) == second.size(None)
+
+
+def test_ids_are_no_feature(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("id,x,income\n" + "".join(f"n{i},{i},{i % 2}\n" for i in range(30)))
+    said = sentence(path)
+    assert "the column 'id' of DIR/f.csv has another text in every row, such as 'n0', so that it tells nothing" in said
+    assert said.endswith("or leave it out with dataset.drop=[id].")
+    assert CSV(path=str(path), label="income", drop=("id",)).size(None) == (24, 1)
+
+
+def test_numbers_and_a_word(tmp_path):
+    path = tmp_path / "f.csv"
+    rows = [f"{i},{i % 2}" for i in range(60)]
+    rows[44] = "4o,1"
+    path.write_text("\n".join(["age,income", *rows]))
+    said = "the column 'age' of DIR/f.csv has numbers, and '4o', which is none (DIR/f.csv, line 46): mend it"
+    assert said in sentence(path)
+    path.write_text("\n".join(["income,x", *rows]))
+    assert sentence(path, task="regression") == "DIR/f.csv, line 46, column 'income': '4o' is no number."
+    path.write_text("\n".join(["age,income", *(row.replace("4o", "1_0") for row in rows)]))
+    assert "has numbers, and '1_0', which is none" in sentence(path)  # Pandas knows no such number
+
+
+def test_too_many_categories(tmp_path, monkeypatch):
+    monkeypatch.setattr(columns, "CATEGORIES", 25)
+    path = tmp_path / "f.csv"
+    path.write_text("zip,x,income\n" + "".join(f"z{i % 26},{i},{i % 2}\n" for i in range(60)))
+    assert "has 26 texts, such as 'z0', and 25 categories are the most" in sentence(path)
+    path.write_text("zip,x,income\n" + "".join(f"z{i % 25},{i},{i % 2}\n" for i in range(60)))
+    assert CSV(path=str(path), label="income").info.features == 26
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"label": None}, "dataset.label is missing: which of n, t, y is to be predicted?"),
+        ({"label": "z"}, "DIR/f.csv has no column 'z' (dataset.label): choose one of n, t, y."),
+        ({"drop": ("m",)}, "DIR/f.csv has no column 'm' (dataset.drop)"),
+        ({"party": "tt"}, "DIR/f.csv has no column 'tt' (dataset.party): did you mean 't'?"),
+        ({"party": "y"}, "dataset.label and dataset.party both name the column 'y'."),
+        ({"drop": ("t", "y")}, "dataset.label and dataset.drop both name the column 'y'."),
+        ({"drop": ("n",), "party": "t"}, "DIR/f.csv has no feature: every column is the label, the party, or dropped."),
+        ({"missing": "impute"}, "unknown dataset.missing='impute': choose one of drop, keep, refuse."),
+        ({"task": "ranking"}, "unknown dataset.task='ranking'"),
+        ({"task": "regression", "label": "t"}, "DIR/f.csv, line 2, column 't': 't0' is no number."),
+        ({"task": "binary", "label": "t"}, "the column 't' of DIR/f.csv has 3 classes, and dataset.task=binary needs"),
+        ({"positive": "t9", "label": "t"}, "dataset.positive=t9 is no value of the column 't' of DIR/f.csv"),
+        ({"positive": 1, "label": "n", "task": "regression"}, "dataset.positive=1 is for two classes, and the task is"),
+        ({"positive": [1]}, "dataset.positive must be a label, got dataset.positive=[1]."),
+        ({"test_path": "nowhere.csv"}, "there is no file nowhere.csv"),
+        (
+            {"bounds": "nowhere.yaml"},
+            "dataset.bounds=nowhere.yaml cannot be read: No such file or directory; it must be",
+        ),
+        (
+            {"label": "n", "task": "multiclass"},
+            "the column 'n' of DIR/f.csv has 30 classes, and 10 are the most; if it is of n",
+        ),
+    ],
+)
+def test_options_that_do_not_suit_the_file(tmp_path, monkeypatch, options, said):
+    monkeypatch.setattr("dpml.data.own.labels.CLASSES", 10)
+    path = tmp_path / "f.csv"
+    path.write_text(TABLE)
+    with pytest.raises(UserError) as caught:
+        _ = CSV(path=str(path), **({"label": "y"} | options)).info
+    assert said in str(caught.value).replace(str(tmp_path), "DIR")
+
+
+def test_without_a_file():
+    with pytest.raises(UserError, match=r"^dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN.$"):
+        checksum(CSV(), Files())
