@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
@@ -61,8 +61,7 @@ def written(value: Any, key: str) -> str:
         text = str(value)
         if _PLAIN.fullmatch(text) and text.lower() not in _SPECIAL:
             return text
-        escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
+        return QuotedString(text, Quote.single).with_quotes()
     if _listed(value):
         return f"[{','.join(written(one, key) for one in value)}]"
     raise UserError(f"{key} must be a number, text, True, False, None, or a list of them, got {value!r}.")
