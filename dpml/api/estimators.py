@@ -266,8 +266,8 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 
         `party` (n,) says whose each row is, and `parties` does not count; None: rows are dealt.
         """
-        check_classification_targets(y)
         rows, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         K = len(self.classes_)
         if K < 2:

@@ -150,7 +150,8 @@ def test_a_program_that_uses_hydra_itself_finds_it_as_it_was(folder):
     "value",
     [
         None, True, False, 0, -3, 0.1, 1e-05, 1e30, math.inf, "capefm", "a b", "it's", "x,y", "[a]", "null", "1",
-        "True", "", "ü/ä.csv", "it\\'s", "back\\slash", "C:\\data\\", "a=b", "$x", [1, 2], ["one_hot", "max norm"], [], [[0.5, 1], [2]],
+        "True", "", "ü/ä.csv", "it\\'s", "back\\slash", "C:\\data\\", "a=b", "$x", [1, 2], ["one_hot", "max norm"],
+        [], [[0.5, 1], [2]],
     ],
 )  # fmt: skip
 def test_values_are_read_as_they_were_given(value):
