@@ -115,6 +115,7 @@ def test_public_ranges_map_every_row_on_its_own():
     differ = np.any(into_ball(X, low, high, True) != into_ball(other, low, high, True), axis=1)
     assert list(np.flatnonzero(differ)) == [7]
     assert np.allclose(into_ball(X, low, high, True), lifted(X), atol=1e-11)
+    assert np.allclose(into_ball(other, low, high, True)[7], lifted([[1, 1, 1]]))  # clipped
 
 
 def test_nothing_is_fitted_where_ranges_are_public():
