@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from dpml import where
 from dpml.algorithms import Algorithm
-from dpml.api.words import user_errors
+from dpml.api.words import plain, user_errors
 from dpml.arrays import Array
-from dpml.config.build import algorithm_of, budget, epsilon, optional, text, whole
+from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
 from dpml.config.compose import options
 from dpml.data import Dataset, Task
 from dpml.data.partition import Equal, Parties, partition
@@ -81,7 +81,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None) -> Array:
         """Weights of one release, (d,) or (K d,), from rows (n, p) and encoded targets (n,); sets `guarantees_`."""
-        asked = budget(epsilon(self.eps, "eps"), self.delta)
+        asked = budget(epsilon(plain(self.eps), "eps"), plain(self.delta))
         algorithm = self._algorithm(task)
         rows = self._into_ball(X)
         seed = self._seed()
@@ -107,9 +107,12 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         known = options("algo")
         if name not in known:
             raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
+        own = self.algo_options or {}
+        if not isinstance(own, Mapping):
+            raise UserError(f"algo_options must be a dictionary, got {own!r}.")
         with user_errors([f"algo={name}"]):
             node = OmegaConf.load(where.folder("conf") / "algo" / f"{name}.yaml")
-            node = OmegaConf.create({**node, **(self.algo_options or {})})
+            node = OmegaConf.create({**node, **{key: plain(value) for key, value in own.items()}})
             algorithm = algorithm_of(node, for_task(task), optional(text)(self.calibration, "calibration"))
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
@@ -117,9 +120,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
         """The parties, by their ids where there are any, and else of equal size, at random."""
-        adversary = Adversary(self.colluders)
+        adversary = Adversary(optional(number)(plain(self.colluders), "colluders"))
         if party is None:
-            M = whole(self.parties, "parties")
+            M = whole(plain(self.parties), "parties")
             return partition(data, Equal(), M, generator(seed, "partition"), adversary)
         ids = column_or_1d(party)
         check_consistent_length(data.X, ids)
@@ -133,10 +136,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """What all random streams begin from: 128 bits of the operating system, unless it is given."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-        given = self.random_state
-        if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+        given = plain(self.random_state)
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise UserError(f"random_state must be None or a whole number >= 0, got {given!r}.")
-        return int(given)
+        return given
 
     def _warn_of_less(self, eps: float) -> None:
         """Warn where less privacy is proven than was asked for."""

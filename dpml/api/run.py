@@ -47,7 +47,8 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
     ``**{"algo.lam": 0.01}``, and an option that is a list itself into a further list, ``**{"algo.steps": [[0.1, 1]]}``.
 
     Cells are kept in ``results_dir/.cells``, and nothing else is written. The plan goes to stdout, progress to stderr.
-    After Ctrl-C the same call goes on.
+    After Ctrl-C the same call goes on. In a script, ``run.workers`` above 1 needs ``if __name__ == "__main__":`` around
+    the call, because every process reads the script again.
 
     >>> import dpml, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

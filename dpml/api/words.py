@@ -49,8 +49,7 @@ def written(value: Any, key: str) -> str:
     Raises:
         UserError: it has no such form.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = plain(value)
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -65,6 +64,11 @@ def written(value: Any, key: str) -> str:
     if _listed(value):
         return f"[{','.join(written(one, key) for one in value)}]"
     raise UserError(f"{key} must be a number, text, True, False, None, or a list of them, got {value!r}.")
+
+
+def plain(value: Any) -> Any:
+    """A number of NumPy's as Python's own; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def jobs_of(words: Sequence[str]) -> list[list[str]]:

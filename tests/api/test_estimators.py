@@ -245,6 +245,7 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
         ({"algo": "adassp"}, "algo=adassp needs loss=squared, not loss=logistic"),
         ({"algo_options": {"lamm": 1}}, "unknown key 'algo.lamm': did you mean 'lam'"),
         ({"algo_options": {"lam": "much"}}, "algo.lam must be a number, got algo.lam=much"),
+        ({"algo_options": "lam"}, "algo_options must be a dictionary, got 'lam'"),
         ({"eps": 0}, "eps must be a positive number"),
         ({"eps": None}, "eps must be a number, got eps=null"),
         ({"delta": 2}, "delta must lie strictly between 0 and 1"),
@@ -253,6 +254,7 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
         ({"parties": 401}, "M=401 parties cannot share N=400"),
         ({"parties": 1.5}, "parties must be a whole number"),
         ({"parties": 4, "colluders": 4}, "adversary.colluders=4 leaves none of M=4 parties to be protected"),
+        ({"colluders": "two"}, "colluders must be a number, got colluders=two"),
         ({"random_state": -1}, "random_state must be None or a whole number >= 0, got -1"),
         ({"random_state": np.random.RandomState(0)}, "random_state must be None or a whole number >= 0"),
         ({"bounds": 3}, r"bounds must be a pair \(low, high\), each of them one number, or 3 of them"),
@@ -265,6 +267,17 @@ def test_a_mistake_is_one_sentence(parameters, sentence):
     X, t = made_up()
     with pytest.raises(dpml.UserError, match=sentence):
         dpml.PrivateClassifier(**{"bounds": UNIT, **parameters}).fit(X, t > 0)
+
+
+def test_numbers_may_be_of_numpy():
+    X, t = made_up()
+    options = {"lam": np.float64(0.1), "rounds": np.int64(10)}
+    model = dpml.PrivateClassifier("dpgd", np.float32(0.5), np.float64(1e-6), np.int64(4), colluders=np.int64(1),
+                                   bounds=UNIT, algo_options=options, random_state=np.int64(3))  # fmt: skip
+    plain = dpml.PrivateClassifier(eps=0.5, delta=1e-6, parties=4, colluders=1, bounds=UNIT, random_state=3,
+                                   algo_options={"lam": 0.1, "rounds": 10})  # fmt: skip
+    assert np.array_equal(model.fit(X, t > 0).coef_, plain.fit(X, t > 0).coef_)
+    assert model.guarantees_ == plain.guarantees_
 
 
 def test_targets_that_cannot_be_are_value_errors():
