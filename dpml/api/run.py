@@ -109,6 +109,12 @@ def _computed(jobs: Sequence[RunJob], config: DictConfig, command: str) -> Resul
         for sentence in plan.refused(job.task):
             warnings.warn(f"left out: {sentence}", stacklevel=3)
         tables.append(job.tables(plan))
-    # the same setting twice is one setting
-    rows, guarantees = (pd.concat(parts, ignore_index=True) for parts in zip(*tables, strict=True))
-    return Result(*(table.drop_duplicates(ignore_index=True) for table in (rows, guarantees)))
+    return Result(*(_together(parts) for parts in zip(*tables, strict=True)))
+
+
+def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One table of several jobs'; the same setting twice is one setting."""
+    columns = dict.fromkeys(column for table in tables for column in table)
+    # a column without a value has no type that the others' would have to suit
+    known = pd.concat([table.dropna(axis=1, how="all") for table in tables], ignore_index=True)
+    return known.reindex(columns=list(columns)).drop_duplicates(ignore_index=True)
