@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from harness import forget_code
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import dpml
+from dpml import code
 from dpml.api.words import jobs_of, words_of, written
 from dpml.cli import jobs
 from dpml.data import Files
@@ -246,3 +248,13 @@ def test_a_mistake_is_one_sentence(folder, call, sentence):
     with pytest.raises(dpml.UserError, match=sentence):
         call()
     assert list(folder.iterdir()) == []
+
+
+def test_no_number_depends_on_the_list_of_public_names(monkeypatch):
+    """Else a change of the API would make every published figure look as if it were made from other code."""
+    forget_code()
+    read, names = code._read, []
+    monkeypatch.setattr(code, "_read", lambda path, name: (names.append(name), read(path, name))[1])
+    code.digest("dpml.reporting.artifacts")
+    assert "dpml.running.environment" in names  # which imports the version from the package
+    assert not [name for name in names if name == "dpml" or name.startswith("dpml.api")]
