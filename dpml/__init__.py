@@ -1,3 +1,49 @@
-"""Multiparty differentially private learning: experiments whose guarantees are proven, not only claimed."""
+"""Multiparty differentially private learning: experiments whose guarantees are proven, not only claimed.
+
+The names below are the public API (docs/api.md). Each is loaded when it is first used, so that `import dpml` is cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpml.api.estimators import PrivateClassifier, PrivateRegressor
+    from dpml.api.functions import attack, guarantee, load
+    from dpml.api.run import run
+    from dpml.errors import PrivacyWarning, UserError
+    from dpml.privacy import Budget, Guarantee
 
 __version__ = "0.1.0"
+__all__ = [
+    "Budget",
+    "Guarantee",
+    "PrivacyWarning",
+    "PrivateClassifier",
+    "PrivateRegressor",
+    "UserError",
+    "attack",
+    "guarantee",
+    "load",
+    "run",
+]
+_HOMES = {
+    "dpml.api.estimators": ("PrivateClassifier", "PrivateRegressor"),
+    "dpml.api.functions": ("attack", "guarantee", "load"),
+    "dpml.api.run": ("run",),
+    "dpml.errors": ("PrivacyWarning", "UserError"),
+    "dpml.privacy": ("Budget", "Guarantee"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name that has not been used yet."""
+    for module, names in _HOMES.items():
+        if name in names:
+            globals()[name] = getattr(import_module(module), name)
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """With the names that have not been used yet."""
+    return sorted({*globals(), *__all__})

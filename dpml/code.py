@@ -8,8 +8,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 _OURS = __name__.partition(".")[0]
-# no number depends on these: sentences, whole files, checksums of code, and downloads, whose content has a checksum
-_IDLE = {f"{_OURS}.{name}" for name in ("errors", "atomic", "code", "data.sources.download")}
+# no number depends on these: the list of public names, sentences, whole files, checksums of code, and downloads, whose
+# content has a checksum
+_IDLE = {_OURS, *(f"{_OURS}.{name}" for name in ("errors", "atomic", "code", "data.sources.download"))}
 
 
 @cache

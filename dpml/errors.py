@@ -8,6 +8,10 @@ class UserError(Exception):
     """A mistake the user can mend. The message says what is wrong, which key, and what is allowed."""
 
 
+class PrivacyWarning(UserWarning):
+    """Something that private rows went into is counted by no budget, or less is proven than was asked for."""
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """The end of an error sentence about an unknown name: the closest valid name, or all of them."""
     choices = sorted(allowed)

@@ -28,6 +28,7 @@ ORDER = (
     ("reporting",),
     ("papers",),
     ("cli",),
+    ("api",),
 )
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 

@@ -4,23 +4,67 @@ import json
 import math
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from rich.console import Console
 
+from dpml.algorithms import Algorithm
 from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
 from dpml.audit.scores import CONFIDENCE
 from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table, set_aside_common
 from dpml.config.build import budget, build_adversary, build_algorithm, instantiate, whole
-from dpml.privacy import Problem
+from dpml.privacy import Budget, Problem
 
 
 def run(arguments: Namespace) -> None:
     """Print what attacks achieve; exit with 1 when one exceeds what is proven."""
-    config, d = one_setting(arguments.overrides, "audit", arguments.config_dir)
-    given = {word.partition("=")[0] for word in arguments.overrides}
+    attacked = _described(arguments.overrides, arguments.config_dir)
+    findings = attacked.findings()
+    if arguments.json:
+        print(json.dumps([_plain(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
+    else:
+        _show(findings, attacked.draws, attacked.problem)
+    if arguments.figure is not None:
+        from dpml.reporting.trade_off import draw  # Matplotlib takes a second to import
+
+        title = f"dpml audit {' '.join(arguments.overrides)}"
+        for path in draw(findings, title, arguments.figure.with_suffix("")):
+            print(path, file=sys.stderr)
+    if any(finding.verdict == "BUG" for finding in findings):
+        sys.exit(1)
+
+
+def findings_for(overrides: Iterable[str], config_dir: Path | None = None) -> list[Finding]:
+    """What `dpml audit` prints, for overrides as on its command line."""
+    return _described(overrides, config_dir).findings()
+
+
+@dataclass(frozen=True)
+class _Attacked:
+    """The release that is attacked, on made-up data, and how many draws of it."""
+
+    algorithm: Algorithm
+    budget: Budget
+    problem: Problem
+    draws: int
+    seed: int
+
+    def findings(self) -> list[Finding]:
+        return audit(self.algorithm, self.budget, self.problem, self.draws, self.seed)
+
+
+def _described(overrides: Iterable[str], config_dir: Path | None) -> _Attacked:
+    """What overrides ask for, with an audit's own defaults.
+
+    Raises:
+        UserError: a setting is wrong, or has several values.
+    """
+    overrides = list(overrides)
+    config, d = one_setting(overrides, "audit", config_dir)
+    given = {word.partition("=")[0] for word in overrides}
     for key, few in ROUNDS.items():
         if key in config.algo and f"algo.{key}" not in given:
             config.algo[key] = few
@@ -30,19 +74,7 @@ def run(arguments: Namespace) -> None:
     colluders = build_adversary(config.adversary).count(M)
     problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
-    findings = audit(algorithm, budget(config.eps, config.delta), problem, draws, whole(config.seed, "seed"))
-    if arguments.json:
-        print(json.dumps([_plain(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
-    else:
-        _show(findings, draws, problem)
-    if arguments.figure is not None:
-        from dpml.reporting.trade_off import draw  # Matplotlib takes a second to import
-
-        title = f"dpml audit {' '.join(arguments.overrides)}"
-        for path in draw(findings, title, arguments.figure.with_suffix("")):
-            print(path, file=sys.stderr)
-    if any(finding.verdict == "BUG" for finding in findings):
-        sys.exit(1)
+    return _Attacked(algorithm, budget(config.eps, config.delta), problem, draws, whole(config.seed, "seed"))
 
 
 def _plain(finding: Finding) -> dict[str, object]:

@@ -48,23 +48,22 @@ class RunJob:
     words: Sequence[str]
 
     def check(self, plan: Plan) -> None:
-        """Raise UserError when one of its cells cannot be: a run is computed whole or not at all."""
+        """Raise when there is no run, which is computed whole or not at all.
+
+        Raises:
+            UserError: one of its cells cannot be: the data do not allow these settings.
+            CellsFailedError: a cell failed.
+        """
         for entry in plan.of(self.task):
             if entry.status == "skipped":
                 raise UserError(entry.reason)
+            if entry.status == "failed":
+                log = plan.store.folder(entry.key) / ERROR
+                raise CellsFailedError(f"{entry.reason} (traceback in {log})")
 
     def write(self, plan: Plan) -> list[Path]:
-        """Write its tables and, last, the manifest. Each appears whole or not at all.
-
-        Raises:
-            UserError: the data do not allow these settings.
-            CellsFailedError: a cell failed.
-        """
+        """Write its tables and, last, the manifest. Each appears whole or not at all; raises what `check` does."""
         self.check(plan)
-        failed = [entry for entry in plan.of(self.task) if entry.status == "failed"]
-        if failed:
-            log = plan.store.folder(failed[0].key) / "error.txt"
-            raise CellsFailedError(f"{failed[0].reason} (traceback in {log})")
         rows, guarantees = self.tables(plan)
         self.folder.mkdir(parents=True, exist_ok=True)
         paths = [self.folder / name for name in ("guarantees.csv", "rows.csv", "manifest.json")]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import OmegaConf
@@ -49,12 +49,22 @@ def fail(program: str, message: str) -> NoReturn:
     sys.exit(2)
 
 
-def sentence(error: Exception) -> str | None:
-    """What an exception means and what to do, with the nearest valid name; None for a bug."""
+class Line(NamedTuple):
+    """What Hydra was given: overrides, and the user's own folder of options. Hydra's errors have neither."""
+
+    overrides: Sequence[str]
+    config_dir: Path | None = None
+
+
+def sentence(error: Exception, line: Line | None = None) -> str | None:
+    """What an exception means and what to do, with the nearest valid name; None for a bug.
+
+    `line` is what the error is about; None: this process's command line.
+    """
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, HydraException | OmegaConfBaseException):
-        return _of_configuration(error)
+        return _of_configuration(error, line or _command_line())
     if isinstance(error, OSError):
         return _of_system(error)
     if isinstance(error, MemoryError):
@@ -63,7 +73,7 @@ def sentence(error: Exception) -> str | None:
     if isinstance(error, BrokenExecutor):
         return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
     if isinstance(error, ValueError) and str(error).startswith("Config group override must be"):
-        return _of_groups()
+        return _of_groups(line or _command_line())
     return None
 
 
@@ -97,56 +107,55 @@ def _of_system(error: OSError) -> str | None:
 # ---- the configuration
 
 
-def _of_configuration(error: Exception) -> str:
+def _of_configuration(error: Exception, line: Line) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        return _of_option(error.missing_cfg_file, error.options or ())
+        return _of_option(error.missing_cfg_file, error.options or (), line)
     if isinstance(error, OverrideParseException):
         return f"cannot read the override {error.override!r}: write KEY=VALUE, with quotes around special characters."
     if isinstance(error, ConfigCompositionException):
         unknown = re.search(r"Could not (?:override|append|delete|add) '([^']+)'", str(error))
         if unknown:
-            return _of_groups() if unknown[1] in _GROUPS else _of_key(unknown[1])
+            return _of_groups(line) if unknown[1] in _GROUPS else _of_key(unknown[1], line)
         several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
         if several:
             return f"{several[1]!r} has several values: add -m to sweep over them, or write a list, KEY=[A,B]."
     return " ".join(str(error).split()).removesuffix(".") + "."
 
 
-def _of_option(path: str, beside: Sequence[str]) -> str:
+def _of_option(path: str, beside: Sequence[str], line: Line) -> str:
     """There is no option GROUP/NAME, either of which may have further slashes; there are some `beside` it."""
-    groups = [word.partition("=")[0].lstrip("+") for word in _command_line().overrides]
+    groups = [word.partition("=")[0].lstrip("+") for word in line.overrides]
     group = next((key for key in groups if path.startswith(f"{key}/")), path.rpartition("/")[0])
-    return _unknown(group, path.removeprefix(f"{group}/"), beside)
+    return _unknown(group, path.removeprefix(f"{group}/"), beside, line)
 
 
-def _of_groups() -> str:
+def _of_groups(line: Line) -> str:
     """Something else than a name is given to a group, or a group is given as if it were none."""
-    for word in _command_line().overrides:
+    for word in line.overrides:
         group, _, name = word.lstrip("+").partition("=")
-        if group in _GROUPS and name not in options(group, _command_line().config_dir):
-            return _unknown(group, name, ())
+        if group in _GROUPS and name not in options(group, line.config_dir):
+            return _unknown(group, name, (), line)
     return f"{', '.join(_GROUPS)} are chosen by name, GROUP=NAME."
 
 
-def _unknown(group: str, name: str, beside: Sequence[str]) -> str:
-    known = (options(group, _command_line().config_dir) if group else []) or beside
+def _unknown(group: str, name: str, beside: Sequence[str], line: Line) -> str:
+    known = (options(group, line.config_dir) if group else []) or beside
     return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, known)}" if known else ".")
 
 
-def _of_key(key: str) -> str:
-    sentence = f"unknown key {key!r}: {nearest(key, _keys_beside(key))}"
-    if "." in key and any(word.startswith("experiment=") for word in _command_line().overrides):
+def _of_key(key: str, line: Line) -> str:
+    sentence = f"unknown key {key!r}: {nearest(key, _keys_beside(key, line))}"
+    if "." in key and any(word.startswith("experiment=") for word in line.overrides):
         # Hydra knows the keys of the default options only, not those of the options that an experiment's blocks choose
         sentence = f"{sentence.removesuffix('.')} Where the experiment's own options have it, write +{key}=VALUE."
     return sentence
 
 
-def _keys_beside(key: str) -> list[str]:
+def _keys_beside(key: str, line: Line) -> list[str]:
     """The keys of the group that `key` is in, as composed from this command line's choices, or those at the top."""
     group, dot, _ = key.rpartition(".")
     if not dot:
         return KEYS
-    line = _command_line()
     choices = [word for word in line.overrides if word.partition("=")[0] in _GROUPS]
     try:
         node = OmegaConf.select(compose(choices, line.config_dir, hydra_too=True), group)
@@ -155,11 +164,10 @@ def _keys_beside(key: str) -> list[str]:
         return KEYS
 
 
-def _command_line() -> argparse.Namespace:
-    """The `overrides` of the command line, and its `config_dir` or None: Hydra's errors have neither."""
+def _command_line() -> Line:
+    """What this process was started with."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config-dir", "-cd", type=Path)
-    line, words = parser.parse_known_args(sys.argv[1:])
+    known, words = parser.parse_known_args(sys.argv[1:])
     # the words of a command, such as `data partition`, are none
-    line.overrides = [word for word in words if "=" in word and not word.startswith("-")]
-    return line
+    return Line([word for word in words if "=" in word and not word.startswith("-")], known.config_dir)

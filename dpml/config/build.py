@@ -15,7 +15,7 @@ from dpml.algorithms import Algorithm
 from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
-from dpml.optim.losses import for_task
+from dpml.optim.losses import Loss, for_task
 from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
@@ -29,11 +29,15 @@ def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
 
     Where `calibration` is null it is the default of the algorithm's own field, or `published` if that has none.
     """
-    loss = for_task(dataset.info.task, config.loss)
-    calibration = {"calibration": config.calibration or "published"}
-    if config.calibration is None and _has_default(config.algo, "calibration"):
-        calibration = {}
-    algorithm: Algorithm = instantiate(config.algo, "algo", loss=loss, **calibration)
+    return algorithm_of(config.algo, for_task(dataset.info.task, config.loss), config.calibration)
+
+
+def algorithm_of(node: DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
+    """The algorithm that `node`, ``_target_`` and its options, describes."""
+    chosen = {"calibration": calibration or "published"}
+    if calibration is None and _has_default(node, "calibration"):
+        chosen = {}
+    algorithm: Algorithm = instantiate(node, "algo", loss=loss, **chosen)
     return algorithm
 
 

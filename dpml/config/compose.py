@@ -1,7 +1,8 @@
 """Hydra's view of ``conf`` and ``experiments``."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,20 @@ def experiments_of(config: DictConfig) -> list[str]:
     return list(config[PACKAGE].get("experiments", ()))
 
 
-def initialise() -> Any:
-    """A context in which `hydra.compose` knows our configuration and experiments."""
+@contextmanager
+def initialise() -> Iterator[None]:
+    """A context in which `hydra.compose` knows our configuration and experiments.
+
+    A program that uses Hydra itself, and calls dpml, finds Hydra afterwards as it was.
+    """
     register_experiments()
+    theirs = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
-    return hydra.initialize_config_dir(str(where.folder("conf")), version_base="1.3")
+    try:
+        with hydra.initialize_config_dir(str(where.folder("conf")), version_base="1.3"):
+            yield
+    finally:
+        GlobalHydra.instance().hydra = theirs
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:

@@ -1,0 +1,405 @@
+"""Private linear models for scikit-learn: `PrivateClassifier` and `PrivateRegressor`.
+
+How a row gets into the unit ball, in which all guarantees are proven: every feature is clipped to its range and mapped
+to [-1, 1] by it, a constant feature 1 is appended for the intercept, and the row is divided by its length. With public
+ranges (`bounds`) each row is mapped on its own, so that neighbours stay neighbours, and nothing is fitted.
+"""
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from omegaconf import OmegaConf
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from dpml import where
+from dpml.algorithms import Algorithm
+from dpml.api.words import plain, user_errors
+from dpml.arrays import Array
+from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
+from dpml.config.compose import options
+from dpml.data import Dataset, Task
+from dpml.data.partition import Equal, Parties, partition
+from dpml.data.preprocess import shrink, to_both_sides
+from dpml.errors import PrivacyWarning, UserError, nearest
+from dpml.optim.losses import for_task, scores
+from dpml.privacy import Adversary, Guarantee, worst
+from dpml.running.cell import limit_blas
+from dpml.seeds import generator
+
+try:
+    from sklearn.utils.validation import validate_data
+except ImportError:  # scikit-learn before 1.6
+
+    def validate_data(estimator: Any, *arrays: Any, **checks: Any) -> Any:
+        """What was a method then."""
+        return estimator._validate_data(*arrays, **checks)
+
+
+Bounds = tuple[ArrayLike, ArrayLike]
+
+
+class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
+    """What both have. Subclasses encode the target, and say what scores mean."""
+
+    bounds_: tuple[Array, Array]
+    coef_: Array
+    intercept_: Any
+    guarantees_: list[Guarantee]
+
+    # many parameters: those of scikit-learn's estimators are their whole configuration
+    def __init__(
+        self,
+        algo: str = "dpgd",
+        eps: float = 1.0,
+        delta: float | None = 1e-5,
+        parties: int = 1,
+        *,
+        bounds: Bounds | None = None,
+        fit_intercept: bool = True,
+        calibration: str | None = "tight",
+        colluders: float | None = None,
+        algo_options: Mapping[str, Any] | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.algo = algo
+        self.eps = eps
+        self.delta = delta
+        self.parties = parties
+        self.bounds = bounds
+        self.fit_intercept = fit_intercept
+        self.calibration = calibration
+        self.colluders = colluders
+        self.algo_options = algo_options
+        self.random_state = random_state
+
+    def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None) -> Array:
+        """Weights of one release, (d,) or (K d,), from rows (n, p) and encoded targets (n,); sets `guarantees_`."""
+        asked = budget(epsilon(plain(self.eps), "eps"), plain(self.delta))
+        algorithm = self._algorithm(task)
+        rows = self._into_ball(X)
+        seed = self._seed()
+        with limit_blas():
+            parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
+            guarantees = algorithm.guarantees(asked, parties.problem)
+            mechanism = algorithm.prepare(parties, generator(seed, "start"))
+            noise = generator(seed, "noise", algorithm.name, algorithm.variant)
+            weights = mechanism.release([asked], noise, 1).weights
+        if weights is None:
+            raise UserError(f"algo={self.algo} releases no linear model: choose another, such as dpgd.")
+        self.guarantees_ = guarantees
+        self._warn_of_less(asked.eps)
+        return np.array(weights[0, 0])
+
+    def _algorithm(self, task: Task) -> Algorithm:
+        """The configured algorithm for a task.
+
+        Raises:
+            UserError: there is none of this name, an option of it is wrong, or it cannot do this task.
+        """
+        name = text(self.algo, "algo")
+        known = options("algo")
+        if name not in known:
+            raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
+        own = self.algo_options or {}
+        if not isinstance(own, Mapping):
+            raise UserError(f"algo_options must be a dictionary, got {own!r}.")
+        with user_errors([f"algo={name}"]):
+            node = OmegaConf.load(where.folder("conf") / "algo" / f"{name}.yaml")
+            node = OmegaConf.create({**node, **{key: plain(value) for key, value in own.items()}})
+            algorithm = algorithm_of(node, for_task(task), optional(text)(self.calibration, "calibration"))
+        if algorithm.auxiliary:
+            raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
+        return algorithm
+
+    def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
+        """The parties, by their ids where there are any, and else of equal size, at random."""
+        adversary = Adversary(optional(number)(plain(self.colluders), "colluders"))
+        if party is None:
+            M = whole(plain(self.parties), "parties")
+            return partition(data, Equal(), M, generator(seed, "partition"), adversary)
+        ids = column_or_1d(party)
+        check_consistent_length(data.X, ids)
+        _, owners = np.unique(ids, return_inverse=True)
+        order = np.argsort(owners, kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(owners))])
+        adversary.count(len(offsets) - 1)  # refuses one that leaves nobody to be protected
+        return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
+
+    def _seed(self) -> int:
+        """What all random streams begin from: 128 bits of the operating system, unless it is given."""
+        if self.random_state is None:
+            return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+        given = plain(self.random_state)
+        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+            raise UserError(f"random_state must be None or a whole number >= 0, got {given!r}.")
+        return given
+
+    def _warn_of_less(self, eps: float) -> None:
+        """Warn where less privacy is proven than was asked for."""
+        weakest = worst([guarantee for guarantee in self.guarantees_ if guarantee.basis == "proven"])
+        if weakest.eps > eps * (1 + 1e-9):
+            warnings.warn(
+                f"eps={eps:g} was asked for, but what is proven of algo={self.algo} in the view {weakest.view} is "
+                f"eps={weakest.eps:.4g}: see guarantees_.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
+
+    def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
+        """The ends of the ranges of `values` (n, p), each (p,): as given, or fitted to them, of which it warns."""
+        width = values.shape[1]
+        if given is not None:
+            return checked_ranges(given, key, width)
+        if self.eps != math.inf:
+            warnings.warn(
+                f"{key} are not given, so that scales are fitted to the private rows, which no budget counts: "
+                f"guarantees_ hold for rows that are scaled already. Give {key}=(low, high), ranges that are known "
+                f"without a look at the rows.",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+        return values.min(axis=0), values.max(axis=0)
+
+    def _into_ball(self, X: Array) -> Array:
+        low, high = self.bounds_
+        return into_ball(X, low, high, self.fit_intercept)
+
+    def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
+        """x'w of rows (n, p), as they lie in the unit ball: (n,), or (n, K) with K > 2 classes."""
+        check_is_fitted(self)
+        rows = self._into_ball(validate_data(self, X, dtype=np.float64, reset=False))
+        weights = np.atleast_2d(self.coef_)
+        if self.fit_intercept:
+            weights = np.column_stack([weights, np.atleast_1d(self.intercept_)])
+        return scores(rows, weights.reshape(1, -1), classes)[:, 0]
+
+    def _keep(self, weights: Array) -> None:
+        """Split weights (K, d) of the rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
+        self.coef_ = weights
+        self.intercept_ = np.zeros(len(weights))
+        if self.fit_intercept:
+            self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
+
+
+def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
+    """Rows (n, p) into the unit ball, each on its own: (n, p), or (n, p + 1) with a `constant` feature at the end.
+
+    Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
+    lengths. The constant comes before that, so that the sign of a score is still that of a linear function.
+    """
+    X = to_both_sides(low, high, len(low))(np.clip(X, low, high))
+    return shrink(np.column_stack([X, np.ones(len(X))]) if constant else X, always=True)
+
+
+def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
+    """The ends of public ranges, each (width,).
+
+    Raises:
+        UserError: they are no such pair, not finite, or not in order.
+    """
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)) for end in given)
+    except (TypeError, ValueError):
+        each = f", or {width} of them" if width > 1 else ""
+        raise UserError(f"{key} must be a pair (low, high), each of them one number{each}.") from None
+    wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
+    if len(wrong):
+        first = wrong[0]
+        raise UserError(f"{key} must be finite, low < high, got {low[first]:g} and {high[first]:g} at {first}.")
+    return low.copy(), high.copy()
+
+
+class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
+    """A linear classifier under (eps, delta) differential privacy; adjacency is *replace one row*.
+
+    >>> import numpy as np, dpml
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (5000, 2))
+    >>> model = dpml.PrivateClassifier(eps=1.0, delta=1e-5, bounds=(-1, 1)).fit(X, X[:, 0] > X[:, 1])
+    >>> model.score(X, X[:, 0] > X[:, 1]) > 0.9
+    True
+    >>> [(g.view, round(g.eps, 6), g.delta) for g in model.guarantees_ if g.basis == "proven"]
+    [('release', 1.0, 1e-05)]
+
+    What is private: the rows and labels, against who sees the fitted model or, with several parties, any view of
+    `guarantees_`. What is taken as public: the number of rows and features, the set of labels (`classes_`), the
+    parties' number and sizes, and all parameters. Every `fit` spends its budget anew; so does every fold of a
+    cross-validation, every point of a grid search and every class of `OneVsRestClassifier` on the same rows
+    (`dpml.privacy.accountant` adds them up). `score` on training rows is not private. Noise is floating-point (Mironov
+    2012).
+
+    Args:
+        algo: an algorithm of `dpml-run`. With the logistic loss for two classes, with softmax for more (only some).
+        eps: the budget; inf for no noise.
+        delta: None for pure eps-DP, where the algorithm has it.
+        parties: to how many parties the rows are dealt, equally and at random.
+        bounds: (low, high), each a number or one a feature: public ranges, known without a look at the rows. Values
+            outside are clipped. None: the least and largest values of the training rows, which no budget counts.
+        fit_intercept: whether rows get a constant feature.
+        calibration: `tight`, the least noise that is proven to give (eps, delta) in the worst view; `published`, as the
+            algorithm's paper has it, for which more than eps may be proven; None, whichever `dpml-run` takes.
+        colluders: parties that pool what they know with the aggregator, a number or a share below 1; None:
+            ``ceil(parties/3) - 1``.
+        algo_options: further options of the algorithm, those under `algo` of `dpml-run`: ``{"lam": 0.01}``.
+        random_state: None: noise from 128 bits of the operating system's entropy. A whole number is for tests only: who
+            knows it can subtract the noise, so that nothing is guaranteed.
+
+    Attributes:
+        guarantees_: what is claimed and proven, per view; about rows as they lie in the unit ball.
+        classes_: the labels, in order.
+        coef_: (1, p), or (K, p) with K > 2 classes: weights of the features in [-1, 1].
+        intercept_: (1,) or (K,).
+        bounds_: the ranges that were used. Where they are fitted they are two values of private rows a feature.
+        n_features_in_: p.
+
+    Raises:
+        UserError: at `fit`: a parameter is wrong, or there is no noise for this budget.
+        ValueError: X or y are not what scikit-learn's estimators take.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None) -> Self:
+        """Release one model of rows X (n, p) and labels y (n,).
+
+        `party` (n,) says whose each row is, and `parties` does not count; None: rows are dealt.
+        """
+        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        K = len(self.classes_)
+        if K < 2:
+            raise ValueError(f"{type(self).__name__} needs labels of two classes, got one class: {self.classes_[0]!r}.")
+        if K > 2:
+            self._check_multiclass(labels)
+        self.bounds_ = self._ranges(self.bounds, "bounds", rows)
+        task: Task = "binary" if K == 2 else "multiclass"
+        targets = (2 * codes - 1 if K == 2 else codes).astype(float)
+        weights = self._released(rows, targets, task, party)
+        self._keep(weights.reshape(1 if K == 2 else K, -1))
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Scores x'w, (n,): positive for ``classes_[1]``; or (n, K) for K > 2 classes."""
+        check_is_fitted(self)
+        K = len(self.classes_)
+        return self._scores(X, 1 if K == 2 else K)
+
+    def predict(self, X: ArrayLike) -> Any:
+        """The label of every row, (n,)."""
+        found = self.decision_function(X)
+        return self.classes_[(found > 0).astype(int) if found.ndim == 1 else np.argmax(found, axis=1)]
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """The probability of every class, (n, K), by the model of the loss: the sigmoid or softmax of the scores."""
+        found = self.decision_function(X)
+        if found.ndim == 2:
+            return softmax(found, axis=1)
+        return np.column_stack([expit(-found), expit(found)])
+
+    def _check_multiclass(self, y: Any) -> None:
+        """Raise ValueError unless the algorithm takes more than two classes."""
+        self._algorithm("binary")  # another mistake is told first
+        try:
+            self._algorithm("multiclass")
+        except UserError as error:
+            raise ValueError(
+                f"Only binary classification is supported by algo={self.algo}. The type of the target is "
+                f"{type_of_target(y)}. ({error})"
+            ) from None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False  # of the default algorithm, and of most
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
+        return {"binary_only": True, "poor_score": True}
+
+
+class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
+    """A linear regression by least squares under (eps, delta) differential privacy; adjacency is *replace one row*.
+
+    >>> import numpy as np, dpml
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (5000, 1))
+    >>> y = 3 * X[:, 0] + rng.normal(0, 1, 5000)
+    >>> model = dpml.PrivateRegressor("ssp", eps=1.0, bounds=(0, 10), y_bounds=(0, 30)).fit(X, y)
+    >>> model.score(X, y) > 0.8
+    True
+
+    Rows, parameters and attributes are those of `PrivateClassifier`, and so is what is private. A prediction is
+    ``middle + half * x'w`` with x the row in the unit ball, and so it is linear in the features but for the row's
+    length.
+
+    Args:
+        algo: one that takes the squared loss.
+        y_bounds: (low, high), a public range of the target; values outside are clipped. None: the least and largest
+            training target, which no budget counts.
+    """
+
+    # many parameters: those of scikit-learn's estimators are their whole configuration
+    def __init__(
+        self,
+        algo: str = "dpgd",
+        eps: float = 1.0,
+        delta: float | None = 1e-5,
+        parties: int = 1,
+        *,
+        bounds: Bounds | None = None,
+        y_bounds: Bounds | None = None,
+        fit_intercept: bool = True,
+        calibration: str | None = "tight",
+        colluders: float | None = None,
+        algo_options: Mapping[str, Any] | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            algo,
+            eps,
+            delta,
+            parties,
+            bounds=bounds,
+            fit_intercept=fit_intercept,
+            calibration=calibration,
+            colluders=colluders,
+            algo_options=algo_options,
+            random_state=random_state,
+        )
+        self.y_bounds = y_bounds
+
+    def fit(self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None) -> Self:
+        """Release one model of rows X (n, p) and targets y (n,).
+
+        `party` (n,) says whose each row is, and `parties` does not count; None: rows are dealt.
+        """
+        rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        target = np.asarray(y, dtype=float)[:, None]
+        self.bounds_ = self._ranges(self.bounds, "bounds", rows)
+        low, high = self._ranges(self.y_bounds, "y_bounds", target)
+        self.y_bounds_ = float(low[0]), float(high[0])
+        scaled = to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0]
+        weights = self._released(rows, np.clip(scaled, -1, 1), "regression", party)
+        self._keep(weights[None])
+        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """The target of every row, (n,), in its own unit."""
+        found = self._scores(X)
+        low, high = self.y_bounds_
+        return (low + high) / 2 + ((high - low) / 2 or 1.0) * found
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
+        return {"poor_score": True}

@@ -1,0 +1,108 @@
+"""`dpml.guarantee`, `dpml.attack` and `dpml.load`: one setting each, given as for `dpml.run`."""
+
+from pathlib import Path
+from typing import Any
+
+from dpml.api.words import one_job, parsed, user_errors, words_of
+from dpml.audit import Finding
+from dpml.cli.audit import findings_for
+from dpml.cli.guarantee import guarantees_for
+from dpml.cli.setting import one_setting
+from dpml.config.build import files, instantiate, optional, whole
+from dpml.data import Dataset, Source
+from dpml.errors import UserError, nearest
+from dpml.privacy import Guarantee
+from dpml.seeds import generator
+
+_OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
+
+
+def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Guarantee]:
+    """What a release is guaranteed in every view, as claimed and as proven: `dpml guarantee`. Touches no data.
+
+    >>> import dpml
+    >>> for g in dpml.guarantee(algo="capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30, calibration="tight"):
+    ...     print(g.view, g.unit, round(g.eps, 4), g.basis)
+    release sample 0.0822 proven
+    aggregate sample 0.0822 proven
+    client sample 0.0 proven
+    transcript sample 0.0822 proven
+    colluders sample 0.1 proven
+
+    Args:
+        overrides: as on the command line, ``"algo=capefm"``.
+        config_dir: a folder of one's own options, as ``--config-dir``.
+        keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d are the data set's own
+            where they are not given.
+
+    Raises:
+        UserError: a setting is wrong, has several values, or no noise can be calibrated for it.
+    """
+    words, folder = words_of(overrides, keys), _folder(config_dir)
+    one_job(words, "guarantee")
+    with user_errors(words, folder):
+        return guarantees_for(words, folder)
+
+
+def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
+    """What attacks on a release achieve in every view, beside what is claimed and proven: `dpml audit`.
+
+    The data are made up: the worst neighbours that a proof or a search knows. An eps that an attack shows
+    (`Finding.attacked`) is a lower bound; above the proven one it is a bug (`Finding.verdict`).
+
+    >>> import dpml
+    >>> for finding in dpml.attack(algo="ssp", dataset="synthetic", eps=1, delta=1e-5, M=1, draws=2000):
+    ...     print(finding.view, round(finding.proven, 4), finding.attacked < finding.proven, finding.verdict)
+    release 1.0 True consistent
+
+    Args:
+        overrides: as on the command line, ``"algo=capefm"``.
+        config_dir: a folder of one's own options, as ``--config-dir``.
+        keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs are an audit's own where they are
+            not given (docs/audit.md).
+
+    Raises:
+        UserError: a setting is wrong, has several values, or the algorithm cannot be attacked.
+    """
+    words, folder = words_of(overrides, keys), _folder(config_dir)
+    one_job(words, "attack")
+    with user_errors(words, folder):
+        return findings_for(words, folder)
+
+
+def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Dataset:
+    """A data set as `dpml.run` has it: training and test arrays with rows in the unit ball.
+
+    >>> import dpml
+    >>> data = dpml.load("wdbc", N=100, seed=1)
+    >>> data.X.shape, data.X_test.shape, sorted(set(data.y))
+    ((100, 30), (114, 30), [np.float64(-1.0), np.float64(1.0)])
+
+    Args:
+        overrides: a name, ``"wdbc"``, or as on the command line, ``"dataset.bounds=public"``.
+        config_dir: a folder of one's own options, as ``--config-dir``.
+        keys: dataset and its options, N (training rows; None: all), seed (which draws and splits rows), data_dir,
+            mirror, offline.
+
+    Returns:
+        Arrays that may be read-only and memory-mapped.
+
+    Raises:
+        UserError: there is no such data set, a file of it is missing or damaged, or a key is not about data.
+    """
+    named = [word if "=" in word else f"dataset={word}" for word in overrides if isinstance(word, str)]
+    words, folder = words_of(named, keys), _folder(config_dir)
+    one_job(words, "load")
+    for override in parsed(words):
+        key = override.key_or_group.partition(".")[0]
+        if key not in _OF_DATA:
+            raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
+    with user_errors(words, folder):
+        config, _ = one_setting(words, "load", folder)
+    dataset: Source = instantiate(config.dataset, "dataset")
+    seed = whole(config.seed, "seed")
+    return dataset.load(files(config), optional(whole)(config.N, "N"), generator(seed, "data"))
+
+
+def _folder(config_dir: str | Path | None) -> Path | None:
+    return None if config_dir is None else Path(config_dir)

@@ -1,0 +1,120 @@
+"""`dpml.run`: what `dpml-run` computes, as data frames."""
+
+import logging
+import shlex
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from omegaconf import DictConfig
+
+from dpml.api.words import jobs_of, parsed, user_errors, words_of
+from dpml.cli.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job
+from dpml.config.build import check_keys
+from dpml.config.compose import compose
+from dpml.errors import UserError
+
+_NOT_HERE = {
+    "experiment": "dpml-run writes its figure, and a table of its rows to read with pandas",
+    "hydra": "no folder is written to, and there is no launcher",
+    "objective": "take the mean of the rows",
+}
+logging.getLogger("dpml").addHandler(logging.NullHandler())  # a program's own handlers decide what is logged
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run measured.
+
+    Attributes:
+        rows: One number a row, in `metric` and `value`, beside the setting, seed and draw, the claimed and the proven
+            eps: the table rows.csv of `dpml-run`.
+        guarantees: One view and basis a row: the table guarantees.csv.
+    """
+
+    rows: pd.DataFrame
+    guarantees: pd.DataFrame
+
+
+def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Result:
+    """Run settings, or take from the store what has been run: the keys are those of `dpml-run`, and so are the cells.
+
+    A list of eps, delta, M, N, seed or metrics is a list. A list of values of any other key is a sweep, as with
+    ``dpml-run -m``: jobs for all combinations, whose tables are put together. A key with a dot goes into a dictionary,
+    ``**{"algo.lam": 0.01}``, and an option that is a list itself into a further list, ``**{"algo.steps": [[0.1, 1]]}``.
+
+    Cells are kept in ``results_dir/.cells``, and nothing else is written. The plan goes to stdout, progress to stderr.
+    After Ctrl-C the same call goes on. In a script, ``run.workers`` above 1 needs ``if __name__ == "__main__":`` around
+    the call, because every process reads the script again.
+
+    >>> import dpml, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = dpml.run("dataset=wdbc", algo=["fm", "gop"], eps=[0.1, 1], M=1, draws=2, results_dir=folder)
+    job 0, job 1: 0 cached, 2 to run (no estimate yet)
+    >>> sorted(set(result.rows["algo"])), int((result.rows["metric"] == "accuracy").sum())
+    (['fm', 'gop'], 8)
+
+    Args:
+        overrides: as on the command line, ``"algo=capefm"``.
+        config_dir: a folder of one's own options, as ``--config-dir``.
+        keys: the same as keyword arguments, ``eps=[0.1, 1]``.
+
+    Raises:
+        UserError: a setting is wrong, or cannot be computed with these data; nothing else of the sweep is computed if
+            that is known without the data.
+        CellsFailedError: a cell failed, which is a bug; the message says where the traceback lies.
+        KeyboardInterrupt: what was finished is kept.
+    """
+    words = words_of(overrides, keys)
+    for override in parsed(words):
+        group = override.key_or_group.replace("/", ".").partition(".")[0]
+        if group in _NOT_HERE:
+            raise UserError(f"dpml.run takes no {override.key_or_group}: {_NOT_HERE[group]}.")
+    folder = None if config_dir is None else Path(config_dir)
+    lines = jobs_of(words)
+    configs = [_composed(line, folder) for line in lines]
+    jobs = [
+        _job(config, line, f"job {number}" if len(lines) > 1 else "run", folder)
+        for number, (config, line) in enumerate(zip(configs, lines, strict=True))
+    ]
+    own = ["--config-dir", str(folder)] if folder else []
+    command = shlex.join(["dpml-run", *own, *(["-m"] if len(lines) > 1 else []), *words])
+    return _computed(jobs, configs[0], command)
+
+
+def _composed(line: Sequence[str], config_dir: Path | None) -> DictConfig:
+    with user_errors(line, config_dir):
+        config = compose(line, config_dir)
+    check_keys(config)
+    return config
+
+
+def _job(config: DictConfig, line: Sequence[str], name: str, config_dir: Path | None) -> RunJob:
+    with user_errors(line, config_dir):
+        return run_job(config, line, Path(), name)  # no files are written
+
+
+def _computed(jobs: Sequence[RunJob], config: DictConfig, command: str) -> Result:
+    options = options_of(config)
+    plan, status = compute_jobs(jobs, options, Path(config.results_dir), command)
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    tables = []
+    for job in jobs:
+        if not options.dry:
+            job.check(plan)
+        for sentence in plan.refused(job.task):
+            warnings.warn(f"left out: {sentence}", stacklevel=3)
+        tables.append(job.tables(plan))
+    return Result(*(_together(parts) for parts in zip(*tables, strict=True)))
+
+
+def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One table of several jobs'; the same setting twice is one setting."""
+    columns = dict.fromkeys(column for table in tables for column in table)
+    # a column without a value has no type that the others' would have to suit
+    known = pd.concat([table.dropna(axis=1, how="all") for table in tables], ignore_index=True)
+    return known.reindex(columns=list(columns)).drop_duplicates(ignore_index=True)

@@ -1,0 +1,292 @@
+"""The estimators: scikit-learn's own checks, models without noise against scikit-learn's, and what privacy needs."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import chi2
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dpml
+from dpml.algorithms.gaussian_output import GaussianOutput
+from dpml.api.estimators import into_ball
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem
+
+UNIT = (-1.0, 1.0)
+
+
+@parametrize_with_checks(
+    [
+        dpml.PrivateClassifier(),
+        dpml.PrivateClassifier(eps=10.0, bounds=(-10, 10), parties=2),
+        dpml.PrivateClassifier("gop", eps=math.inf, fit_intercept=False, algo_options={"lam": 0.01}),
+        dpml.PrivateRegressor(),
+        dpml.PrivateRegressor("ssp", bounds=(-10, 10), y_bounds=(-10, 10), fit_intercept=False),
+    ]
+)
+@pytest.mark.filterwarnings("ignore::dpml.errors.PrivacyWarning")
+def test_scikit_learn_takes_them_for_its_own(estimator, check):
+    """No check is left out or expected to fail. A score below scikit-learn's bounds is allowed: `poor_score`."""
+    check(estimator)
+
+
+def made_up(n=400, d=3, seed=0):
+    """Rows in [-1, 1], and scores that a plane explains but for noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    return X, X[:, 0] - 0.5 * X[:, 1] + 0.3 + 0.2 * rng.standard_normal(n)
+
+
+def lifted(X, constant=True):
+    """Rows of length 1, as documented: X in [-1, 1], a constant 1, over the length."""
+    rows = np.array([[*row, 1.0] if constant else list(row) for row in X])
+    return rows / np.sqrt((rows**2).sum(axis=1))[:, None]
+
+
+# ---- without noise
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_without_noise_a_classifier_is_the_minimiser(constant):
+    """gop minimises mean logistic loss + lam/2 ||w||^2, scikit-learn C sum loss + 1/2 ||w||^2."""
+    X, t = made_up()
+    lam = 0.05
+    model = dpml.PrivateClassifier("gop", eps=math.inf, bounds=UNIT, fit_intercept=constant,
+                                   algo_options={"lam": lam}).fit(X, t > 0)  # fmt: skip
+    theirs = LogisticRegression(C=1 / (lam * len(X)), fit_intercept=False, tol=1e-10).fit(lifted(X, constant), t > 0)
+    found = np.append(model.coef_[0], model.intercept_ if constant else [])
+    assert np.allclose(found, theirs.coef_[0], atol=1e-5)
+    assert np.allclose(model.predict_proba(X), theirs.predict_proba(lifted(X, constant)), atol=1e-5)
+    assert model.intercept_.shape == (1,)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_without_noise_a_regression_is_the_minimiser(constant):
+    """ssp minimises the mean square + lam/2 ||w||^2, scikit-learn the sum of squares + alpha ||w||^2."""
+    X, t = made_up()
+    lam, low, high = 0.05, -1.0, 4.0
+    model = dpml.PrivateRegressor("ssp", eps=math.inf, bounds=UNIT, y_bounds=(low, high), fit_intercept=constant,
+                                  algo_options={"lam": lam}).fit(X, t)  # fmt: skip
+    scaled = (np.clip(t, low, high) - 1.5) / 2.5
+    theirs = Ridge(alpha=lam * len(X) / 2, fit_intercept=False).fit(lifted(X, constant), scaled)
+    assert np.allclose(model.predict(X), 1.5 + 2.5 * theirs.predict(lifted(X, constant)), atol=1e-6)
+    assert model.coef_.shape == (3,)
+    assert isinstance(model.intercept_, float)
+
+
+def test_without_noise_many_classes_are_the_minimiser():
+    X, t = made_up()
+    y = np.array(["low", "middle", "up"])[np.digitize(t, [0.0, 0.6])]
+    model = dpml.PrivateClassifier("nonpriv", eps=math.inf, bounds=UNIT, algo_options={"lam": 0.01}).fit(X, y)
+    theirs = LogisticRegression(C=1 / (0.01 * len(X)), fit_intercept=False, tol=1e-10, max_iter=1000)
+    theirs.fit(lifted(X), y)
+    assert list(model.classes_) == list(theirs.classes_)
+    assert np.allclose(model.predict_proba(X), theirs.predict_proba(lifted(X)), atol=1e-4)
+    assert (model.predict(X) == theirs.predict(lifted(X))).mean() > 0.99
+    assert (model.coef_.shape, model.intercept_.shape) == ((3, 3), (3,))
+
+
+# ---- rows
+
+
+def test_rows_lie_in_the_unit_ball_wherever_they_were():
+    rng = np.random.default_rng(0)
+    X = rng.standard_cauchy((1000, 4)) * 10.0 ** rng.integers(-200, 200, (1000, 4))
+    for constant in (True, False):
+        rows = into_ball(X, np.array([-1.0, 0, 5, -1e9]), np.array([1.0, 1e-9, 6, 1e9]), constant)
+        assert np.einsum("ij,ij->i", rows, rows).max() <= 1
+        assert rows.shape == (1000, 4 + constant)
+
+
+def test_public_ranges_map_every_row_on_its_own():
+    """So that neighbours stay neighbours."""
+    X, _ = made_up()
+    low, high = np.full(3, -1.0), np.full(3, 1.0)
+    other = X.copy()
+    other[7] = 1e6
+    differ = np.any(into_ball(X, low, high, True) != into_ball(other, low, high, True), axis=1)
+    assert list(np.flatnonzero(differ)) == [7]
+    assert np.allclose(into_ball(X, low, high, True), lifted(X), atol=1e-11)
+    assert np.allclose(into_ball(other, low, high, True)[7], lifted([[1, 1, 1]]))  # clipped
+
+
+def test_nothing_is_fitted_where_ranges_are_public():
+    """A row of any size moves no other row's prediction but through the model: with no noise and no weight, none."""
+    X, t = made_up()
+    first = dpml.PrivateRegressor("ssp", bounds=(-2, 2), y_bounds=(-3, 3), random_state=0).fit(X, t)
+    X[3], t[3] = 1e9, -1e9
+    second = dpml.PrivateRegressor("ssp", bounds=(-2, 2), y_bounds=(-3, 3), random_state=0).fit(X, t)
+    for low, high in (first.bounds_, second.bounds_):
+        assert (low == -2).all()
+        assert (high == 2).all()
+    assert first.y_bounds_ == second.y_bounds_ == (-3.0, 3.0)
+    assert np.abs(first.coef_ - second.coef_).max() < 0.2
+
+
+def test_the_class_is_the_side_of_a_plane():
+    X, t = made_up()
+    model = dpml.PrivateClassifier(eps=1, bounds=UNIT).fit(X, t > 0)
+    score = X @ model.coef_[0] + model.intercept_[0]
+    assert ((score > 0) == model.predict(X)).all()
+    length = np.sqrt((X**2).sum(axis=1) + 1)
+    assert np.allclose(model.decision_function(X), score / length)
+    assert np.allclose(model.predict_proba(X)[:, 1], expit(score / length))
+
+
+# ---- privacy
+
+
+@pytest.mark.parametrize(
+    ("algo", "parties", "colluders"), [("dpgd", 1, None), ("capefm", 5, 2), ("ssp_descent", 8, None), ("avg", 5, None)]
+)
+def test_guarantees_are_those_of_the_accountant(algo, parties, colluders):
+    X, t = made_up(n=403)
+    model = dpml.PrivateClassifier(algo, 0.5, 1e-6, parties, bounds=UNIT, colluders=colluders).fit(X, t > 0)
+    same = dpml.guarantee("dataset=wdbc", "adversary.colluders=null", algo=algo, eps=0.5, delta=1e-6, M=parties, N=403,
+                          d=4, calibration="tight", **{"adversary.colluders": colluders})  # fmt: skip
+    assert model.guarantees_ == same
+    assert max(g.eps for g in model.guarantees_ if g.basis == "proven") <= 0.5 * (1 + 1e-9)
+
+
+def test_the_noise_of_a_model_is_that_which_is_counted():
+    """Variance over 300 fits of 4 coordinates: 1200 squares, within chi-squared's quantiles at 1e-6 on either side."""
+    X, t = made_up(n=100)
+    draws = []
+    for seed in range(300):
+        model = dpml.PrivateClassifier("outpert", 1.0, bounds=UNIT, random_state=seed).fit(X, t > 0)
+        draws.append([*model.coef_[0], *model.intercept_])
+    sigma = GaussianOutput(LOSSES["logistic"]).calibrate(Budget(1.0, 1e-5), Problem(1, 100, 4)).sigma
+    squares = ((np.array(draws) - np.mean(draws, axis=0)) ** 2).sum() / sigma**2
+    low, high = chi2.ppf([1e-6, 1 - 1e-6], 299 * 4)
+    assert low < squares < high
+
+
+def test_noise_is_new_every_time_unless_a_seed_is_given():
+    X, t = made_up()
+    models = [dpml.PrivateClassifier(bounds=UNIT, random_state=seed).fit(X, t > 0) for seed in (None, None, 1, 1, 2)]
+    first, second, one, again, two = (model.coef_ for model in models)
+    assert (first != second).all()
+    assert np.array_equal(one, again)
+    assert (one != two).all()
+
+
+def test_parties_are_those_of_the_ids():
+    """At party level every party's mean counts alike, so it matters whose a row is. eps = inf shows it."""
+    X, t = made_up()
+    y = np.where(t > 0, "yes", "no")
+    ids = np.array(["c", "a", "b", "a"] * 100)
+    ids[:3] = "d"
+    options = {"unit": "party", "lam": 0.1}
+    model = dpml.PrivateClassifier("ssp", math.inf, bounds=UNIT, algo_options=options).fit(X, y, party=ids)
+    share = np.array([1 / (4 * (ids == name).sum()) for name in ids])
+    rows, signs = lifted(X), np.where(y == "yes", 1.0, -1.0)
+    moment = rows.T @ (share[:, None] * rows) / 4 + 0.1 * np.eye(4)
+    expected = np.linalg.solve(moment, rows.T @ (share * signs) / 2)
+    assert np.allclose(np.append(model.coef_, model.intercept_), expected, atol=1e-6)
+    private = dpml.PrivateClassifier("ssp", 2.0, bounds=UNIT, algo_options=options).fit(X, y, party=ids)
+    assert {g.unit for g in private.guarantees_} == {"party"}
+    assert {g.view for g in private.guarantees_} == {"release", "aggregate", "colluders"}
+
+
+def test_what_no_budget_counts_is_warned_of():
+    X, t = made_up()
+    fits = {
+        "bounds are not given": lambda: dpml.PrivateClassifier().fit(X, t > 0),
+        "y_bounds are not given": lambda: dpml.PrivateRegressor(bounds=UNIT).fit(X, t),
+        "eps=1 was asked for, but what is proven of algo=fm in the view release is eps=1.17": lambda: (
+            dpml.PrivateRegressor("fm", bounds=UNIT, y_bounds=(-3, 3), calibration="published").fit(X, t)
+        ),
+        "view release is eps=inf": lambda: dpml.PrivateClassifier("nonpriv", bounds=UNIT).fit(X, t > 0),
+    }
+    for sentence, fit in fits.items():
+        with pytest.warns(dpml.PrivacyWarning, match=sentence) as said:
+            fit()
+        assert len(said) == 1
+        assert said[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0)
+        dpml.PrivateRegressor(bounds=UNIT, y_bounds=(-3, 3)).fit(X, t)
+        dpml.PrivateClassifier("gop", eps=math.inf).fit(X, t > 0)
+
+
+# ---- scikit-learn around them
+
+
+def test_they_work_in_pipelines_searches_and_one_against_the_rest():
+    X, t = made_up(n=2000)
+    model = make_pipeline(FunctionTransformer(np.tanh), dpml.PrivateClassifier(eps=5, bounds=UNIT))
+    assert cross_val_score(model, X, t > 0, cv=3).min() > 0.8
+    search = GridSearchCV(dpml.PrivateRegressor("ssp", eps=5, bounds=UNIT, y_bounds=(-3, 3)),
+                          {"algo_options": [{"lam": 0.0}, {"lam": 10.0}]}, cv=3).fit(X, t)  # fmt: skip
+    assert search.best_params_ == {"algo_options": {"lam": 0.0}}
+    several = OneVsRestClassifier(dpml.PrivateClassifier(eps=5, bounds=UNIT)).fit(X, np.digitize(t, [-0.3, 0.9]))
+    assert several.score(X, np.digitize(t, [-0.3, 0.9])) > 0.6
+
+
+# ---- mistakes
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"algo": "dpdg"}, "unknown algo 'dpdg': did you mean 'dpgd'"),
+        ({"algo": 3}, "algo must be text, got algo=3"),
+        ({"algo": "soft"}, "algo=soft publishes a share of the rows"),
+        ({"algo": "constant"}, "algo=constant releases no linear model"),
+        ({"algo": "adassp"}, "algo=adassp needs loss=squared, not loss=logistic"),
+        ({"algo_options": {"lamm": 1}}, "unknown key 'algo.lamm': did you mean 'lam'"),
+        ({"algo_options": {"lam": "much"}}, "algo.lam must be a number, got algo.lam=much"),
+        ({"algo_options": "lam"}, "algo_options must be a dictionary, got 'lam'"),
+        ({"eps": 0}, "eps must be a positive number"),
+        ({"eps": None}, "eps must be a number, got eps=null"),
+        ({"delta": 2}, "delta must lie strictly between 0 and 1"),
+        ({"delta": None}, "algo=dpgd adds Gaussian noise and needs a delta"),
+        ({"calibration": "loose"}, "calibration must be"),
+        ({"parties": 401}, "M=401 parties cannot share N=400"),
+        ({"parties": 1.5}, "parties must be a whole number"),
+        ({"parties": 4, "colluders": 4}, "adversary.colluders=4 leaves none of M=4 parties to be protected"),
+        ({"colluders": "two"}, "colluders must be a number, got colluders=two"),
+        ({"random_state": -1}, "random_state must be None or a whole number >= 0, got -1"),
+        ({"random_state": np.random.RandomState(0)}, "random_state must be None or a whole number >= 0"),
+        ({"bounds": 3}, r"bounds must be a pair \(low, high\), each of them one number, or 3 of them"),
+        ({"bounds": ([0, 0], [1, 1])}, r"bounds must be a pair"),
+        ({"bounds": (0, [1, 1, 0])}, "bounds must be finite, low < high, got 0 and 0 at 2"),
+        ({"bounds": (0, math.inf)}, "bounds must be finite, low < high, got 0 and inf at 0"),
+    ],
+)
+def test_a_mistake_is_one_sentence(parameters, sentence):
+    X, t = made_up()
+    with pytest.raises(dpml.UserError, match=sentence):
+        dpml.PrivateClassifier(**{"bounds": UNIT, **parameters}).fit(X, t > 0)
+
+
+def test_numbers_may_be_of_numpy():
+    X, t = made_up()
+    options = {"lam": np.float64(0.1), "rounds": np.int64(10)}
+    model = dpml.PrivateClassifier("dpgd", np.float32(0.5), np.float64(1e-6), np.int64(4), colluders=np.int64(1),
+                                   bounds=UNIT, algo_options=options, random_state=np.int64(3))  # fmt: skip
+    plain = dpml.PrivateClassifier(eps=0.5, delta=1e-6, parties=4, colluders=1, bounds=UNIT, random_state=3,
+                                   algo_options={"lam": 0.1, "rounds": 10})  # fmt: skip
+    assert np.array_equal(model.fit(X, t > 0).coef_, plain.fit(X, t > 0).coef_)
+    assert model.guarantees_ == plain.guarantees_
+
+
+def test_targets_that_cannot_be_are_value_errors():
+    X, t = made_up()
+    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=dpgd. .*multiclass"):
+        dpml.PrivateClassifier(bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
+    with pytest.raises(ValueError, match=r"needs labels of two classes, got one class: np.True_"):
+        dpml.PrivateClassifier(bounds=UNIT).fit(X, t > -100)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0, party=[1, 2])
+    with pytest.raises(dpml.UserError, match=r"y_bounds must be a pair \(low, high\), each of them one number\."):
+        dpml.PrivateRegressor(bounds=UNIT, y_bounds=(1, 2, 3)).fit(X, t)

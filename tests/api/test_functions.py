@@ -1,0 +1,260 @@
+"""The functions of the package: the same numbers as the commands, and the same sentences for mistakes."""
+
+import ast
+import io
+import json
+import math
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from harness import forget_code
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+import dpml
+from dpml import code
+from dpml.api.words import jobs_of, words_of, written
+from dpml.cli import jobs
+from dpml.data import Files
+from dpml.data.sets.wdbc import WDBC
+from dpml.seeds import generator
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty working folder, without a data cache."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_OFFLINE", "1")
+    return tmp_path
+
+
+def as_read(table):
+    """A table as it comes back from a file."""
+    return pd.read_csv(io.StringIO(table.to_csv(index=False)))
+
+
+# ---- the names
+
+
+def test_the_package_is_cheap_to_import():
+    heavy = ("numpy", "pandas", "scipy", "sklearn", "hydra", "omegaconf", "rich", "matplotlib")
+    program = f"import sys, dpml; assert dpml.__version__; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in dpml.__all__:
+        assert getattr(dpml, name).__doc__, name
+    assert set(dpml.__all__) <= set(dir(dpml))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dpml.nothing  # noqa: B018
+
+
+def test_type_checkers_see_the_names_that_are_there():
+    """The static imports are for them, and never run."""
+    tree = ast.parse(Path(dpml.__file__).read_text(encoding="utf-8"))
+    static = next(node for node in tree.body if isinstance(node, ast.If))
+    shown = {alias.name: node.module for node in static.body for alias in node.names}
+    assert shown == {name: module for module, names in dpml._HOMES.items() for name in names}
+    assert sorted(shown) == sorted(dpml.__all__)
+
+
+# ---- run
+
+
+def test_a_sweep_has_the_tables_and_the_cells_of_the_command(run_command):
+    words = ["dataset=wdbc", "M=1", "eps=[0.1,1]", "draws=2", "seed=[0,1]"]
+    run_command("dpml-run", "-m", "algo=fm,gop", *words, "algo.lam=0.01,0.1", "hydra.sweep.dir=out")
+    result = dpml.run("dataset=wdbc", algo=["fm", "gop"], M=1, eps=[0.1, 1], draws=2, seed=(0, 1),
+                      **{"algo.lam": np.array([0.01, 0.1])})  # fmt: skip
+    assert len(result.rows) > 50
+    pd.testing.assert_frame_equal(as_read(result.rows), pd.read_csv("out/rows.csv"))
+    pd.testing.assert_frame_equal(as_read(result.guarantees), pd.read_csv("out/guarantees.csv"))
+
+
+def test_a_run_writes_cells_only_and_the_command_finds_them(run_command, tmp_path, capsys):
+    result = dpml.run("algo=fm", M=1, draws=2, results_dir="kept")
+    assert "run: 0 cached, 1 to run" in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [".cells"]
+    said = run_command("dpml-run", "algo=fm", "M=1", "draws=2", "results_dir=kept", "hydra.run.dir=out").out
+    assert "run: 1 cached, 0 to run" in said
+    pd.testing.assert_frame_equal(as_read(result.rows), pd.read_csv("out/rows.csv"))
+    assert "block" not in result.rows
+
+
+def test_a_dry_run_computes_nothing(folder, capsys):
+    result = dpml.run("run.dry=true", algo="fm", M=1)
+    assert "to run" in capsys.readouterr().out
+    assert len(result.rows) == 0
+    assert list(folder.glob("results/.cells/*/*/result.json")) == []
+
+
+def test_options_of_ones_own_are_found(folder):
+    (folder / "own" / "algo").mkdir(parents=True)
+    (folder / "own" / "algo" / "ridge.yaml").write_text("defaults: [fm, _self_]\nlam: 0.5\n")
+    mine = dpml.run(algo="ridge", M=1, draws=1, config_dir="own").rows
+    same = dpml.run("algo.lam=0.5", algo="fm", M=1, draws=1).rows
+    pd.testing.assert_frame_equal(mine, same.drop(columns="algo.lam"))
+    with pytest.raises(dpml.UserError, match="unknown algo 'rigde': did you mean 'ridge'"):
+        dpml.guarantee(algo="rigde", config_dir="own")
+
+
+def test_ctrl_c_is_raised_and_the_call_goes_on_later(folder, monkeypatch, capsys):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "carry_out", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dpml.run(algo=["fm", "conv"], draws=1)
+    assert "resume with: dpml-run -m algo=fm,conv draws=1" in capsys.readouterr().err
+    assert len(dpml.run(algo=["fm", "conv"], draws=1).rows)
+
+
+def test_a_cell_that_fails_is_an_exception_and_the_others_are_kept(folder, monkeypatch):
+    (folder / "broken_metric.py").write_text(
+        "def broken(weights, parties, loss, lam):\n    raise RuntimeError('dead')\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    with pytest.raises(jobs.CellsFailedError, match=r"RuntimeError: dead .traceback in"):
+        dpml.run(algo="fm", M=1, draws=1, metrics=["broken_metric.broken"])
+
+
+def test_budgets_without_noise_are_left_out_with_a_warning(folder):
+    with pytest.warns(UserWarning, match=r"left out: eps=1 delta=None: algo=gop adds Gaussian noise"):
+        result = dpml.run(algo="gop", M=1, draws=1, delta=[None, 1e-5])
+    assert set(result.rows["delta"]) == {1e-5}
+
+
+def test_a_program_that_uses_hydra_itself_finds_it_as_it_was(folder):
+    theirs = object()
+    GlobalHydra.instance().hydra = theirs
+    try:
+        dpml.guarantee(algo="fm", M=1)
+        with pytest.raises(dpml.UserError):
+            dpml.guarantee(algo="no")
+        assert GlobalHydra.instance().hydra is theirs
+    finally:
+        GlobalHydra.instance().clear()
+
+
+# ---- values as words
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, False, 0, -3, 0.1, 1e-05, 1e30, math.inf, "capefm", "a b", "it's", "x,y", "[a]", "null", "1",
+        "True", "", "ü/ä.csv", "it\\'s", "back\\slash", "C:\\data\\", "a=b", "$x", [1, 2], ["one_hot", "max norm"],
+        [], [[0.5, 1], [2]],
+    ],
+)  # fmt: skip
+def test_values_are_read_as_they_were_given(value):
+    (override,) = OverridesParser.create().parse_overrides([f"key={written(value, 'key')}"])
+    found = override.value()
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_numbers_and_paths_of_libraries_are_values():
+    assert written(np.float64(0.1), "eps") == "0.1"
+    assert written(np.arange(2), "M") == "[0,1]"
+    assert written(Path("some/where"), "data_dir") == "some/where"
+
+
+def test_lists_are_lists_where_keys_take_them_and_sweeps_elsewhere():
+    words = words_of(["loss=logistic"], {"eps": [0.1, 1], "algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]})
+    assert words == ["loss=logistic", "eps=[0.1,1]", "algo=fm,conv", "algo.steps=[1,2],[3]"]
+    first, *_, last = jobs_of(words)
+    assert len(jobs_of(words)) == 4
+    assert first == ["loss=logistic", "eps=[0.1,1]", "algo=fm", "algo.steps=[1,2]"]
+    assert last == ["loss=logistic", "eps=[0.1,1]", "algo=conv", "algo.steps=[3]"]
+
+
+# ---- guarantee, attack, load
+
+
+def plain(values):
+    """Frozen values as JSON has them; NaN is null."""
+    known = json.loads(json.dumps([asdict(value) for value in values], default=lambda array: array.tolist()))
+    return [{key: None if value != value else value for key, value in one.items()} for one in known]
+
+
+def test_guarantees_are_those_of_the_command(run_command):
+    words = ("algo=capefm", "eps=0.1", "delta=1e-5", "M=10", "N=5000", "d=30")
+    printed = json.loads(run_command("dpml", "guarantee", *words, "--json").out)
+    assert plain(dpml.guarantee("algo=capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30)) == printed
+
+
+def test_findings_are_those_of_the_command(run_command):
+    words = ("algo=ssp", "dataset=synthetic", "eps=1", "delta=1e-5", "M=2", "draws=500")
+    printed = json.loads(run_command("dpml", "audit", *words, "--json").out)
+    for finding in printed:
+        del finding["judgement"], finding["rates"]
+    found = plain(dpml.attack(*words))
+    assert [{key: value for key, value in one.items() if key != "rates"} for one in found] == printed
+
+
+def test_data_are_those_that_a_run_has(folder):
+    data = dpml.load("wdbc", "dataset.test_fraction=0.5", N=50, seed=3)
+    same = WDBC(test_fraction=0.5).load(Files(), 50, generator(3, "data"))
+    for key in ("X", "y", "X_test", "y_test"):
+        assert np.array_equal(getattr(data, key), getattr(same, key))
+    assert data.X.shape == (50, 30)
+
+
+# ---- mistakes
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: dpml.run(algo="capefmm"), "unknown algo 'capefmm': did you mean 'capefm'"),
+        (lambda: dpml.run(esp=1), "unknown key 'esp': did you mean 'eps'"),
+        (lambda: dpml.run(algo=["fm", "gop"], **{"algo.lamm": 1}), "unknown key 'algo.lamm': did you mean 'algo.lam'"),
+        (lambda: dpml.run("capefm"), "an override must be text, 'KEY=VALUE', got 'capefm'"),
+        (lambda: dpml.run(3), "an override must be text, 'KEY=VALUE', got 3"),
+        (lambda: dpml.run(algo=object), "algo must be a number, text, True, False, None, or a list of them"),
+        (lambda: dpml.run(dataset={"name": "wdbc"}), "dataset must be a number, text"),
+        (lambda: dpml.run(eps=[]), r"eps must be one value or a list of at least one, got eps=\[\]"),
+        (lambda: dpml.run(algo=[]), r"algo must be one value or a list of at least one, got algo=\[\]"),
+        (lambda: dpml.run(eps=-1), "eps must be a positive number"),
+        (lambda: dpml.run(eps="large"), "eps must be a number, got eps=large"),
+        (lambda: dpml.run("eps=[1,"), "cannot read the override"),
+        (lambda: dpml.run("M=interval(1,2)"), "has no list of values to sweep over"),
+        (lambda: dpml.run("hydra.run.dir=out"), "dpml.run takes no hydra.run.dir: no folder is written to"),
+        (lambda: dpml.run("hydra/launcher=joblib"), "dpml.run takes no hydra/launcher"),
+        (lambda: dpml.run(experiment="imtiaz2019/fig5"), "dpml.run takes no experiment: dpml-run writes its figure"),
+        (lambda: dpml.run(objective="loss"), "dpml.run takes no objective: take the mean of the rows"),
+        (lambda: dpml.run(**{"partition.fractions": [0.5, 0.5]}, partition="fractions"), "must be a list"),
+        (lambda: dpml.run(algo="fm", M=10_000), "M=10000 parties need at least one training row each"),
+        (lambda: dpml.guarantee(eps=[1, 2]), r"dpml guarantee takes one eps, got eps=\[1, 2\]"),
+        (lambda: dpml.guarantee(algo=["fm", "gop"]), "dpml.guarantee takes one algo, got algo=fm,gop"),
+        (lambda: dpml.attack(algo="constant", draws=10), "an audit needs at least 100 draws"),
+        (lambda: dpml.load("wdb"), "unknown dataset 'wdb': did you mean 'wdbc'"),
+        (lambda: dpml.load("wdbc", algo="fm"), "dpml.load takes no algo"),
+        (lambda: dpml.load("wdbc", N=10_000), "N=10000 training rows were asked for"),
+        (lambda: dpml.run(algo="fm", config_dir="nowhere"), "--config-dir=nowhere is no folder"),
+    ],
+)
+def test_a_mistake_is_one_sentence(folder, call, sentence):
+    with pytest.raises(dpml.UserError, match=sentence):
+        call()
+    assert list(folder.iterdir()) == []
+
+
+def test_no_number_depends_on_the_list_of_public_names(monkeypatch):
+    """Else a change of the API would make every published figure look as if it were made from other code."""
+    forget_code()
+    read, names = code._read, []
+    monkeypatch.setattr(code, "_read", lambda path, name: (names.append(name), read(path, name))[1])
+    code.digest("dpml.reporting.artifacts")
+    assert "dpml.running.environment" in names  # which imports the version from the package
+    assert not [name for name in names if name == "dpml" or name.startswith("dpml.api")]
