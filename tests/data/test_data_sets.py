@@ -270,7 +270,7 @@ def test_har_reads_the_official_format(tmp_path, monkeypatch):
     assert HAR(steps=("pca:7", "max_norm")).size(None) == (40, 7)
     np.testing.assert_array_equal(np.array([1, 3, 28])[data.party], people)
     few = HAR(steps=()).load(Files(str(tmp_path)), 15, rng(1))
-    places = [int(np.flatnonzero((data.X == row).all(axis=1))[0]) for row in few.X]
+    places = [int(np.flatnonzero((row == data.X).all(axis=1))[0]) for row in few.X]
     np.testing.assert_array_equal(few.party, data.party[places])
 
 

@@ -131,7 +131,7 @@ def test_natural_parties_have_their_own_rows(owners: list[int], seed: int, auxil
     parties = partition(data, Natural(auxiliary), len(expected), np.random.default_rng(seed))
     assert [sorted(parties.X[parties.of(k), 0]) for k in range(len(parties.sizes))] == expected
     assert np.array_equal(parties.X, data.X[parties.order])
-    assert parties.problem.N == len(owners) - len(aside)
+    assert len(owners) - len(aside) == parties.problem.N
 
 
 def test_rows_of_a_natural_party_are_in_random_order() -> None:
@@ -149,7 +149,7 @@ def test_a_million_natural_parties() -> None:
     ("data", "M", "message"),
     [
         (toy(10), 2, "partition=natural deals rows to those whose they are, but dataset=toy does not say whose"),
-        (owned(np.arange(9) % 3), 4, "N=9 private training rows of dataset=toy are those of 3 parties, not of M=4: set M=3"),
+        (owned(np.arange(9) % 3), 4, "N=9 private training rows of dataset=toy are those of 3 parties, not of M=4"),
         (owned(np.arange(9) % 3), 2, "not of M=2: set M=3."),
         (owned(np.array([0, 5, 5])), 3, "are those of 2 parties, not of M=3: set M=2."),  # others have no row in use
     ],

@@ -29,9 +29,7 @@ _LABELS = (
     _raw("train/y_train.txt", sha256=("415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef",)),
     _raw("test/y_test.txt", sha256=("2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb",)),
 )
-_PEOPLE = _raw(
-    "train/subject_train.txt", sha256=("66e1e2fbe9b396fa5155f531dc3348c803f503be663e2318772d49947db9153a",)
-)
+_PEOPLE = _raw("train/subject_train.txt", sha256=("66e1e2fbe9b396fa5155f531dc3348c803f503be663e2318772d49947db9153a",))
 
 
 def _labels(paths: Mapping[str, Path]) -> Array:
