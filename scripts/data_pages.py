@@ -150,7 +150,7 @@ def _stated(column: Column) -> str:
 def _files(info: Info) -> list[str]:
     if not info.files:
         return [info.how_to_get]
-    shown = info.files[:4]
+    shown = info.files if len(info.files) <= 5 else info.files[:4]
     lines = [line for raw in shown for line in _file(raw)]
     if len(info.files) > len(shown):
         lines += [f"- and so on up to `{info.files[-1].name}`, from the same places"]

@@ -33,10 +33,6 @@ class FunctionalMechanism(NoisyCoefficients):
     """The improved functional mechanism at one trusted curator (Alg. 3), and the frame of the distributed ones.
 
     Args:
-        loss: squared or logistic.
-        calibration: `published` noise, or `tight`: the least noise proven to give (eps, delta) in the worst view.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
-        radius: the norm of w that the `tight` split of the noise between L1 and L2 is best for; None: `TYPICAL_NORM`.
         variant: `paper` solves, `published`, as Zhang et al. 2012, Sec. 6: add a ridge, and trim the spectrum if that
             is not enough; `tight`, by raising its eigenvalues to a floor (`noisy_coefficients.FLOOR`). `authors` is
             what the authors ran: minimise over the box [-1, 1]^d, and stop where their solver does, before it has

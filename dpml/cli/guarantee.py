@@ -20,9 +20,9 @@ from dpml.config.build import (
     whole,
 )
 from dpml.data import Source
-from dpml.data.partition import LabelRule
+from dpml.data.partition import LabelRule, Natural, Partition
 from dpml.errors import UserError
-from dpml.privacy import Guarantee, Problem
+from dpml.privacy import Guarantee, Problem, UnsizedProblem
 from dpml.running.cell import Cell
 
 
@@ -52,11 +52,7 @@ def guarantees_for(overrides: Iterable[str], config_dir: Path | None = None) -> 
 
 
 def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell, Problem]:
-    """The cell that would be released, and what its guarantees depend on.
-
-    Raises:
-        UserError: the parties' sizes are not known without the labels.
-    """
+    """The cell that would be released, and what its guarantees depend on."""
     config, d = one_setting(overrides, "guarantee", config_dir)
     dataset: Source = instantiate(config.dataset, "dataset")
     algorithm = build_algorithm(config, dataset)
@@ -71,9 +67,22 @@ def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell,
         draws=1,
         adversary=build_adversary(config.adversary),
     )
-    if isinstance(cell.partition, LabelRule):
-        raise UserError(
-            f"partition={cell.partition.name} deals rows by their labels, so that no party's size is known without the "
-            f"data: choose a partition by size, or see guarantees.csv of a run."
-        )
-    return cell, cell.problem if d is None else replace(cell.problem, d=d)
+    problem = cell.problem if d is None else replace(cell.problem, d=d)
+    return cell, _as_known(problem, cell.partition, algorithm.name)
+
+
+def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
+    """The same, without the parties' sizes where `rule` needs the data to tell: to ask for them is then a UserError.
+
+    Raises:
+        UserError: it may also leave rows out, so that not even N is known.
+    """
+    if not isinstance(rule, LabelRule | Natural):
+        return problem
+    why = (
+        f"what algo={algo} is guaranteed may depend on how many rows the parties have, and partition={rule.name} does "
+        f"not tell without the data: choose a partition by size, or see guarantees.csv of a run."
+    )
+    if not getattr(rule, "every_row", False):
+        raise UserError(why)
+    return UnsizedProblem(problem, why)

@@ -36,8 +36,8 @@ class Dataset:
     Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Test rows went through the same
     steps; what was fitted on the training rows may leave a test row or target a little outside. `truth` is the weight
     vector that generated the labels, where there is one. `provenance` records source, checksum, the rows in all after
-    cleaning, and every preprocessing step with what it was fitted on. Arrays may be read-only and memory-mapped.
-    `party` (N,) says whose each training row is, as a number 0..P-1, where a data set knows it.
+    cleaning, and every preprocessing step with what it was fitted on. `party` says whose each training row is, (N,) of
+    0..P-1, where the data set does. Arrays may be read-only and memory-mapped.
     """
 
     name: str

@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
-from dpml.data.partition import Equal, check_smallest
+from dpml.data.partition import Equal, check_each
 from dpml.errors import UserError
 
 _ALPHAS = 1e-6, 1e6  # beyond, shares are 0 and 1, or equal
@@ -35,6 +35,7 @@ class Dirichlet:
 
     name: ClassVar[str] = "dirichlet"
     of_classes: ClassVar[bool] = True
+    every_row: ClassVar[bool] = True
     auxiliary: float | None = None
     alpha: float = 0.5
     smallest: int = 1
@@ -45,7 +46,7 @@ class Dirichlet:
             raise UserError(f"partition.alpha must be a number from {least:g} to {most:g}, got {self.alpha}.")
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
-        check_smallest(self.smallest, len(y), M)
+        check_each("smallest", self.smallest, len(y), M)
         dealt = [rows_of_shares(dirichlet_shares(self.alpha, M, rng), n, rng) for n in _classes(y)]
         owners = np.empty(len(y), dtype=np.intp)
         owners[sorted_at_random(y, rng)] = np.concatenate(dealt)
@@ -93,6 +94,7 @@ class Shards:
 
     name: ClassVar[str] = "shards"
     of_classes: ClassVar[bool] = False
+    every_row: ClassVar[bool] = True
     auxiliary: float | None = None
     per_party: int = 2
 

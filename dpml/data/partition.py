@@ -113,7 +113,10 @@ class SizeRule(_Rule, Protocol):
 
 @runtime_checkable
 class LabelRule(_Rule, Protocol):
-    """A rule that looks at the labels: how many rows each party gets is not known before these are."""
+    """A rule that looks at the labels: how many rows each party gets is not known before these are.
+
+    One that leaves no row to nobody may say so with ``every_row = True``: how many are dealt is then known.
+    """
 
     @property
     def of_classes(self) -> bool:
@@ -125,7 +128,40 @@ class LabelRule(_Rule, Protocol):
         ...
 
 
-Partition = SizeRule | LabelRule
+@dataclass(frozen=True)
+class Natural:
+    """The parties of the world: whose each row is, the data set says (`Dataset.party`).
+
+    They are those that have a private training row, numbered from 0 in the data set's order, and M must be how many.
+    """
+
+    name: ClassVar[str] = "natural"
+    every_row: ClassVar[bool] = True
+    auxiliary: float | None = None
+
+    def owners(self, data: Dataset, rows: Index, M: int) -> Index:
+        """The party of each of the numbered rows, (n,) of 0..M-1.
+
+        Raises:
+            UserError: nobody says whose the rows are, or they are not those of M parties.
+        """
+        if data.party is None:
+            raise UserError(
+                f"partition=natural deals rows to those whose they are, but dataset={data.name} does not say whose: "
+                f"choose another partition, such as partition=dirichlet."
+            )
+        party = data.party[rows]
+        present = np.bincount(party) > 0
+        P = int(present.sum())
+        if P != M:
+            raise UserError(
+                f"partition=natural: the N={len(rows)} private training rows of dataset={data.name} are those of {P} "
+                f"parties, not of M={M}: set M={P}."
+            )
+        return (np.cumsum(present) - 1)[party]
+
+
+Partition = SizeRule | LabelRule | Natural
 
 
 def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
@@ -148,14 +184,15 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
     adversary = adversary or Adversary()
     adversary.count(M)  # refuses one that leaves nobody to be protected
     order = rng.permutation(rows)
-    if isinstance(rule, LabelRule):
-        owners = rule.owners(data.y[order[aside:]], M, rng)
+    dealt = order[aside:]
+    if isinstance(rule, LabelRule | Natural):
+        owners = rule.owners(data, dealt, M) if isinstance(rule, Natural) else rule.owners(data.y[dealt], M, rng)
         counts = np.bincount(owners + 1, minlength=M + 1)  # first those of nobody
-        used = order[aside:][np.argsort(owners, kind="stable")[counts[0] :]]
+        used = dealt[np.argsort(owners, kind="stable")[counts[0] :]]
         sizes = check_floor(counts[1:], f"partition={rule.name}")
     else:
         sizes = rule.sizes(private, M, rng)
-        used = order[aside:][: sizes.sum()]
+        used = dealt[: sizes.sum()]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]], adversary)
 
@@ -163,9 +200,9 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
     """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, without any rows.
 
-    None for a rule that needs their labels.
+    None for a rule that needs to look at them.
     """
-    if isinstance(rule, LabelRule):
+    if isinstance(rule, LabelRule | Natural):
         return None
     if getattr(rule, "drawn", True):
         rng.permutation(rows)  # to where the stream is when `partition` draws the sizes
@@ -212,10 +249,10 @@ def check_floor(sizes: Index, key: str) -> Index:
     return sizes
 
 
-def check_smallest(smallest: int, N: int, M: int) -> None:
-    """Raise UserError unless N rows are enough for each of M parties to have `smallest`, at least 1."""
-    if smallest < 1 or smallest * M > N:
-        raise UserError(f"partition.smallest={smallest} rows for each of M={M} parties is not possible with N={N}.")
+def check_each(option: str, rows: int, N: int, M: int) -> None:
+    """Raise UserError unless N rows are enough for each of M parties to have what an option says, at least one row."""
+    if rows < 1 or rows * M > N:
+        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties is not possible with N={N}.")
 
 
 @dataclass(frozen=True)
@@ -239,8 +276,7 @@ class Simplex:
     floor: int = 1
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        if self.floor < 1 or self.floor * M > N:
-            raise UserError(f"partition.floor={self.floor} rows for each of M={M} parties is not possible with N={N}.")
+        check_each("floor", self.floor, N, M)
         # uniform on the simplex above the floor: an affine image of the whole simplex
         return self.floor + whole_rows(rng.standard_exponential(M), N - self.floor * M)
 
@@ -293,8 +329,7 @@ class PerParty:
     n: int = 10
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        if self.n < 1 or self.n * M > N:
-            raise UserError(f"partition.n={self.n} rows for each of M={M} parties is not possible with N={N} rows.")
+        check_each("n", self.n, N, M)
         return np.full(M, self.n, dtype=np.intp)
 
 
@@ -311,7 +346,7 @@ class PowerLaw:
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         if not 0 <= self.a < math.inf:
             raise UserError(f"partition.a, the exponent of rank^-a, must be a number >= 0, got {self.a}.")
-        check_smallest(self.smallest, N, M)
+        check_each("smallest", self.smallest, N, M)
         shares = np.arange(1, M + 1, dtype=float) ** -self.a
         # what the first h parties share when all others have `smallest`, and what the last of them then gets
         left = N - self.smallest * np.arange(M - 1, -1, -1)

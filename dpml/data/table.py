@@ -30,11 +30,13 @@ class Table:
         X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic one its code 0, 1, ... or -1.
         y: Labels (n,), as the task has them; a regression target in its own unit.
         levels: How many values each symbolic column has, 0 for a numeric one; empty when all are numeric.
+        party: Whose each row is, (n,) of 0..P-1, or of the rows of an official training part only; None: not said.
     """
 
     X: Features
     y: Array
     levels: tuple[int, ...] = ()
+    party: Index | None = None
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,12 @@ class Tabular:
             # all rows are wanted, and dealing them to parties will shuffle them: they stay in the file's order, mapped
             X, y = arrays["X"], arrays["y"]
             X_test, y_test, record = arrays["X_test"], arrays["y_test"], facts["preprocessing"]
+            train = np.arange(self.available())
         else:
             X, y, X_test, y_test, record = self._preprocess(table, train, test)
         provenance = source | {"rows": self.drawn(), "preprocessing": record}
-        return Dataset(self.info.name, self.info.task, X, y, X_test, y_test, provenance)
+        party = None if table.party is None else table.party[train]
+        return Dataset(self.info.name, self.info.task, X, y, X_test, y_test, provenance, party=party)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
         """The parsed files (from the cache if they are there) and where they come from, for the provenance.
@@ -122,6 +126,8 @@ class Tabular:
                 arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": table.y}
             else:
                 arrays = {"X": X, "y": table.y}
+            if table.party is not None:
+                arrays["party"] = table.party
             return arrays, {"shape": list(X.shape), "levels": list(table.levels)}
 
         arrays, facts = cache.stored(self.info.name, self.key(source["sha256"]), build)
@@ -131,7 +137,7 @@ class Tabular:
             X = sparse.csr_matrix(
                 (arrays["data"], arrays["indices"], arrays["indptr"]), shape=facts["shape"], copy=False
             )
-        return Table(X, arrays["y"], tuple(facts["levels"])), source
+        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party")), source
 
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content, as in a loaded data set's provenance; parses nothing.

@@ -1,5 +1,25 @@
 """Privacy as plain values (`Budget`, `Guarantee`), the arithmetic behind them, and the noise."""
 
-from dpml.privacy.guarantee import CALIBRATIONS, Adversary, Budget, Calibration, Guarantee, Problem, View, worst
+from dpml.privacy.guarantee import (
+    CALIBRATIONS,
+    Adversary,
+    Budget,
+    Calibration,
+    Guarantee,
+    Problem,
+    UnsizedProblem,
+    View,
+    worst,
+)
 
-__all__ = ["CALIBRATIONS", "Adversary", "Budget", "Calibration", "Guarantee", "Problem", "View", "worst"]
+__all__ = [
+    "CALIBRATIONS",
+    "Adversary",
+    "Budget",
+    "Calibration",
+    "Guarantee",
+    "Problem",
+    "UnsizedProblem",
+    "View",
+    "worst",
+]

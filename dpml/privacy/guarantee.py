@@ -7,7 +7,7 @@ samples of one party (``unit="party"``) are replaced by others inside the same d
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NoReturn
 
 import numpy as np
 
@@ -139,6 +139,32 @@ class Problem:
     def honest(self) -> int:
         """Parties that do not collude."""
         return self.M - self.colluders
+
+
+class UnsizedProblem(Problem):
+    """A problem whose parties' sizes are not known. What never asks for them is the same for parties of any sizes.
+
+    What asks for any of `smallest`, `squares` and `honest_squares` gets a UserError that says `why` they are not known;
+    so does whatever compares or copies all fields.
+    """
+
+    def __init__(self, problem: Problem, why: str) -> None:
+        vars(self).update(vars(problem), why=why)  # properties of the class go before these
+
+    def _unknown(self) -> NoReturn:
+        raise UserError(vars(self)["why"])
+
+    @property
+    def smallest(self) -> int:
+        self._unknown()
+
+    @property
+    def squares(self) -> float:
+        self._unknown()
+
+    @property
+    def honest_squares(self) -> float:
+        self._unknown()
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:

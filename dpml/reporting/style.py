@@ -17,6 +17,7 @@ LABELS = AXES | {
     "tau": "standard deviation of a site's noise τ",
     "share": "share of colluding sites M_C / M",
     "partition": "shares of the parties",
+    "partition.alpha": "α of the Dirichlet shares",
     "partition.u": "rows of a large client / of a small one, u",
     "u": "rows of a large site / of a small one, u",
     "algo.rounds": "rounds T",

@@ -198,6 +198,7 @@ MISTAKES = [
         ["partition=two_group", "partition.u=.5"],
         "partition.u, the ratio of the largest to the smallest party, must be >= 1",
     ),
+    (["partition=natural"], "but dataset=wdbc does not say whose: choose another partition"),
     (["partition.auxiliary=2"], "partition.auxiliary must be a share in [0, 1)"),
     (["dataset=crime", "data_dir=nowhere"], "nowhere/crime/communities.data"),
     (["algo=capefm,conv"], "'algo=capefm,conv' has several values: add -m"),

@@ -114,6 +114,7 @@ def test_get_all_says_what_could_not_be_had(dpml, raw, server):
         "crime: communities.data: ok",
         "har: train/y_train.txt: ok",
         "har: test/y_test.txt: ok",
+        "har: train/subject_train.txt: ok",
         "har: train/X_train.txt, test/X_test.txt: missing",
     ]
 

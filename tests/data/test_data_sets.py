@@ -251,6 +251,8 @@ def test_har_reads_the_official_format(tmp_path, monkeypatch):
         (folder / part / f"X_{part}.txt").write_text("\n".join(lines) + "\n")
         (folder / part / f"y_{part}.txt").write_text("".join(f"{1 + i % 6}\n" for i in range(n)))
         last = X
+    people = numbers.choice([1, 3, 28], 40)
+    (folder / "train" / "subject_train.txt").write_text("".join(f"{person}\n" for person in people))
     small = replace(
         HAR.info,
         files=tuple(replace(raw, sha256=(), lines=counts[raw.name.partition("/")[0]]) for raw in HAR.info.files),
@@ -266,6 +268,10 @@ def test_har_reads_the_official_format(tmp_path, monkeypatch):
     reduced = HAR(steps=("pca:7", "max_norm")).load(Files(str(tmp_path)), None, rng(1))
     assert reduced.X.shape == (40, 7)
     assert HAR(steps=("pca:7", "max_norm")).size(None) == (40, 7)
+    np.testing.assert_array_equal(np.array([1, 3, 28])[data.party], people)
+    few = HAR(steps=()).load(Files(str(tmp_path)), 15, rng(1))
+    places = [int(np.flatnonzero((row == data.X).all(axis=1))[0]) for row in few.X]
+    np.testing.assert_array_equal(few.party, data.party[places])
 
 
 def test_creditcard_reads_the_official_format_and_draws_normals(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import gc
 import time
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dpml.data import Dataset
 from dpml.data.partition import (
     Equal,
     Fractions,
+    Natural,
     Parties,
     PerParty,
     Simplex,
@@ -109,6 +111,52 @@ def test_a_million_parties_are_dealt_in_a_second() -> None:
 def test_refusals(rule, M, message) -> None:
     with pytest.raises(UserError, match=message):
         partition(toy(10), rule, M, np.random.default_rng(0))
+
+
+# ---- the data set's own parties
+
+
+def owned(party: np.ndarray) -> Dataset:
+    return replace(toy(len(party)), party=party)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=300), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3]))
+@settings(max_examples=100, deadline=None)
+def test_natural_parties_have_their_own_rows(owners: list[int], seed: int, auxiliary: float) -> None:
+    data = owned(np.array(owners))
+    aside = partition(data, PerParty(auxiliary, n=1), 1, np.random.default_rng(seed)).X_auxiliary[:, 0]  # the same
+    there = {owner: sorted(data.X[:, 0][np.array(owners) == owner]) for owner in sorted(set(owners))}
+    there = {owner: [x for x in rows if x not in set(aside)] for owner, rows in there.items()}
+    expected = [rows for rows in there.values() if rows]
+    parties = partition(data, Natural(auxiliary), len(expected), np.random.default_rng(seed))
+    assert [sorted(parties.X[parties.of(k), 0]) for k in range(len(parties.sizes))] == expected
+    assert np.array_equal(parties.X, data.X[parties.order])
+    assert len(owners) - len(aside) == parties.problem.N
+
+
+def test_rows_of_a_natural_party_are_in_random_order() -> None:
+    parties = partition(owned(np.repeat([0, 1], 200)), Natural(), 2, np.random.default_rng(0))
+    assert abs(stats.spearmanr(parties.order[:200], np.arange(200)).statistic) < 0.3  # false-alarm rate 2e-5, seeded
+
+
+def test_a_million_natural_parties() -> None:
+    party = np.random.default_rng(0).permutation(np.arange(1_200_000) % 1_000_000)
+    parties = partition(owned(party), Natural(), 1_000_000, np.random.default_rng(0))
+    assert np.array_equal(parties.sizes, np.bincount(party))
+
+
+@pytest.mark.parametrize(
+    ("data", "M", "message"),
+    [
+        (toy(10), 2, "partition=natural deals rows to those whose they are, but dataset=toy does not say whose"),
+        (owned(np.arange(9) % 3), 4, "N=9 private training rows of dataset=toy are those of 3 parties, not of M=4"),
+        (owned(np.arange(9) % 3), 2, "not of M=2: set M=3."),
+        (owned(np.array([0, 5, 5])), 3, "are those of 2 parties, not of M=3: set M=2."),  # others have no row in use
+    ],
+)
+def test_refusals_of_natural_parties(data, M, message) -> None:
+    with pytest.raises(UserError, match=message):
+        partition(data, Natural(), M, np.random.default_rng(0))
 
 
 # ---- copies of rows, and what is computed once

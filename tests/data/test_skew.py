@@ -182,13 +182,6 @@ def test_guarantees_count_the_parties_as_dealt(rule) -> None:
         assert proven > 1.01 * equal
 
 
-def test_a_guarantee_without_data_is_refused(run_command) -> None:
-    outcome = run_command("dpml", "guarantee", "algo=wddp", "partition=dirichlet")
-    assert outcome.code == 2
-    assert "no party's size is known without the data: choose a partition by size" in outcome.err
-    assert run_command("dpml", "guarantee", "algo=wddp", "partition=power_law").code == 0
-
-
 def test_a_run_refuses_real_targets_before_it_reads_any(run_command) -> None:
     outcome = run_command("dpml-run", "dataset=crime", "partition=dirichlet")
     assert outcome.code == 2

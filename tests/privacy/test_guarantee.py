@@ -2,12 +2,13 @@
 
 import itertools
 import math
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from dpml.errors import UserError
-from dpml.privacy import Budget, Guarantee, Problem, worst
+from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem, worst
 
 
 @pytest.mark.parametrize("eps", [1e-30, 0.5, 1e30, math.inf])
@@ -62,6 +63,24 @@ def test_parties_of_equal_size_need_not_be_told(M: int) -> None:
     assert equal.squares == pytest.approx(told.squares)
     assert equal.honest_squares == pytest.approx(told.honest_squares)
     assert Problem(M, 6 * M + M - 1, 2).smallest == 6  # as equal as they can be
+
+
+def test_sizes_that_are_not_known_cannot_be_asked_for() -> None:
+    known = Problem(5, 100, 3, auxiliary=7, classes=2, colluders=2)
+    unknown = UnsizedProblem(known, "nobody has counted them")
+    for name in ("M", "N", "d", "auxiliary", "classes", "colluders", "honest"):
+        assert getattr(unknown, name) == getattr(known, name)
+    for ask in (
+        lambda: unknown.smallest,
+        lambda: unknown.squares,
+        lambda: unknown.honest_squares,
+        lambda: hash(unknown),
+        lambda: replace(unknown, d=4),
+        lambda: asdict(unknown),
+        lambda: repr(unknown),
+    ):
+        with pytest.raises(UserError, match="nobody has counted them"):
+            ask()
 
 
 @pytest.mark.parametrize(("M", "N", "d", "key"), [(0, 5, 1, "M"), (1, 0, 1, "N"), (1, 5, 0, "d"), (-3, 5, 1, "M")])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.data import Info, Range, Raw
 from dpml.data.sources.files import open_raw
 from dpml.data.table import OfficialSplit, Table
@@ -29,6 +29,7 @@ _LABELS = (
     _raw("train/y_train.txt", sha256=("415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef",)),
     _raw("test/y_test.txt", sha256=("2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb",)),
 )
+_PEOPLE = _raw("train/subject_train.txt", sha256=("66e1e2fbe9b396fa5155f531dc3348c803f503be663e2318772d49947db9153a",))
 
 
 def _labels(paths: Mapping[str, Path]) -> Array:
@@ -37,6 +38,12 @@ def _labels(paths: Mapping[str, Path]) -> Array:
         with open_raw(paths[raw.name]) as file:
             parts.append(np.loadtxt(file))
     return np.concatenate(parts) - 1
+
+
+def _people(paths: Mapping[str, Path]) -> Index:
+    """Who wore the phone, of each training row: the numbers of the 21 people, from 0 in ascending order."""
+    with open_raw(paths[_PEOPLE.name]) as file:
+        return np.unique(np.loadtxt(file, dtype=np.intp), return_inverse=True)[1]
 
 
 @dataclass(frozen=True)
@@ -56,12 +63,13 @@ class HAR(OfficialSplit):
             _raw("train/X_train.txt", lines=7_352, fields=561),
             _raw("test/X_test.txt", lines=2_947, fields=561),
             *_LABELS,
+            _PEOPLE,
         ),
         rows=10_299,
         train_rows=7_352,
         features=561,
         classes={0: 1_722, 1: 1_544, 2: 1_406, 3: 1_777, 4: 1_906, 5: 1_944},
-        parties="M = 1000 of 6 rows each (Hamm et al. 2016)",
+        parties="M = 1000 of 6 rows each (Hamm et al. 2016); `partition=natural M=21`: one per person",
         schema="561 statistics of 2.56 s windows, in [-1, 1] as published. The publisher scaled training and test rows "
         "together: test rows have a share in the scales, which no budget counts. Classes 0..5: walking, upstairs, "
         "downstairs, sitting, standing, laying.",
@@ -81,7 +89,7 @@ class HAR(OfficialSplit):
         for name in ("train/X_train.txt", "test/X_test.txt"):
             with open_raw(paths[name]) as file:
                 parts.append(pd.read_csv(file, header=None, sep=r"\s+", dtype=np.float64).to_numpy())
-        return Table(np.concatenate(parts), _labels(paths))
+        return Table(np.concatenate(parts), _labels(paths), party=_people(paths))
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,7 @@ class HAR73(OfficialSplit):
                 sha256=("eec43bad60bec05d930329807d65cf08a83aee6136c8791954568e28b3da8d61",),
             ),
             *_LABELS,
+            _PEOPLE,
         ),
         folders=("har",),
         features=73,
@@ -117,4 +126,4 @@ class HAR73(OfficialSplit):
         for raw in self.info.files[:2]:
             with open_raw(paths[raw.name]) as file:
                 parts.append(pd.read_csv(file, dtype=np.float64).to_numpy())
-        return Table(np.concatenate(parts), _labels(paths))
+        return Table(np.concatenate(parts), _labels(paths), party=_people(paths))
