@@ -54,7 +54,7 @@ def key_stream(key: bytes, words: int) -> np.ndarray:
 def bodies(run: Run, kind: Kind) -> dict[int, bytes]:
     """What each party sent of one kind."""
     read = [messages.unpack(message, run.session.name) for message in run.wire]
-    return {party: body for found, party, body in read if found is kind}
+    return {party: body for found, party, body, _ in read if found is kind}
 
 
 def test_the_stream_cipher_written_here_is_the_rfcs() -> None:
@@ -238,7 +238,7 @@ def test_shares_that_fit_each_other_but_not_the_secret_end_the_run(silent: int |
         seeds, keys = messages.unpack_unmask(messages.unpack(message, run.session.name)[2])
         target = seeds if silent is None else keys
         target[0] = target[0][0], false[k].tobytes()
-        return [repacked(message, run.session, body=lambda _: messages.pack_unmask(seeds, keys))]
+        return [repacked(message, run, body=lambda _: messages.pack_unmask(seeds, keys))]
 
     with pytest.raises(ProtocolError, match=said):
         run.go(to_server=lie)
