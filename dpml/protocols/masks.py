@@ -68,17 +68,22 @@ def _derive(secret: bytes, session: Session, purpose: bytes, sender: End, receiv
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
-    """The secret that we share with a party. One of its twins' keys gives the same: derive from it, never use it.
+    """The secret that we share with a party. A twin of its key gives the same: to derive keys from, not to be one.
 
     Raises:
-        RefusedError: the key is not canonical (its top bit is set, or it is 2^255 - 19 or more), or of small order.
+        RefusedError: the key is not canonical, or of small order.
     """
-    if int.from_bytes(other.key, "little") < _PRIME:
-        try:
-            return own.exchange(X25519PublicKey.from_public_bytes(other.key))
-        except ValueError:  # the secret would be 0, whatever our key is
-            pass
-    raise RefusedError(f"the public key of party {other.party} is not valid.")
+    require_canonical(other)
+    try:
+        return own.exchange(X25519PublicKey.from_public_bytes(other.key))
+    except ValueError:  # the secret would be 0, whatever our key is
+        raise RefusedError(f"the public key of party {other.party} is not valid: it is of small order.") from None
+
+
+def require_canonical(other: End) -> None:
+    """Raise RefusedError if the top bit of a public key is set, or if it is 2^255 - 19 or more."""
+    if int.from_bytes(other.key, "little") >= _PRIME:
+        raise RefusedError(f"the public key of party {other.party} is not valid: it is not canonical.")
 
 
 def mask(key: bytes, length: int) -> Ring:

@@ -72,7 +72,7 @@ def test_choice_of_topology() -> None:
     assert choose(10) == Topology(9, 7, 7, 3)
     assert choose(2) == Topology(1, 2, 2, 1)
     assert choose(1000).degree < 300
-    # so many colluders and a lying server cannot have both secrets of a party; or they are fewer than the ring allows for
+    # so many colluders and a lying server cannot have both secrets of a party, or the ring allows for them
     assert choose(10, 3) == choose(10)
     assert choose(10, 4) == Topology(9, 8, 8, 5)
     assert choose(10, 9) == Topology(9, 10, 10, 9)

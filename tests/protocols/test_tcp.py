@@ -183,7 +183,9 @@ def test_a_party_does_not_wait_for_ever_for_a_server() -> None:
         aggregator = Aggregator(ENROLLED, 20.0)  # listens, and never answers
         listener = await asyncio.start_server(aggregator.connected, "127.0.0.1", 0)
         try:
-            await take_part(Party(ENROLLED, 0, SIGNERS[0], INPUTS[0]), listener.sockets[0].getsockname()[1], Stage.DONE, 0.05)
+            await take_part(
+                Party(ENROLLED, 0, SIGNERS[0], INPUTS[0]), listener.sockets[0].getsockname()[1], Stage.DONE, 0.05
+            )
         finally:
             listener.close()
             aggregator.close()
