@@ -45,7 +45,7 @@ def least_quorum(parties: int, colluders: int) -> int:
     """The least number of signatures that only one list of survivors can get, with a server that lies: > (M + C)/2.
 
     Honest parties sign one list, colluders any number. Two lists with q signatures each take those of q - C honest
-    parties each, so that ``2 (q - C) > M - C`` rules them out (Bonawitz et al. 2017, Thm 6.5: 2t > M + C).
+    parties each, so that ``2 (q - C) > M - C`` rules them out (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
     """
     return (parties + colluders) // 2 + 1
 

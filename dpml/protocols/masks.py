@@ -17,6 +17,7 @@ the sender is the party of the lower number, who adds it; of what a party makes 
 """
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ from dpml.protocols.messages import KEY_BYTES
 from dpml.protocols.session import PROTOCOL, Session
 
 _PRIME = 2**255 - 19
+_BLOCK = 1 << 13  # words of a key stream at once: 64 KiB, which stay in the cache
+_ZEROS = memoryview(bytes(8 * _BLOCK))
 _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
 
@@ -40,6 +43,10 @@ class End(NamedTuple):
 
     party: int
     key: bytes
+
+
+Agree = Callable[[X25519PrivateKey, End], bytes]
+"""A way to `agree`."""
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
@@ -86,18 +93,38 @@ def require_canonical(other: End) -> None:
         raise RefusedError(f"the public key of party {other.party} is not valid: it is not canonical.")
 
 
-def mask(key: bytes, length: int) -> Ring:
-    """`length` uniform ring elements: the key stream of ChaCha20, whose key is used this once."""
-    stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * length))
-    return np.frombuffer(stream, "<u8")
+def once_a_pair() -> Agree:
+    """`agree` for parties of one process: the first of two computes their secret, and the second takes it away.
+
+    Each party of a deployment computes its own. A simulation is done in little more than half the time with it.
+    """
+    kept: dict[frozenset[bytes], bytes] = {}
+
+    def agree_once(own: X25519PrivateKey, other: End) -> bytes:
+        pair = frozenset((own.public_key().public_bytes_raw(), other.key))
+        secret = kept.pop(pair, None)
+        if secret is None:
+            secret = kept[pair] = agree(own, other)
+        return secret
+
+    return agree_once
+
+
+def add_stream(total: Ring, key: bytes, sign: int = 1) -> None:
+    """Add the key stream of ChaCha20, whose key is used this once, to ring elements in place, or subtract it."""
+    stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+    block = np.empty(min(_BLOCK, len(total)), dtype="<u8")
+    for start in range(0, len(total), _BLOCK):
+        part = total[start : start + _BLOCK]
+        stream.update_into(_ZEROS[: 8 * len(part)], block.view(np.uint8))
+        (np.add if sign > 0 else np.subtract)(part, block[: len(part)], out=part)
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
     """Add, in place, what a party adds to its vector for the sake of another, from the secret they agree on."""
-    key = pair_mask_key(secret, session, own, other)
-    (np.add if own.party < other.party else np.subtract)(total, mask(key, len(total)), out=total)
+    add_stream(total, pair_mask_key(secret, session, own, other), 1 if own.party < other.party else -1)
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:
     """Add, in place, the mask that a party's own seed gives."""
-    total += mask(self_mask_key(seed, session, own), len(total))
+    add_stream(total, self_mask_key(seed, session, own))

@@ -14,7 +14,7 @@ from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
-from dpml.protocols.masks import End
+from dpml.protocols.masks import Agree, End
 from dpml.protocols.messages import Kind
 from dpml.protocols.session import Session
 
@@ -26,7 +26,13 @@ class Party:
     """
 
     def __init__(
-        self, session: Session, party: int, signer: Ed25519PrivateKey, vector: Ring, beside: Array | None = None
+        self,
+        session: Session,
+        party: int,
+        signer: Ed25519PrivateKey,
+        vector: Ring,
+        beside: Array | None = None,
+        agree: Agree = masks.agree,
     ) -> None:
         if not 0 <= party < session.parties:
             raise ProtocolError(
@@ -41,7 +47,7 @@ class Party:
         session.require_identities()
         if signer.public_key().public_bytes_raw() != session.identities[party]:
             raise ProtocolError(f"party {party} must bring the signing key of its identity.")
-        self.session, self.party, self._signer = session, party, signer
+        self.session, self.party, self._signer, self._agree = session, party, signer, agree
         self._due: Kind | None = Kind.KEYS
         self._sealing, self._masking = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._seal_end, self._mask_end = (
@@ -89,7 +95,7 @@ class Party:
         seals, keys = self._check_neighbours(messages.unpack_neighbours(body))
         to_seal, to_open = {}, {}
         for who, end in seals.items():
-            secret = masks.agree(self._sealing, end)
+            secret = self._agree(self._sealing, end)
             to_seal[who] = masks.seal_key(secret, self.session, self._seal_end, end)
             to_open[who] = masks.seal_key(secret, self.session, end, self._seal_end)
         seed = os.urandom(shamir.SECRET_BYTES)
@@ -136,7 +142,7 @@ class Party:
         masks.add_self_mask(total, self._seed, self.session, self._mask_end)
         for who in ids:
             end = self._neighbours[who]
-            masks.add_pair_mask(total, masks.agree(self._masking, end), self.session, self._mask_end, end)
+            masks.add_pair_mask(total, self._agree(self._masking, end), self.session, self._mask_end, end)
         self._held |= held
         self._seals.clear()
         del self._seed

@@ -31,7 +31,7 @@ from dpml.protocols.masks import End
 from dpml.protocols.messages import FROM_PARTIES, Kind
 
 P = 2**255 - 19
-# the points of order 1, 2, 4 and 8 on Curve25519 and its twist (Bernstein, "Validate every public key?", cr.yp.to/ecdh)
+# the points of order 1, 2, 4 and 8 on Curve25519 and its twist (cr.yp.to/ecdh.html)
 EIGHT = (
     325606250916557431795983626356110631294008115727848805560023387167927233504,
     39382357235489614581723060781553021112529911719440698176882885853963445705823,
@@ -129,7 +129,7 @@ def unmasked(run: Run, victim: int) -> np.ndarray:
     seed = run.server._reconstruct(victim)
     found = messages.unpack_masked(sent(run, Kind.MASKED)[victim].body, D, 0)[0].copy()
     own = run.parties[victim]._mask_end
-    found -= masks.mask(masks.self_mask_key(seed, run.session, own), D)
+    masks.add_stream(found, masks.self_mask_key(seed, run.session, own), -1)
     for party in run.parties[2 * victim + 1 :]:  # a colluder that is nobody's twin knows its mask
         less = np.zeros(D, dtype=np.uint64)
         masks.add_pair_mask(less, masks.agree(party._masking, own), run.session, own, party._mask_end)

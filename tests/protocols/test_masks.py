@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from meddling import D, M, Run, a_run, numbers, repacked
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, Topology, complete, masks, messages, shamir
@@ -122,6 +124,32 @@ def test_no_key_serves_two_purposes_sessions_parties_or_public_keys() -> None:
     streams = [key_stream(key, D).tolist() for key in derived[0]]
     assert streams.count(own.tolist()) == streams.count(pair.tolist()) == 1
     assert own.tolist() != pair.tolist()
+
+
+@pytest.mark.parametrize("length", [1, 8192, 8193, 20_000])
+def test_a_stream_is_one_whatever_the_length(length: int) -> None:
+    """In blocks, to be added or subtracted: the words of the library's stream in one piece, on both sides of a seam."""
+    key = bytes(range(32))
+    due = np.frombuffer(Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * length)), "<u8")
+    total = np.arange(length, dtype=np.uint64)
+    masks.add_stream(total, key)
+    assert np.array_equal(total, np.arange(length, dtype=np.uint64) + due)
+    masks.add_stream(total, key, -1)
+    assert np.array_equal(total, np.arange(length, dtype=np.uint64))
+
+
+def test_a_secret_is_agreed_on_once_a_pair_and_not_kept() -> None:
+    agree, one, two = masks.once_a_pair(), X25519PrivateKey.generate(), X25519PrivateKey.generate()
+    ends = [End(k, key.public_key().public_bytes_raw()) for k, key in enumerate((one, two))]
+    assert agree(one, ends[1]) == agree(two, ends[0]) == masks.agree(one, ends[1])
+    third = X25519PrivateKey.generate()
+    assert agree(third, ends[1]) == masks.agree(third, ends[1]) != agree(two, ends[0])
+    kept = dict(zip(agree.__code__.co_freevars, (cell.cell_contents for cell in agree.__closure__), strict=True))[
+        "kept"
+    ]
+    assert len(kept) == 2  # the second of those two pairs has not come yet
+    with pytest.raises(RefusedError, match="not canonical"):
+        agree(one, End(1, b"\xff" * 32))
 
 
 def test_a_masked_vector_is_the_input_with_its_masks() -> None:

@@ -24,7 +24,7 @@ SIGNING = (
     "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
 )
 MASKING = (
-    "77076d0a7318a57d3c16c17251b26645df4c6d2b31bf10efbf0a0b9b5c8c8b2e",
+    "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
     "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb",
 )
 SEALING = ("11" * 32, "22" * 32)
@@ -34,7 +34,7 @@ NAME, SEED = bytes(range(16)), bytes(range(32))
 def by_the_page() -> dict[str, str]:
     """The block of known answers, by name."""
     block = PAGE.read_text(encoding="utf-8").split("```vectors\n")[1].split("```")[0]
-    return {name: value for name, value in re.findall(r"^(.+?) {2,}([0-9a-f]+)$", block, re.MULTILINE)}
+    return dict(re.findall(r"^(.+?) {2,}([0-9a-f]+)$", block, re.MULTILINE))
 
 
 def private(texts: tuple[str, ...]) -> list[X25519PrivateKey]:
@@ -43,6 +43,12 @@ def private(texts: tuple[str, ...]) -> list[X25519PrivateKey]:
 
 def ends(texts: tuple[str, ...]) -> list[End]:
     return [End(k, key.public_key().public_bytes_raw()) for k, key in enumerate(private(texts))]
+
+
+def stream(key: bytes) -> bytes:
+    words = np.zeros(4, dtype=np.uint64)
+    masks.add_stream(words, key)
+    return words.tobytes()
 
 
 def by_the_code() -> dict[str, bytes]:
@@ -65,9 +71,9 @@ def by_the_code() -> dict[str, bytes]:
         "seal 1 to 0": masks.seal_key(seals, session, seal_1, seal_0),
         "mask secret 0, 1": pair,
         "pair mask key 0, 1": mask_key,
-        "pair mask 0, 1": masks.mask(mask_key, 4).tobytes(),
+        "pair mask 0, 1": stream(mask_key),
         "self mask key 0": own_key,
-        "self mask 0": masks.mask(own_key, 4).tobytes(),
+        "self mask 0": stream(own_key),
         "commitment 0": masks.commitment(SEED, session, mask_0),
         "message KEYS 0": keys,
         "message CONSISTENCY 0": consistency,
