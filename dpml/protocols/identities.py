@@ -26,13 +26,13 @@ def enrol(session: Session) -> tuple[Session, tuple[Ed25519PrivateKey, ...]]:
 
 def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, body: bytes) -> bytes:
     """A party's message, whole."""
-    signature = signer.sign(_content(session.context, kind, party, body))
+    signature = signer.sign(_content(session.context, kind, party, _digest(body)))
     return messages.pack(kind, session.name, party, body, signature)
 
 
 def check(session: Session, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
     """Raise RefusedError unless `party` signed this."""
-    if not _verified(session.identities[party], _content(session.context, kind, party, body), signature):
+    if not _verified(session.identities[party], session.context, kind, party, _digest(body), signature):
         raise RefusedError(f"the signature under the message {kind.name} of party {party} is not that party's.")
 
 
@@ -57,16 +57,19 @@ def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozens
     return ids
 
 
-def _content(context: bytes, kind: Kind, party: int, body: bytes) -> bytes:
-    what = bytes([kind]) + party.to_bytes(4, "little") + hashlib.sha256(body).digest()
-    return PROTOCOL + b" signature" + context + what
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).digest()
+
+
+def _content(context: bytes, kind: Kind, party: int, digest: bytes) -> bytes:
+    return PROTOCOL + b" signature" + context + bytes([kind]) + party.to_bytes(4, "little") + digest
 
 
 @lru_cache(maxsize=1 << 14)
-def _verified(identity: bytes, content: bytes, signature: bytes) -> bool:
+def _verified(identity: bytes, context: bytes, kind: Kind, party: int, digest: bytes, signature: bytes) -> bool:
     """Whether a signature is valid. Remembered: for all parties of one process it is verified once."""
     try:
-        Ed25519PublicKey.from_public_bytes(identity).verify(signature, content)
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, _content(context, kind, party, digest))
     except InvalidSignature:
         return False
     return True

@@ -1,4 +1,4 @@
-"""The known answers of docs/secure_aggregation.md: by the code, and by libraries and primitives written out in tests."""
+"""The known answers of docs/secure_aggregation.md: by the code, and by primitives written out in tests."""
 
 import hashlib
 import re
@@ -6,10 +6,8 @@ import struct
 from pathlib import Path
 
 import numpy as np
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from test_masks import hkdf, info, key_stream
 
 from dpml.protocols import Session, complete, graph, identities, masks, messages
