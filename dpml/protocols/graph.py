@@ -10,6 +10,8 @@ wrong, and k and t are the least for which a union bound says that they do not:
   seats in a row that are all lost; any one such row has probability ``prod_(i < k/2) (C + D - i)/(M - i)``.
 - Fewer than t of those who hold the shares of a party remain, and the run ends without a sum. Hypergeometric again;
   a party that remains holds one share of its own.
+
+The seats are public. A server that lies about who has dropped out chooses them by seat, and the second bound is void.
 """
 
 import hashlib

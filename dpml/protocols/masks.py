@@ -113,10 +113,11 @@ def once_a_pair() -> Agree:
 def add_stream(total: Ring, key: bytes, sign: int = 1) -> None:
     """Add the key stream of ChaCha20, whose key is used this once, to ring elements in place, or subtract it."""
     stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
-    block = np.empty(min(_BLOCK, len(total)), dtype="<u8")
+    buffer = bytearray(8 * min(_BLOCK, len(total)))
+    block = np.frombuffer(buffer, "<u8")
     for start in range(0, len(total), _BLOCK):
         part = total[start : start + _BLOCK]
-        stream.update_into(_ZEROS[: 8 * len(part)], block.view(np.uint8))
+        stream.update_into(_ZEROS[: 8 * len(part)], buffer)
         (np.add if sign > 0 else np.subtract)(part, block[: len(part)], out=part)
 
 

@@ -121,8 +121,7 @@ class Party:
         if len({*public, self._seal_end.key, self._mask_end.key}) < len(public) + 2:
             raise RefusedError(f"party {self.party} got a public key twice, or its own.")
         for who, sealing, masking, signature in keys:
-            masks.require_canonical(End(who, sealing))
-            masks.require_canonical(End(who, masking))
+            masks.require_canonical(End(who, masking))  # the sealing keys are used at once, which looks at them
             identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
         return {who: End(who, key) for who, key, _, _ in keys}, {who: End(who, key) for who, _, key, _ in keys}
 

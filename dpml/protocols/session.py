@@ -54,6 +54,11 @@ class Session:
                 f"collude with a server that lies: two lists of survivors could be signed by so many; "
                 f"the least quorum is {least}."
             )
+        if topology.degree == self.parties - 1 and topology.threshold <= topology.colluders:
+            raise ProtocolError(
+                f"a threshold of {topology.threshold} does not protect {self.parties} parties, "
+                f"{topology.colluders} of which collude: they hold as many shares of every secret."
+            )
         if not (self.length >= 1 and self.beside >= 0 and self.length + self.beside <= _LONGEST):
             raise ProtocolError(
                 f"a vector must have 1 to {_LONGEST} entries with those beside, got {self.length} and {self.beside}."

@@ -465,6 +465,17 @@ def test_on_a_ring_two_lists_give_shares_of_one_secret_only() -> None:
     )  # it and two neighbours; ten signed their list, five the other
 
 
+def test_on_a_ring_a_party_signs_no_list_that_leaves_it_too_few_neighbours() -> None:
+    """Else a server that knows the seats could leave it alone in the sum, or among colluders."""
+    run = Run(Session.of(12, D, Topology(4, 4, 8, 3)), numbers(12, D))
+    run_to(run, Stage.CONSISTENCY)
+    around = graph.seat(12, 4, run.session.name)[0]
+    for gone, signs in ((around, False), (around[:2], False), (around[:1], True)):
+        body = messages.pack_survivors(set(range(12)) - set(gone), 12)
+        assert (answer(run, 0, Kind.SURVIVORS, body) is not None) is signs
+    assert [text[:31] for text in run.refused] == ["party 0 sees 1 parties with its", "party 0 sees 3 parties with its"]
+
+
 def test_a_server_that_knows_the_seats_can_cut_a_ring() -> None:
     """What is not promised: it says that two runs of k/2 seats have dropped out, and gets the sums of both arcs."""
     run = Run(Session.of(12, D, Topology(4, 3, 8, 3)), numbers(12, D))

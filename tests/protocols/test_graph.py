@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpml.privacy.guarantee import Adversary
 from dpml.protocols import ProtocolError, Topology, complete, sparse
 from dpml.protocols.graph import FAILURE, SECURITY, _hypergeometric, choose, seat
 
@@ -85,6 +86,17 @@ def test_choice_of_topology() -> None:
     for threshold in (1, 5, 11):
         with pytest.raises(ProtocolError, match=f"10 parties and threshold {threshold}; the least is 6"):
             complete(10, threshold)
+
+
+def test_the_default_protects_against_the_adversary_that_the_privacy_table_assumes() -> None:
+    """And a lying server: 2t > M + C, for C = ceil(M/3) - 1, and no threshold more. The ring's quorum is above it."""
+    for M in range(2, 60):
+        C, found = Adversary().count(M), choose(M)
+        assert found == complete(M)
+        assert 2 * (found.threshold - 1) <= M + C < 2 * found.threshold
+        assert found.threshold == -(-2 * M // 3)
+    for M in (400, 1000, 100_000):
+        assert 2 * sparse(M).quorum > M + sparse(M).colluders
 
 
 @pytest.mark.parametrize(("parties", "degree"), [(11, 4), (12, 10), (6, 5)])
