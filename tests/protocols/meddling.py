@@ -316,6 +316,11 @@ TO_PARTY = {
         lambda m, s: [repacked(m, s, body=lambda b: b[:4] + b[4 + KEY : 2 * KEY] + b[KEY:])],
         "got a public key twice",
     ),
+    "too few shares": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:SEALED])],
+        "sees 2 parties with itself, fewer than the threshold 4",
+    ),
     "a stranger's shares": (
         Stage.MASKED,
         lambda m, s: [repacked(m, s, body=lambda b: (77).to_bytes(4, "little") + b[4:])],

@@ -66,7 +66,7 @@ def test_the_claim_follows_from_rows(slopes) -> None:
 # ---- dpml secagg
 
 
-@pytest.mark.parametrize(("M", "d", "drop"), [(2, 2000, 0.0), (10, 2000, 0.2), (100, 200, 0.0), (300, 50, 0.1)])
+@pytest.mark.parametrize(("M", "d", "drop"), [(2, 2000, 0.0), (10, 2000, 0.2), (60, 200, 0.0), (150, 50, 0.1)])
 def test_the_error_that_is_shown_is_within_its_bound(M: int, d: int, drop: float) -> None:
     line = measure(M, d, drop)["largest error"]
     error, bound = map(float, re.match(r"(\S+) \(bound (\S+):", line).groups())
