@@ -1,30 +1,34 @@
 """Secure aggregation: the server learns the sum of the parties' vectors, and nothing else about any of them.
 
-Bonawitz et al. 2017 (CCS, "Practical secure aggregation for privacy-preserving machine learning", Fig. 4) for
-honest-but-curious parties, and with a sparse `Topology` its variant by Bell et al. 2020. Four times every party sends
-one message, and the server answers those from whom it came:
+Bonawitz et al. 2017 (CCS, "Practical secure aggregation for privacy-preserving machine learning", Fig. 4) with
+signatures and the round that stands against a lying server, and with a sparse `Topology` its variant by Bell et al.
+2020. Five times every party sends one message, signed with the key of its identity, and the server answers those from
+whom it came:
 
 1. KEYS: two X25519 public keys, one to agree on sealing keys and one to agree on masks.
 2. SHARES: Shamir shares of the secret mask key ``s_u`` and of a random seed ``b_u``, sealed for each neighbour
    (ChaCha20-Poly1305 under keys agreed on by X25519 and HKDF-SHA256), and a commitment to ``b_u``.
 3. MASKED: ``y_u = x_u + PRG(b_u) + sum_(v > u) PRG(k_uv) - sum_(v < u) PRG(k_uv)`` modulo 2^64, with ``k_uv`` agreed
    on by the mask keys of u and its neighbours v, and PRG the key stream of ChaCha20.
-4. UNMASK: for every neighbour (and itself) in the sum its share of ``b_u``; for every neighbour that shared its
-   secrets and then dropped out, its share of ``s_u``. Never both for one party: they would unmask its vector.
+4. CONSISTENCY: the list of those whose MASKED came, as the server told it.
+5. UNMASK, after a quorum of signatures under that very list: for every neighbour (and itself) in the sum its share of
+   ``b_u``; for every neighbour that shared its secrets and then dropped out, its share of ``s_u``. Never both for one
+   party: they would unmask its vector.
 
 Whoever has not sent the message that is due has dropped out. t shares of each secret are enough to take the masks off
 the sum of those who sent MASKED; the server checks what it reconstructs against the public key and the commitment, so
 that wrong shares end the run, and do not change the sum.
 
-*What is covered.* A server and up to t - 1 parties (complete topology; with a sparse one, `Topology.colluders`,
-independent of the seats) who follow the protocol and put together all they see learn the sum of the other survivors'
-vectors, who the survivors are, and nothing else, provided X25519, HKDF, ChaCha20 and Poly1305 are what they are taken
-for.
+*What is covered* (docs/secure_aggregation.md has the argument). A server and C parties who lie and put together all
+they know, with everybody everybody's neighbour and 2t > M + C: for one list of at least t parties they learn the sum of
+the honest ones' vectors, and nothing else. On a ring that holds for a server that follows the protocol and up to
+`Topology.colluders`, independent of the seats; one that lies gets no party's vector alone, but can cut the ring and get
+the sums of its parts. All provided that the parties know each other's verification keys, and that X25519, HKDF,
+ChaCha20, Poly1305, Ed25519 and SHA-256 are what they are taken for.
 
-*What is not.* The channels between the parties and the server must be private and authentic (TLS), and there is no
-public-key infrastructure and no consistency round: a server that lies about keys or survivors can unmask vectors. A
-party can send any vector, and spoil the sum by it. Vectors of a party that is alone among colluders follow from the
-sum. Memory is not wiped, and timing is not hidden. Messages carry checksums, which find damage but no forgery.
+*What is not.* A party can send any vector, and spoil the sum by it. Vectors of a party that is alone among colluders
+follow from the sum. Memory is not wiped, and timing is not hidden. Checksums find damage but no forgery: for that are
+the signatures.
 """
 
 from dataclasses import dataclass

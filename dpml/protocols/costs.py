@@ -117,14 +117,14 @@ def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -
     Metrics: `in_M` and `in_d`, slopes on a log-log scale over the three largest M at the smallest d, and over the three
     largest d at the smallest M, where a sum of two powers shows one of them; only where there are three. And `misfit`,
     the largest relative error of the least-squares fit of the stated form to all measurements: 1, M, d for a site and
-    M times that for the aggregator; on a ring with the degree k in place of M: 1, k, d.
+    M times that for the aggregator; on a ring with the degree k beside M, which only signatures depend on: 1, k, M, d.
     """
     table = communication(everybody, ring, d)
     wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()
     rows = []
     for graph, own in wide.groupby("algo", sort=False):
         M, length, k = (own[name].to_numpy(dtype=float) for name in ("M", "d", "degree"))
-        site = np.stack([np.ones_like(M), M if graph == "everybody" else k, length], axis=1)
+        site = np.stack([np.ones_like(M), M, length, *([k] if graph == "ring" else [])], axis=1)
         for who, form in (("site", site), ("aggregator", M[:, None] * site)):
             value = own[f"{who}_bytes"].to_numpy(dtype=float)
             metrics = {

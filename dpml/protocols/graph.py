@@ -10,12 +10,14 @@ wrong, and k and t are the least for which a union bound says that they do not:
   seats in a row that are all lost; any one such row has probability ``prod_(i < k/2) (C + D - i)/(M - i)``.
 - Fewer than t of those who hold the shares of a party remain, and the run ends without a sum. Hypergeometric again;
   a party that remains holds one share of its own.
+
+The seats are public. A server that lies about who has dropped out chooses them by seat, and the second bound is void.
 """
 
+import hashlib
 import math
 from dataclasses import dataclass
-from functools import cache
-from random import SystemRandom
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -41,19 +43,37 @@ class Topology:
     colluders: int
 
 
+def least_quorum(parties: int, colluders: int) -> int:
+    """The least number of signatures that only one list of survivors can get, with a server that lies: > (M + C)/2.
+
+    Honest parties sign one list, colluders any number. Two lists with q signatures each take those of q - C honest
+    parties each, so that ``2 (q - C) > M - C`` rules them out (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
+    """
+    return (parties + colluders) // 2 + 1
+
+
+def _colluders(parties: int) -> int:
+    """How many collude unless somebody says otherwise: fewer than a third."""
+    return -(-parties // 3) - 1
+
+
 def complete(parties: int, threshold: int | None = None) -> Topology:
     """Everybody shares with everybody (Bonawitz et al. 2017): certain, and quadratic at the server.
 
-    Any `threshold` parties can end the run, any fewer learn nothing; by default two thirds of all, rounded up.
+    Any `threshold` parties can end the run. It protects against a server that lies and ``2 threshold - M - 1``
+    colluders; the default is the least threshold for fewer than a third, which is two thirds of all, rounded up.
+
+    Raises:
+        ProtocolError: there is one party, or the threshold protects nobody.
     """
-    t = -(-2 * parties // 3) if threshold is None else threshold
-    t = max(t, 2) if threshold is None else t
-    if parties < 2 or not 2 <= t <= parties:
+    t = least_quorum(parties, _colluders(parties)) if threshold is None else threshold
+    if parties < 2 or not least_quorum(parties, 0) <= t <= parties:
         raise ProtocolError(
-            f"secure aggregation needs at least 2 parties and a threshold between 2 and their number, "
-            f"got {parties} parties and threshold {t}."
+            f"secure aggregation needs at least 2 parties and a threshold of more than half of them, at most all, "
+            f"or a server that lies can unmask vectors: got {parties} parties and threshold {t}; "
+            f"the least is {max(2, least_quorum(parties, 0))}."
         )
-    return Topology(parties - 1, t, t, t - 1)
+    return Topology(parties - 1, t, t, 2 * t - parties - 1)
 
 
 @cache
@@ -86,26 +106,33 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Everybody with everybody, unless the ring needs no more than half of that; it withstands so many `colluders`."""
+    """Everybody with everybody, unless the ring needs no more than half of that; it withstands so many `colluders`.
+
+    Raises:
+        ProtocolError: there is one party, or all of them collude.
+    """
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
-    default = complete(parties)
-    return default if default.colluders >= colluders else complete(parties, colluders + 1)
+    return complete(parties, least_quorum(parties, max(colluders, _colluders(parties))))
 
 
-def seat(parties: int, degree: int, random: SystemRandom) -> list[list[int]]:
-    """The neighbours of every party, in ascending order."""
+@lru_cache(maxsize=4)
+def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
+    """The neighbours of every party, in ascending order: public, in the session of that name.
+
+    On a ring the parties sit in the order of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
+    """
     if degree == parties - 1:
-        everybody = list(range(parties))
-        return [everybody[:k] + everybody[k + 1 :] for k in range(parties)]
-    ring = list(range(parties))
-    random.shuffle(ring)
-    neighbours: list[list[int]] = [[] for _ in ring]
+        everybody = tuple(range(parties))
+        return tuple(everybody[:k] + everybody[k + 1 :] for k in range(parties))
+    text = b"dpml secagg seat" + name
+    ring = sorted(range(parties), key=lambda party: hashlib.sha256(text + party.to_bytes(4, "little")).digest())
+    neighbours: list[tuple[int, ...]] = [()] * parties
     for place, party in enumerate(ring):
         steps = (*range(-(degree // 2), 0), *range(1, degree // 2 + 1))
-        neighbours[party] = sorted(ring[(place + step) % parties] for step in steps)
-    return neighbours
+        neighbours[party] = tuple(sorted(ring[(place + step) % parties] for step in steps))
+    return tuple(neighbours)
 
 
 def _all_lost(parties: int, lost: int, row: int) -> float:

@@ -1,13 +1,15 @@
 """The messages of secure aggregation as bytes: strict in what is read, so that damage is refused and not summed.
 
-Every message is ``kind (1) | session (16) | party (4) | body | checksum (8)``, little-endian. `party` is the sender, or
-the receiver of what the server sends. The checksum finds accidents; against a forger it is worth nothing.
+Every message is ``version (1) | kind (1) | session (16) | party (4) | body | signature (64, if a party sent it) |
+checksum (8)``, little-endian. `party` is the sender, or the receiver of what the server sends. The checksum finds
+accidents; what stands against a forger is the signature (`dpml.protocols.identities`).
 """
 
 import hashlib
 import struct
 from collections.abc import Iterable
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +17,15 @@ from numpy.typing import NDArray
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.shamir import LIMBS
 
+VERSION = 2
+"""Of the messages and of the key schedule: whoever changes one of them counts up."""
 SESSION_BYTES = 16
 KEY_BYTES = 32
+SIGNATURE_BYTES = 64
 SHARE_BYTES = 4 * LIMBS
 SEALED_BYTES = 2 * SHARE_BYTES + 16  # the shares of two secrets, and the tag of their encryption
 
-_HEAD = struct.Struct(f"<B{SESSION_BYTES}sI")
+_HEAD = struct.Struct(f"<BB{SESSION_BYTES}sI")
 _CHECKSUM_BYTES = 8
 
 
@@ -32,40 +37,62 @@ class Kind(IntEnum):
     SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
     INBOX = 4  # server: the sealed shares that neighbours made for the party
     MASKED = 5  # party: its masked vector, and what it sends beside
-    SURVIVORS = 6  # server: which of the party and its neighbours are in the sum
-    UNMASK = 7  # party: shares of the survivors' self-mask seeds and of the others' mask keys
+    SURVIVORS = 6  # server: which of all parties are in the sum
+    CONSISTENCY = 7  # party: the same list, signed
+    SIGNATURES = 8  # server: the signatures under that list
+    UNMASK = 9  # party: shares of the survivors' self-mask seeds and of the others' mask keys
 
 
-Key = tuple[int, bytes, bytes]
+FROM_PARTIES = frozenset({Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.CONSISTENCY, Kind.UNMASK})
+"""The kinds that carry a signature."""
+
+Key = tuple[int, bytes, bytes, bytes]
 Sealed = tuple[int, bytes]
 Share = tuple[int, bytes]
+Signature = tuple[int, bytes]
 
 
-def pack(kind: Kind, session: bytes, party: int, body: bytes) -> bytes:
+class Message(NamedTuple):
+    """What is in a message; what the server sends has no signature."""
+
+    kind: Kind
+    party: int
+    body: bytes
+    signature: bytes
+
+
+def pack(kind: Kind, session: bytes, party: int, body: bytes, signature: bytes = b"") -> bytes:
     """A whole message."""
-    message = _HEAD.pack(kind, session, party) + body
+    message = _HEAD.pack(VERSION, kind, session, party) + body + signature
     return message + _checksum(message)
 
 
-def unpack(message: bytes, session: bytes) -> tuple[Kind, int, bytes]:
-    """Kind, party and body of a message of this session.
+def unpack(message: bytes, session: bytes) -> Message:
+    """What is in a message of this session.
 
     Raises:
-        RefusedError: it is damaged or of another session.
+        RefusedError: it is damaged, or of another version or session.
     """
     if len(message) < _HEAD.size + _CHECKSUM_BYTES:
         raise RefusedError(f"a message of {len(message)} bytes is too short to be one.")
     content = message[:-_CHECKSUM_BYTES]
     if _checksum(content) != message[-_CHECKSUM_BYTES:]:
         raise RefusedError("a message is damaged: its checksum does not match.")
-    number, of_session, party = _HEAD.unpack_from(content)
+    version, number, of_session, party = _HEAD.unpack_from(content)
+    if version != VERSION:
+        raise RefusedError(f"a message of version {version} came, where version {VERSION} is spoken.")
     if of_session != session:
         raise RefusedError(f"a message of session {of_session.hex()} came to session {session.hex()}.")
     try:
         kind = Kind(number)
     except ValueError:
         raise RefusedError(f"a message of unknown kind {number} came from party {party}.") from None
-    return kind, party, content[_HEAD.size :]
+    if kind not in FROM_PARTIES:
+        return Message(kind, party, content[_HEAD.size :], b"")
+    end = len(content) - SIGNATURE_BYTES
+    if end < _HEAD.size:
+        raise RefusedError(f"a message {kind.name} of {len(message)} bytes holds no signature.")
+    return Message(kind, party, content[_HEAD.size : end], content[end:])
 
 
 def name(kind: Kind | None) -> str:
@@ -80,9 +107,10 @@ def _checksum(content: bytes) -> bytes:
 # ---- bodies
 
 
-_KEY = struct.Struct(f"<I{KEY_BYTES}s{KEY_BYTES}s")
+_KEY = struct.Struct(f"<I{KEY_BYTES}s{KEY_BYTES}s{SIGNATURE_BYTES}s")
 _SEALED = struct.Struct(f"<I{SEALED_BYTES}s")
 _SHARE = struct.Struct(f"<I{SHARE_BYTES}s")
+_SIGNATURE = struct.Struct(f"<I{SIGNATURE_BYTES}s")
 _COUNT = struct.Struct("<I")
 
 
@@ -103,7 +131,7 @@ def pack_neighbours(keys: Iterable[Key]) -> bytes:
 
 
 def unpack_neighbours(body: bytes) -> list[Key]:
-    """Neighbour, sealing key and masking key, for each of NEIGHBOURS."""
+    """Neighbour, sealing key, masking key and the signature of its KEYS, for each of NEIGHBOURS."""
     return list(_entries(Kind.NEIGHBOURS, _KEY, body))
 
 
@@ -140,14 +168,30 @@ def unpack_masked(body: bytes, length: int, beside: int) -> tuple[NDArray[np.uin
     return np.frombuffer(body, "<u8", length), np.frombuffer(body, "<f8", beside, offset=8 * length)
 
 
-def pack_survivors(ids: Iterable[int]) -> bytes:
-    """The body of SURVIVORS."""
-    return b"".join(map(_COUNT.pack, ids))
+def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
+    """The body of SURVIVORS, and of CONSISTENCY: a bit for each party, the first in the lowest bit."""
+    here = np.zeros(parties, dtype=np.bool_)
+    here[list(ids)] = True
+    return np.packbits(here, bitorder="little").tobytes()
 
 
-def unpack_survivors(body: bytes) -> list[int]:
-    """The parties of SURVIVORS."""
-    return [party for (party,) in _entries(Kind.SURVIVORS, _COUNT, body)]
+def unpack_survivors(body: bytes, parties: int) -> list[int]:
+    """The parties of SURVIVORS, ascending."""
+    _require_length(Kind.SURVIVORS, body, -(-parties // 8))
+    bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
+    if bits[parties:].any():
+        raise RefusedError(f"a message SURVIVORS names a party beyond the {parties} that there are.")
+    return np.flatnonzero(bits).tolist()
+
+
+def pack_signatures(signatures: Iterable[Signature]) -> bytes:
+    """The body of SIGNATURES."""
+    return b"".join(_SIGNATURE.pack(*entry) for entry in signatures)
+
+
+def unpack_signatures(body: bytes) -> list[Signature]:
+    """Party and signature, for each of SIGNATURES."""
+    return list(_entries(Kind.SIGNATURES, _SIGNATURE, body))
 
 
 def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:

@@ -1,17 +1,21 @@
 """A party's side of secure aggregation."""
 
 import os
+from collections.abc import Container
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dpml.arrays import Array
-from dpml.protocols import masks, messages, shamir
+from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
-from dpml.protocols.messages import KEY_BYTES, Kind
+from dpml.protocols.graph import seat
+from dpml.protocols.masks import Agree, End
+from dpml.protocols.messages import Kind
 from dpml.protocols.session import Session
 
 
@@ -21,7 +25,15 @@ class Party:
     A message is refused when it is not the one that is due or says what cannot be; the party then stays as it was.
     """
 
-    def __init__(self, session: Session, party: int, vector: Ring, beside: Array | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        party: int,
+        signer: Ed25519PrivateKey,
+        vector: Ring,
+        beside: Array | None = None,
+        agree: Agree = masks.agree,
+    ) -> None:
         if not 0 <= party < session.parties:
             raise ProtocolError(
                 f"party {party} is not one of the {session.parties} parties, 0 to {session.parties - 1}."
@@ -32,13 +44,20 @@ class Party:
                 f"party {party} must bring {session.length} elements of the ring and {session.beside} floats beside, "
                 f"got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
             )
-        self.session, self.party = session, party
+        session.require_identities()
+        if signer.public_key().public_bytes_raw() != session.identities[party]:
+            raise ProtocolError(f"party {party} must bring the signing key of its identity.")
+        self.session, self.party, self._signer, self._agree = session, party, signer, agree
         self._due: Kind | None = Kind.KEYS
         self._sealing, self._masking = X25519PrivateKey.generate(), X25519PrivateKey.generate()
+        self._seal_end, self._mask_end = (
+            End(party, key.public_key().public_bytes_raw()) for key in (self._sealing, self._masking)
+        )
         self._vector, self._beside = vector, beside
-        self._neighbours: dict[int, bytes] = {}  # their mask keys; in the end only those who shared their secrets
-        self._seals: dict[int, tuple[bytes, bytes]] = {}  # the keys for what we send and for what we receive
+        self._neighbours: dict[int, End] = {}  # with mask keys; in the end only those who shared their secrets
+        self._seals: dict[int, bytes] = {}  # the keys for what we receive
         self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
+        self._survivors = b""  # the list that we signed
 
     def __repr__(self) -> str:
         return f"Party({self.party} of {self.session.parties}, {messages.name(self._due)} is due)"
@@ -48,7 +67,7 @@ class Party:
         if self._due is not Kind.KEYS:
             raise ProtocolError(f"party {self.party} has started already: its keys are for one run.")
         self._due = Kind.NEIGHBOURS
-        return self._pack(Kind.KEYS, messages.pack_keys(*self._public()))
+        return self._pack(Kind.KEYS, messages.pack_keys(self._seal_end.key, self._mask_end.key))
 
     def receive(self, message: bytes) -> bytes:
         """The answer to a message of the server.
@@ -56,7 +75,7 @@ class Party:
         Raises:
             RefusedError: says what is wrong with it.
         """
-        kind, receiver, body = messages.unpack(message, self.session.name)
+        kind, receiver, body, _ = messages.unpack(message, self.session.name)
         if receiver != self.party:
             raise RefusedError(f"a message for party {receiver} came to party {self.party}.")
         if kind is not self._due:
@@ -64,38 +83,47 @@ class Party:
                 f"party {self.party} got a message {kind.name} when {messages.name(self._due)} was due: "
                 f"replayed or out of order."
             )
-        answers = {Kind.NEIGHBOURS: self._share, Kind.INBOX: self._masked, Kind.SURVIVORS: self._unmask}
+        answers = {
+            Kind.NEIGHBOURS: self._share,
+            Kind.INBOX: self._masked,
+            Kind.SURVIVORS: self._consistency,
+            Kind.SIGNATURES: self._unmask,
+        }
         return answers[kind](body)
 
     def _share(self, body: bytes) -> bytes:
-        keys = messages.unpack_neighbours(body)
-        ids = [who for who, _, _ in keys]
-        self._check_ids(Kind.NEIGHBOURS, ids, range(self.session.parties))
-        if len(ids) > self.session.topology.degree:
-            raise RefusedError(f"party {self.party} got {len(ids)} neighbours, not {self.session.topology.degree}.")
-        self._check_count(1 + len(ids))
-        public = [key for _, *both in keys for key in both]
-        if len({*public, *self._public()}) < len(public) + 2:
-            raise RefusedError(f"party {self.party} got a public key twice, or its own.")
-        seals = {}
-        for who, sealing, _ in keys:
-            secret = masks.agree(self._sealing, sealing, who)
-            upward = masks.derive(secret, self.session, b"seal", 2 * KEY_BYTES)
-            pair = upward[:KEY_BYTES], upward[KEY_BYTES:]  # from the lower to the higher number, and back
-            seals[who] = pair if self.party < who else pair[::-1]
+        seals, keys = self._check_neighbours(messages.unpack_neighbours(body))
+        to_seal, to_open = {}, {}
+        for who, end in seals.items():
+            secret = self._agree(self._sealing, end)
+            to_seal[who] = masks.seal_key(secret, self.session, self._seal_end, end)
+            to_open[who] = masks.seal_key(secret, self.session, end, self._seal_end)
         seed = os.urandom(shamir.SECRET_BYTES)
         secrets = np.concatenate([shamir.split(seed), shamir.split(self._masking.private_bytes_raw())])
-        holders = shamir.holders_of((*ids, self.party))
+        holders = shamir.holders_of((*seals, self.party))
         shares = shamir.share(secrets, holders, self.session.topology.threshold).astype("<u4")
         sealed = []
-        for who, share in zip(ids, shares, strict=False):  # the last share is our own
-            aead = ChaCha20Poly1305(seals[who][0])
-            sealed.append((who, aead.encrypt(bytes(12), share.tobytes(), self._associated(self.party, who))))
-        self._seals, self._seed = seals, seed
+        for (who, key), share in zip(to_seal.items(), shares, strict=False):  # the last share is our own
+            content = ChaCha20Poly1305(key).encrypt(bytes(12), share.tobytes(), self._associated(self.party, who))
+            sealed.append((who, content))
+        self._seals, self._seed = to_open, seed
         self._held = {self.party: shares[-1].tobytes()}
-        self._neighbours = {who: masking for who, _, masking in keys}
+        self._neighbours = keys
         self._due = Kind.INBOX
-        return self._pack(Kind.SHARES, messages.pack_shares(masks.commitment(seed, self.session, self.party), sealed))
+        committed = masks.commitment(seed, self.session, self._mask_end)
+        return self._pack(Kind.SHARES, messages.pack_shares(committed, sealed))
+
+    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[dict[int, End], dict[int, End]]:
+        """The sealing and the mask keys of the neighbours, if they are ours and signed these keys."""
+        self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
+        self._check_count(1 + len(keys))
+        public = [key for _, sealing, masking, _ in keys for key in (sealing, masking)]
+        if len({*public, self._seal_end.key, self._mask_end.key}) < len(public) + 2:
+            raise RefusedError(f"party {self.party} got a public key twice, or its own.")
+        for who, sealing, masking, signature in keys:
+            masks.require_canonical(End(who, masking))  # the sealing keys are used at once, which looks at them
+            identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
+        return {who: End(who, key) for who, key, _, _ in keys}, {who: End(who, key) for who, _, key, _ in keys}
 
     def _masked(self, body: bytes) -> bytes:
         inbox = messages.unpack_inbox(body)
@@ -105,15 +133,15 @@ class Party:
         held = {}
         for who, sealed in inbox:
             try:
-                aead = ChaCha20Poly1305(self._seals[who][1])
+                aead = ChaCha20Poly1305(self._seals[who])
                 held[who] = aead.decrypt(bytes(12), sealed, self._associated(who, self.party))
             except InvalidTag:
                 raise RefusedError(f"the share from party {who} for party {self.party} does not decrypt.") from None
         total = self._vector.copy()
-        masks.add_self_mask(total, self._seed, self.session)
+        masks.add_self_mask(total, self._seed, self.session, self._mask_end)
         for who in ids:
-            secret = masks.agree(self._masking, self._neighbours[who], who)
-            masks.add_pair_mask(total, secret, self.session, self.party, who)
+            end = self._neighbours[who]
+            masks.add_pair_mask(total, self._agree(self._masking, end), self.session, self._mask_end, end)
         self._held |= held
         self._seals.clear()
         del self._seed
@@ -121,28 +149,46 @@ class Party:
         self._due = Kind.SURVIVORS
         return self._pack(Kind.MASKED, messages.pack_masked(total, self._beside))
 
-    def _unmask(self, body: bytes) -> bytes:
-        survivors = messages.unpack_survivors(body)
+    def _consistency(self, body: bytes) -> bytes:
+        """Sign the list of survivors, once."""
+        survivors = messages.unpack_survivors(body, self.session.parties)
         if self.party not in survivors:
             raise RefusedError(f"party {self.party} sent its vector, but is not among the survivors.")
-        self._check_ids(Kind.SURVIVORS, [who for who in survivors if who != self.party], self._neighbours)
-        if len(set(survivors)) < len(survivors):
-            raise RefusedError(f"the message SURVIVORS for party {self.party} names a party twice.")
-        self._check_count(len(survivors))
-        gone = self._neighbours.keys() - set(survivors)
+        quorum = self.session.topology.quorum
+        if len(survivors) < quorum:
+            raise RefusedError(
+                f"party {self.party} sees {len(survivors)} survivors, fewer than the {quorum} that were agreed on."
+            )
+        around = self._seats().intersection(survivors)
+        self._check_ids(Kind.SURVIVORS, sorted(around), self._neighbours)
+        self._check_count(1 + len(around))
+        self._survivors = body
+        self._due = Kind.SIGNATURES
+        return self._pack(Kind.CONSISTENCY, body)
+
+    def _unmask(self, body: bytes) -> bytes:
+        """Give shares away, by the list that a quorum of parties has signed too."""
+        signers, quorum = identities.signers_of(self.session, self._survivors, body), self.session.topology.quorum
+        if len(signers) < quorum:
+            raise RefusedError(
+                f"party {self.party} got {len(signers)} signatures of the survivors' list, fewer than {quorum}."
+            )
+        survivors = {*messages.unpack_survivors(self._survivors, self.session.parties)}
         # one part of what we hold of each, and then nothing is left to give the other
-        self_masks = [(who, self._held[who][: messages.SHARE_BYTES]) for who in sorted(survivors)]
-        mask_keys = [(who, self._held[who][messages.SHARE_BYTES :]) for who in sorted(gone)]
+        self_masks = [(who, self._held[who][: messages.SHARE_BYTES]) for who in sorted(self._held.keys() & survivors)]
+        mask_keys = [(who, self._held[who][messages.SHARE_BYTES :]) for who in sorted(self._held.keys() - survivors)]
         self._due = None
         self._held.clear()
         return self._pack(Kind.UNMASK, messages.pack_unmask(self_masks, mask_keys))
 
-    def _public(self) -> tuple[bytes, bytes]:
-        return self._sealing.public_key().public_bytes_raw(), self._masking.public_key().public_bytes_raw()
+    def _seats(self) -> frozenset[int]:
+        """Who may be our neighbours: public, and not for the server to choose."""
+        session = self.session
+        return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 
-    def _check_ids(self, kind: Kind, ids: list[int], allowed: range | dict[int, bytes]) -> None:
+    def _check_ids(self, kind: Kind, ids: list[int], allowed: Container[int]) -> None:
         for who in ids:
-            if who == self.party or who not in allowed:
+            if who not in allowed:
                 raise RefusedError(f"the message {kind.name} for party {self.party} names party {who}, unknown here.")
         if len(set(ids)) < len(ids):
             raise RefusedError(f"the message {kind.name} for party {self.party} names a party twice.")
@@ -156,7 +202,7 @@ class Party:
 
     def _associated(self, sender: int, receiver: int) -> bytes:
         """The associated data of a sealed share: between whom it goes, and in which session."""
-        return self.session.name + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
+        return self.session.context + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
 
     def _pack(self, kind: Kind, body: bytes) -> bytes:
-        return messages.pack(kind, self.session.name, self.party, body)
+        return identities.signed(self.session, self._signer, kind, self.party, body)

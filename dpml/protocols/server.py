@@ -1,19 +1,24 @@
 """The server's side of secure aggregation."""
 
-from random import SystemRandom
-
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from dpml.arrays import Array, Index
-from dpml.protocols import masks, messages, shamir
+from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
-from dpml.protocols.messages import Kind
+from dpml.protocols.masks import End
+from dpml.protocols.messages import Kind, Message
 from dpml.protocols.session import Session, Stage
 
-_SENT = {Stage.KEYS: Kind.KEYS, Stage.SHARES: Kind.SHARES, Stage.MASKED: Kind.MASKED, Stage.UNMASK: Kind.UNMASK}
+_SENT = {
+    Stage.KEYS: Kind.KEYS,
+    Stage.SHARES: Kind.SHARES,
+    Stage.MASKED: Kind.MASKED,
+    Stage.CONSISTENCY: Kind.CONSISTENCY,
+    Stage.UNMASK: Kind.UNMASK,
+}
 
 
 class Server:
@@ -23,16 +28,18 @@ class Server:
     """
 
     def __init__(self, session: Session) -> None:
+        session.require_identities()
         self.session, self.stage = session, Stage.KEYS
-        self._seats = seat(session.parties, session.topology.degree, SystemRandom())
+        self._seats = seat(session.parties, session.topology.degree, session.name)
         self._waiting = set(range(session.parties))
-        self._keys: dict[int, tuple[bytes, bytes]] = {}
+        self._keys: dict[int, tuple[bytes, bytes, bytes]] = {}  # sealing, masking, and their signature
         self._public: set[bytes] = set()  # all of them
         self._probe = X25519PrivateKey.generate()  # finds keys with which nobody can agree
         self._commitments: dict[int, bytes] = {}
         self._inbox: dict[int, dict[int, bytes]] = {}
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
+        self._signatures: dict[int, bytes] = {}  # of the list of survivors
         self._shares: dict[int, dict[int, bytes]] = {}  # of each party's one secret, by who held them
         self._answered: set[int] = set()
 
@@ -67,7 +74,8 @@ class Server:
         Raises:
             RefusedError: says what is wrong with it; the server is as if it had not come.
         """
-        kind, sender, body = messages.unpack(message, self.session.name)
+        content = messages.unpack(message, self.session.name)
+        kind, sender, body, signature = content
         if not 0 <= sender < self.session.parties:
             raise RefusedError(f"a message came from unknown party {sender}: there are {self.session.parties}.")
         if expected is not None and sender != expected:
@@ -81,12 +89,14 @@ class Server:
         if sender not in self._waiting:
             dropped = "has dropped out before" if sender not in self._answered else "has sent this message already"
             raise RefusedError(f"a message {kind.name} came from party {sender}, which {dropped}.")
+        identities.check(self.session, kind, sender, body, signature)
         {
             Stage.KEYS: self._take_keys,
             Stage.SHARES: self._take_shares,
             Stage.MASKED: self._take_masked,
+            Stage.CONSISTENCY: self._take_consistency,
             Stage.UNMASK: self._take_unmask,
-        }[self.stage](sender, body)
+        }[self.stage](content)
         self._waiting.discard(sender)
         self._answered.add(sender)
         return sender
@@ -113,7 +123,8 @@ class Server:
         answer, body = {
             Stage.KEYS: (Kind.NEIGHBOURS, self._neighbours_of),
             Stage.SHARES: (Kind.INBOX, self._inbox_of),
-            Stage.MASKED: (Kind.SURVIVORS, self._survivors_of),
+            Stage.MASKED: (Kind.SURVIVORS, lambda _: self._list()),
+            Stage.CONSISTENCY: (Kind.SIGNATURES, lambda _: self._signed()),
         }[self.stage]
         answers = {who: messages.pack(answer, self.session.name, who, body(who)) for who in present}
         self.stage = Stage(self.stage + 1)
@@ -122,35 +133,43 @@ class Server:
 
     # What comes in.
 
-    def _take_keys(self, sender: int, body: bytes) -> None:
-        keys = messages.unpack_keys(body)
+    def _take_keys(self, content: Message) -> None:
+        sender = content.party
+        keys = messages.unpack_keys(content.body)
         if len({*keys, *self._public}) < len(self._public) + 2:
             raise RefusedError(f"a public key of party {sender} has been announced before.")
         for key in keys:  # or all of its neighbours would refuse it, and drop out
-            masks.agree(self._probe, key, sender)
+            masks.agree(self._probe, End(sender, key))
         self._public.update(keys)
-        self._keys[sender] = keys
+        self._keys[sender] = (*keys, content.signature)
 
-    def _take_shares(self, sender: int, body: bytes) -> None:
-        commitment, sealed = messages.unpack_shares(body)
+    def _take_shares(self, content: Message) -> None:
+        sender = content.party
+        commitment, sealed = messages.unpack_shares(content.body)
         wanted = [who for who in self._seats[sender] if who in self._keys]
         if sorted(who for who, _ in sealed) != wanted:
             raise RefusedError(
                 f"party {sender} must send one share to each of its {len(wanted)} neighbours, no others."
             )
         self._commitments[sender] = commitment
-        for who, content in sealed:
-            self._inbox.setdefault(who, {})[sender] = content
+        for who, text in sealed:
+            self._inbox.setdefault(who, {})[sender] = text
 
-    def _take_masked(self, sender: int, body: bytes) -> None:
-        vector, beside = messages.unpack_masked(body, self.session.length, self.session.beside)
+    def _take_masked(self, content: Message) -> None:
+        vector, beside = messages.unpack_masked(content.body, self.session.length, self.session.beside)
         if not np.isfinite(beside).all():
-            raise RefusedError(f"a number from party {sender} is out of range: not finite.")
-        self._beside[sender] = beside
+            raise RefusedError(f"a number from party {content.party} is out of range: not finite.")
+        self._beside[content.party] = beside
         self._total += vector
 
-    def _take_unmask(self, sender: int, body: bytes) -> None:
-        self_masks, mask_keys = messages.unpack_unmask(body)
+    def _take_consistency(self, content: Message) -> None:
+        if content.body != self._list():
+            raise RefusedError(f"party {content.party} signed another list of survivors.")
+        self._signatures[content.party] = content.signature
+
+    def _take_unmask(self, content: Message) -> None:
+        sender = content.party
+        self_masks, mask_keys = messages.unpack_unmask(content.body)
         held = {sender, *(who for who in self._seats[sender] if who in self._commitments)}
         for entries, wanted in ((self_masks, held & self._beside.keys()), (mask_keys, held - self._beside.keys())):
             if len(entries) != len(wanted) or {who for who, _ in entries} != wanted:
@@ -160,8 +179,8 @@ class Server:
                 )
         if any(np.any(np.frombuffer(share, "<u4") >= shamir.PRIME) for _, share in (*self_masks, *mask_keys)):
             raise RefusedError(f"a share from party {sender} is out of range: not an element of the field.")
-        for who, content in (*self_masks, *mask_keys):
-            self._shares.setdefault(who, {})[sender] = content
+        for who, share in (*self_masks, *mask_keys):
+            self._shares.setdefault(who, {})[sender] = share
 
     # What goes out.
 
@@ -173,8 +192,12 @@ class Server:
             (who, content) for who, content in sorted(self._inbox.pop(party, {}).items()) if who in self._commitments
         )
 
-    def _survivors_of(self, party: int) -> bytes:
-        return messages.pack_survivors(who for who in sorted((party, *self._seats[party])) if who in self._beside)
+    def _list(self) -> bytes:
+        return messages.pack_survivors(self._beside, self.session.parties)
+
+    def _signed(self) -> bytes:
+        """As many signatures as a party asks for."""
+        return messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
 
     # The end.
 
@@ -183,20 +206,23 @@ class Server:
         total = np.zeros_like(self._total)
         for party in sorted(self._commitments):
             if party in self._beside:
-                seed = self._reconstruct(party)
-                if masks.commitment(seed, self.session, party) != self._commitments[party]:
+                seed, own = self._reconstruct(party), self._mask_end(party)
+                if masks.commitment(seed, self.session, own) != self._commitments[party]:
                     raise ProtocolError(f"the shares of the seed of party {party} do not fit its commitment: no sum.")
-                masks.add_self_mask(total, seed, self.session)
+                masks.add_self_mask(total, seed, self.session, own)
                 continue
             survivors = [who for who in self._seats[party] if who in self._beside]
             if survivors:
                 key = X25519PrivateKey.from_private_bytes(self._reconstruct(party))
                 if key.public_key().public_bytes_raw() != self._keys[party][1]:
                     raise ProtocolError(f"the shares of the key of party {party} do not fit its public key: no sum.")
-                for who in survivors:
-                    secret = masks.agree(key, self._keys[who][1], who)
-                    masks.add_pair_mask(total, secret, self.session, who, party)
+                own = self._mask_end(party)
+                for end in map(self._mask_end, survivors):
+                    masks.add_pair_mask(total, masks.agree(key, end), self.session, end, own)
         self._total -= total
+
+    def _mask_end(self, party: int) -> End:
+        return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int) -> bytes:
         shares, threshold = self._shares.get(party, {}), self.session.topology.threshold

@@ -1,12 +1,18 @@
 """What is public and known to all before a run of secure aggregation, and the stages that a run goes through."""
 
+import hashlib
 import os
-from dataclasses import dataclass, field
+import struct
+from dataclasses import astuple, dataclass, field
 from enum import IntEnum
+from functools import cached_property
 
 from dpml.protocols.errors import ProtocolError
-from dpml.protocols.graph import Topology, choose
-from dpml.protocols.messages import SESSION_BYTES
+from dpml.protocols.graph import Topology, choose, least_quorum
+from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, VERSION
+
+PROTOCOL = b"dpml secagg %d" % VERSION
+"""What every derivation of a key and every signature starts with."""
 
 _LONGEST = 1 << 28  # entries of 8 bytes: a message of 2 GiB
 
@@ -15,7 +21,13 @@ _LONGEST = 1 << 28  # entries of 8 bytes: a message of 2 GiB
 class Session:
     """What is public and known to all before a run: its name, who shares with whom, how long the vectors are.
 
-    `beside` is how many floats a party sends openly with its masked vector, to be used only if it is in the sum.
+    Attributes:
+        parties: their number M.
+        length: entries of a vector.
+        topology: who shares masks with whom, and how many are needed.
+        beside: how many floats a party sends openly with its masked vector, to be used only if it is in the sum.
+        name: 16 bytes, never used before; on a ring they decide the seats, so that nobody may have chosen them.
+        identities: the Ed25519 verification key of every party; none until the parties are enrolled.
     """
 
     parties: int
@@ -23,6 +35,7 @@ class Session:
     topology: Topology
     beside: int = 0
     name: bytes = field(default_factory=lambda: os.urandom(SESSION_BYTES))
+    identities: tuple[bytes, ...] = ()
 
     def __post_init__(self) -> None:
         topology = self.topology
@@ -35,12 +48,48 @@ class Session:
             and topology.quorum <= self.parties
         ):
             raise ProtocolError(f"{topology} does not suit {self.parties} parties.")
+        if topology.quorum < (least := least_quorum(self.parties, topology.colluders)):
+            raise ProtocolError(
+                f"a quorum of {topology.quorum} does not protect {self.parties} parties, {topology.colluders} of which "
+                f"collude with a server that lies: two lists of survivors could be signed by so many; "
+                f"the least quorum is {least}."
+            )
+        if topology.degree == self.parties - 1 and topology.threshold <= topology.colluders:
+            raise ProtocolError(
+                f"a threshold of {topology.threshold} does not protect {self.parties} parties, "
+                f"{topology.colluders} of which collude: they hold as many shares of every secret."
+            )
         if not (self.length >= 1 and self.beside >= 0 and self.length + self.beside <= _LONGEST):
             raise ProtocolError(
                 f"a vector must have 1 to {_LONGEST} entries with those beside, got {self.length} and {self.beside}."
             )
         if len(self.name) != SESSION_BYTES:
             raise ProtocolError(f"the name of a session has {SESSION_BYTES} bytes, got {len(self.name)}.")
+        if self.identities and (
+            len(self.identities) != self.parties
+            or len(set(self.identities)) < self.parties
+            or {len(key) for key in self.identities} != {KEY_BYTES}
+        ):
+            raise ProtocolError(f"{self.parties} parties need as many different identities of {KEY_BYTES} bytes.")
+
+    def require_identities(self) -> None:
+        """Raise ProtocolError unless the parties are enrolled."""
+        if not self.identities:
+            raise ProtocolError("the parties of this session are not enrolled: nobody knows their verification keys.")
+
+    @cached_property
+    def context(self) -> bytes:
+        """What every key and signature of the session is bound to: SHA-256 of all that is public.
+
+        ``"dpml secagg 2" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
+        little-endian) | identities``.
+
+        Raises:
+            ProtocolError: the parties are not enrolled yet.
+        """
+        self.require_identities()
+        numbers = struct.pack("<7Q", self.parties, self.length, self.beside, *astuple(self.topology))
+        return hashlib.sha256(PROTOCOL + self.name + numbers + b"".join(self.identities)).digest()
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
@@ -54,5 +103,6 @@ class Stage(IntEnum):
     KEYS = 0
     SHARES = 1
     MASKED = 2
-    UNMASK = 3
-    DONE = 4
+    CONSISTENCY = 3
+    UNMASK = 4
+    DONE = 5

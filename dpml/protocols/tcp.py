@@ -2,9 +2,12 @@
 
 A message is preceded by its length (4 bytes, little-endian). The server waits for a stage's messages until all have
 come or their connections have closed, at most `timeout` seconds; then whoever has not sent has dropped out. A message
-that is refused costs its sender the connection, and a connection speaks for the party whose keys came over it.
+that is refused costs its sender the connection, and a connection speaks for the party whose keys came over it. The next
+message of a connection is read when the last one has been taken, and the first may be no longer than KEYS: who has
+signed none makes the server hold no more than that.
 
-Loopback is not a channel that keeps secrets: who can open a connection can speak for a party. A deployment needs TLS.
+Here the server's process makes the signing keys and hands them to the parties' processes: a simulation. In a deployment
+every party makes its own, and all know each other's verification keys beforehand.
 """
 
 import asyncio
@@ -15,12 +18,14 @@ import sys
 from dataclasses import astuple, dataclass
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import Topology
-from dpml.protocols.messages import SEALED_BYTES
+from dpml.protocols.identities import enrol
+from dpml.protocols.messages import KEY_BYTES, SEALED_BYTES, SIGNATURE_BYTES
 from dpml.protocols.party import Party
 from dpml.protocols.server import Server
 from dpml.protocols.session import Session, Stage
@@ -28,6 +33,8 @@ from dpml.protocols.transports import Dropouts, Outcome, Traffic, advance, check
 
 _LENGTH = struct.Struct("<I")
 _PROCESSES = 16  # at most; more parties share them, each with a connection of its own
+_AROUND = 64 + SIGNATURE_BYTES  # more than what a message has around its body
+_FIRST = _AROUND + 2 * KEY_BYTES  # the longest first message, KEYS
 _GRACE = 10.0  # seconds for a process to end when the run has ended; then it is killed
 
 Reader = asyncio.StreamReader
@@ -48,14 +55,16 @@ def over_tcp(
     """
     check_inputs(session, inputs, beside)
     floats = np.empty((session.parties, 0)) if beside is None else beside
-    return asyncio.run(_run(_Run(session, inputs, floats, dict(dropouts or {}), timeout)))
+    enrolled, signers = enrol(session)
+    return asyncio.run(_run(_Run(enrolled, signers, inputs, floats, dict(dropouts or {}), timeout)))
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What `over_tcp` was called with."""
+    """What `over_tcp` was called with, and the parties' signing keys."""
 
     session: Session
+    signers: tuple[Ed25519PrivateKey, ...]
     inputs: Ring
     beside: Array
     dropouts: Dropouts
@@ -99,22 +108,27 @@ class Aggregator:
     def __init__(self, session: Session, timeout: float) -> None:
         self._server, self._timeout = Server(session), timeout
         self._mail: asyncio.Queue[tuple[Writer, bytes | None]] = asyncio.Queue()
+        self._taken: dict[Writer, asyncio.Event] = {}
         self._party_of: dict[Writer, int] = {}
         self._writers: set[Writer] = set()
         self._closed: set[Writer] = set()  # those of which no more mail is to come
         self._refused: list[str] = []
         self._sent, self._received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
-        # the longest message is the masked vector or the shares for all neighbours
-        self._longest = 64 + max(
-            8 * (session.length + session.beside), (session.topology.degree + 1) * SEALED_BYTES * 2
+        # the longest message is the masked vector or the shares for all neighbours, or a list of many survivors
+        self._longest = _AROUND + max(
+            8 * (session.length + session.beside), (session.topology.degree + 1) * SEALED_BYTES * 2, session.parties
         )
 
     async def connected(self, reader: Reader, writer: Writer) -> None:
-        """Put all that comes from one connection into the mail, then None."""
+        """Put all that comes from one connection into the mail, a message when the last one is taken; then None."""
         self._writers.add(writer)
+        taken = self._taken[writer] = asyncio.Event()
         try:
             while True:
-                self._mail.put_nowait((writer, await _read(reader, self._longest)))
+                longest = self._longest if writer in self._party_of else _FIRST
+                self._mail.put_nowait((writer, await _read(reader, longest)))
+                await taken.wait()
+                taken.clear()
         except (RefusedError, OSError, asyncio.IncompleteReadError) as error:
             if isinstance(error, RefusedError):
                 self._refused.append(str(error))
@@ -146,6 +160,7 @@ class Aggregator:
         return {party for writer, party in self._party_of.items() if writer in self._closed}
 
     def _take(self, writer: Writer, message: bytes | None) -> None:
+        self._taken[writer].set()
         if message is None or writer in self._closed:
             self._closed.add(writer)
             return
@@ -182,7 +197,7 @@ async def take_part(party: Party, port: int, silent_from: Stage, timeout: float)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         message = party.start()
-        for stage in (Stage.KEYS, Stage.SHARES, Stage.MASKED, Stage.UNMASK):
+        for stage in list(Stage)[:-1]:
             if stage > Stage.KEYS:
                 async with asyncio.timeout(4 * timeout):  # the server may wait that long for others
                     text = await _read(reader)
@@ -216,6 +231,8 @@ def _encode(run: _Run, port: int, group: Index) -> bytes:
         file,
         session=np.array([session.parties, session.length, session.beside, *astuple(session.topology)]),
         name=np.frombuffer(session.name, np.uint8),
+        identities=np.frombuffer(b"".join(session.identities), np.uint8).reshape(session.parties, -1),
+        signers=np.stack([np.frombuffer(run.signers[k].private_bytes_raw(), np.uint8) for k in group]),
         port=port,
         timeout=run.timeout,
         group=group,
@@ -229,10 +246,12 @@ def _encode(run: _Run, port: int, group: Index) -> bytes:
 async def _do(task: bytes) -> None:
     with np.load(io.BytesIO(task)) as fields:
         parties, length, beside, *topology = map(int, fields["session"])
-        session = Session(parties, length, Topology(*topology), beside, fields["name"].tobytes())
+        identities = tuple(key.tobytes() for key in fields["identities"])
+        session = Session(parties, length, Topology(*topology), beside, fields["name"].tobytes(), identities)
+        signers = [Ed25519PrivateKey.from_private_bytes(key.tobytes()) for key in fields["signers"]]
         port, timeout = int(fields["port"]), float(fields["timeout"])
-        rows = zip(fields["group"], fields["inputs"], fields["beside"], fields["silent_from"], strict=True)
-        members = [(Party(session, int(k), x, own), Stage(int(silent))) for k, x, own, silent in rows]
+        rows = zip(fields["group"], signers, fields["inputs"], fields["beside"], fields["silent_from"], strict=True)
+        members = [(Party(session, int(k), key, x, own), Stage(int(silent))) for k, key, x, own, silent in rows]
     outcomes = await asyncio.gather(
         *(take_part(party, port, silent, timeout) for party, silent in members), return_exceptions=True
     )

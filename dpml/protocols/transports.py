@@ -9,6 +9,8 @@ import numpy as np
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
+from dpml.protocols.identities import enrol
+from dpml.protocols.masks import once_a_pair
 from dpml.protocols.party import Party
 from dpml.protocols.server import Server
 from dpml.protocols.session import Session, Stage
@@ -43,7 +45,10 @@ Dropouts = Mapping[int, Stage]
 
 
 class Transport(Protocol):
-    """A way to run a session: who carries the messages. Parties bring `inputs` (M, length), `beside` (M, beside)."""
+    """A way to run a session: who carries the messages. Parties bring `inputs` (M, length), `beside` (M, beside).
+
+    It enrols the parties first, with fresh signing keys.
+    """
 
     def __call__(
         self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
@@ -55,13 +60,19 @@ def in_process(
 ) -> Outcome:
     """Run a session with all parties in this process. Every message is made and read as bytes.
 
+    What several parties compute alike is computed once: whether a signature is valid (`dpml.protocols.identities`),
+    and the secret that two of them agree on (`dpml.protocols.masks.once_a_pair`).
+
     Raises:
         ProtocolError: too few parties are left.
     """
     check_inputs(session, inputs, beside)
     silent = dict(dropouts or {})
+    session, signers = enrol(session)
     server = Server(session)
-    parties = {k: Party(session, k, inputs[k], None if beside is None else beside[k]) for k in range(session.parties)}
+    floats = np.empty((session.parties, 0)) if beside is None else beside
+    agree = once_a_pair()
+    parties = [Party(session, k, signer, inputs[k], floats[k], agree) for k, signer in enumerate(signers)]
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: dict[int, bytes] = {}

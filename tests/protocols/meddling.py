@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages
-from dpml.protocols.messages import Kind
+from dpml.protocols.identities import enrol, signed
+from dpml.protocols.messages import FROM_PARTIES, Kind
 from dpml.protocols.party import Party
 from dpml.protocols.server import Server
 from dpml.protocols.shamir import PRIME
@@ -21,7 +22,10 @@ def numbers(parties: int, length: int, seed: int = 0) -> np.ndarray:
 
 @dataclass
 class Run:
-    """A run in which somebody meddles: what comes to the server, or to the parties, is what `meddle` makes of it."""
+    """A run in which somebody meddles: what comes to the server, or to the parties, is what `meddle` makes of it.
+
+    It enrols the parties of the session, and holds all their signing keys.
+    """
 
     session: Session
     inputs: np.ndarray
@@ -29,8 +33,9 @@ class Run:
     wire: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.session, self.signers = enrol(self.session)
         self.server = Server(self.session)
-        self.parties = [Party(self.session, k, x) for k, x in enumerate(self.inputs)]
+        self.parties = [Party(self.session, k, self.signers[k], x) for k, x in enumerate(self.inputs)]
 
     def go(self, to_server: Meddler | None = None, to_party: Meddler | None = None) -> "Run":
         server, mail = self.server, dict.fromkeys(range(self.session.parties))
@@ -58,7 +63,7 @@ class Run:
         assert np.array_equal(self.server.total, self.inputs[self.server.survivors].sum(axis=0))
 
 
-def a_run(threshold: int = 3) -> Run:
+def a_run(threshold: int = 4) -> Run:
     return Run(Session.of(M, D, complete(M, threshold)), numbers(M, D))
 
 
@@ -72,21 +77,35 @@ def or_none(act: Callable[[], object]):
         return None
 
 
-def repacked(message: bytes, of: Session, /, **changes: object) -> bytes:
-    """The message with another kind, party, body, or session, and a checksum that fits."""
-    kind, party, body = messages.unpack(message, of.name)
+def repacked(message: bytes, run: Run, /, **changes: object) -> bytes:
+    """The message with another kind, party, body, or session, and a checksum and a signature that fit.
+
+    The signature is that of the party whose message it was, under the kind and the party that it names now.
+    """
+    kind, party, body, signature = messages.unpack(message, run.session.name)
     change = changes.get("body")
-    return messages.pack(
-        changes.get("kind", kind),
-        changes.get("session", of.name),
-        changes.get("party", party),
-        change(body) if callable(change) else body,
-    )
+    body = change(body) if callable(change) else body
+    now = changes.get("kind", kind), changes.get("party", party)
+    if kind in FROM_PARTIES and now[0] in set(Kind):
+        again = signed(run.session, run.signers[party], now[0], now[1], body)
+        signature = messages.unpack(again, run.session.name).signature
+    return messages.pack(now[0], changes.get("session", run.session.name), now[1], body, signature)
 
 
 def flipped(text: bytes, at: int = -20) -> bytes:
     at %= len(text)
     return text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :]
+
+
+def resealed(content: bytes) -> bytes:
+    """The content of a message with a checksum that fits."""
+    return content + messages._checksum(content)
+
+
+def forged(message: bytes, run: Run, by: int) -> bytes:
+    """The same message, signed by another party in the name of its sender."""
+    kind, party, body, _ = messages.unpack(message, run.session.name)
+    return signed(run.session, run.signers[by], kind, party, body)
 
 
 def out_of_field(body: bytes) -> bytes:
@@ -98,7 +117,8 @@ def first_twice(width: int, head: int) -> Callable[[bytes], bytes]:
     return lambda body: body[: head + width] + body[head : head + width] + body[head + 2 * width :]
 
 
-SHARE, SEALED, KEY = 4 + messages.SHARE_BYTES, 4 + messages.SEALED_BYTES, 4 + 64
+SHARE, SEALED, KEY = 4 + messages.SHARE_BYTES, 4 + messages.SEALED_BYTES, 4 + 64 + 64
+SIGNATURE = 4 + 64
 
 
 # name: (stage, what party 2's message becomes, the reason given, whether the run still ends with a sum)
@@ -165,6 +185,36 @@ TO_SERVER = {
         Stage.MASKED,
         lambda m, s: [repacked(m, s, kind=77)],
         "of unknown kind 77 came from party 2",
+        True,
+    ),
+    "of another version": (
+        Stage.MASKED,
+        lambda m, s: [resealed(bytes([1]) + m[1:-8])],
+        "a message of version 1 came, where version 2 is spoken",
+        True,
+    ),
+    "without a signature": (
+        Stage.CONSISTENCY,
+        lambda m, s: [resealed(m[:30])],
+        "CONSISTENCY of 38 bytes holds no signature",
+        True,
+    ),
+    "signed by another": (
+        Stage.MASKED,
+        lambda m, s: [forged(m, s, by=3)],
+        "signature under the message MASKED of party 2 is not that party's",
+        True,
+    ),
+    "another body under the signature": (
+        Stage.MASKED,
+        lambda m, s: [resealed(flipped(m[:-8], 30))],
+        "signature under the message MASKED of party 2 is not that party's",
+        True,
+    ),
+    "another list of survivors": (
+        Stage.CONSISTENCY,
+        lambda m, s: [repacked(m, s, body=lambda b: bytes([0b001111]))],
+        "party 2 signed another list of survivors",
         True,
     ),
     "before its time": (
@@ -249,7 +299,7 @@ TO_PARTY = {
     "too few neighbours": (
         Stage.SHARES,
         lambda m, s: [repacked(m, s, body=lambda b: b[:KEY])],
-        "sees 2 parties with itself, fewer than",
+        "sees 2 parties with itself, fewer than the threshold 4",
     ),
     "a neighbour twice": (
         Stage.SHARES,
@@ -266,6 +316,11 @@ TO_PARTY = {
         lambda m, s: [repacked(m, s, body=lambda b: b[:4] + b[4 + KEY : 2 * KEY] + b[KEY:])],
         "got a public key twice",
     ),
+    "too few shares": (
+        Stage.MASKED,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:SEALED])],
+        "sees 2 parties with itself, fewer than the threshold 4",
+    ),
     "a stranger's shares": (
         Stage.MASKED,
         lambda m, s: [repacked(m, s, body=lambda b: (77).to_bytes(4, "little") + b[4:])],
@@ -276,24 +331,49 @@ TO_PARTY = {
         lambda m, s: [repacked(m, s, body=lambda b: b[:4] + b[4 + SEALED : 2 * SEALED] + b[SEALED:])],
         "share from party 0 for party 2 does not decrypt",
     ),
+    "a neighbour's keys signed by another": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: b[:68] + b[KEY + 68 : 2 * KEY] + b[KEY:])],
+        "signature under the message KEYS of party 0 is not that party's",
+    ),
     "survivors without it": (
-        Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:8] + b[12:])],
+        Stage.CONSISTENCY,
+        lambda m, s: [repacked(m, s, body=lambda b: bytes([0b111011]))],
         "is not among the survivors",
     ),
-    "a survivor twice": (
-        Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: b + b[:4])],
-        "SURVIVORS for party 2 names a party twice",
+    "survivors of a wrong length": (
+        Stage.CONSISTENCY,
+        lambda m, s: [repacked(m, s, body=lambda b: b + b"\0")],
+        "SURVIVORS has a wrong length: 2 bytes where 1",
     ),
     "an unknown survivor": (
-        Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: b + b"\x63\0\0\0")],
-        "names party 99, unknown here",
+        Stage.CONSISTENCY,
+        lambda m, s: [repacked(m, s, body=lambda b: bytes([0b1111111]))],
+        "names a party beyond the 6 that there are",
     ),
     "too few survivors": (
+        Stage.CONSISTENCY,
+        lambda m, s: [repacked(m, s, body=lambda b: bytes([0b000111]))],
+        "sees 3 survivors, fewer than the 4 that were agreed on",
+    ),
+    "a list that fewer have signed": (
         Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: b[4:12])],
-        "fewer than the threshold 3",
+        lambda m, s: [repacked(m, s, body=lambda b: b[:-SIGNATURE])],
+        "got 3 signatures of the survivors' list, fewer than 4",
+    ),
+    "one signature twice": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=first_twice(SIGNATURE, 0))],
+        "SIGNATURES names a party twice",
+    ),
+    "a signature that is none": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: flipped(b, -1))],
+        "signature under the message CONSISTENCY of party 3 is not that party's",
+    ),
+    "a signature of a stranger": (
+        Stage.UNMASK,
+        lambda m, s: [repacked(m, s, body=lambda b: (77).to_bytes(4, "little") + b[4:])],
+        "SIGNATURES names party 77, which is not among the survivors",
     ),
 }

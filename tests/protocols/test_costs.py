@@ -23,7 +23,8 @@ def test_bytes_are_those_of_a_formula(slopes) -> None:
     table = communication(**FEW).set_index(["M", "d", "metric"])["value"]
     for M in FEW["everybody"]:
         for d in FEW["d"]:  # the formulas of the count in test_transports, added up
-            site = 7 * 29 + 100 + 44 * M + 252 * (M - 1) + 8 * d
+            quorum, survivors = -(-2 * M // 3), -(-M // 8)
+            site = 9 * 30 + 5 * 64 + 100 + 40 * M + 316 * (M - 1) + 8 * d + 2 * survivors + 68 * quorum
             assert table[M, d, "site_bytes"] == site
             assert table[M, d, "aggregator_bytes"] == M * site
             assert table[M, d, "degree"] == M - 1
@@ -47,7 +48,8 @@ def test_slopes_and_the_stated_form(slopes) -> None:
     assert found["site", "in_d"] == pytest.approx(found["aggregator", "in_d"])
     assert found["aggregator", "in_M"] == pytest.approx(found["site", "in_M"] + 1)
     assert 0.5 < found["site", "in_d"] < 1
-    assert max(found["site", "misfit"], found["aggregator", "misfit"]) < 1e-9
+    # not exactly: two thirds of M, and M bits as bytes, are rounded up
+    assert 0 < max(found["site", "misfit"], found["aggregator", "misfit"]) < 0.005
 
 
 def test_the_claim_follows_from_rows(slopes) -> None:
@@ -64,7 +66,7 @@ def test_the_claim_follows_from_rows(slopes) -> None:
 # ---- dpml secagg
 
 
-@pytest.mark.parametrize(("M", "d", "drop"), [(2, 2000, 0.0), (10, 2000, 0.2), (100, 200, 0.0), (300, 50, 0.1)])
+@pytest.mark.parametrize(("M", "d", "drop"), [(2, 2000, 0.0), (10, 2000, 0.2), (60, 200, 0.0), (150, 50, 0.1)])
 def test_the_error_that_is_shown_is_within_its_bound(M: int, d: int, drop: float) -> None:
     line = measure(M, d, drop)["largest error"]
     error, bound = map(float, re.match(r"(\S+) \(bound (\S+):", line).groups())

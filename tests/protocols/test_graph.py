@@ -1,12 +1,13 @@
 """The sparse ring: its tail bounds against independent sums and simulated seatings, its degree, its seats."""
 
 import math
-from random import Random, SystemRandom
+from random import Random
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from dpml.privacy.guarantee import Adversary
 from dpml.protocols import ProtocolError, Topology, complete, sparse
 from dpml.protocols.graph import FAILURE, SECURITY, _hypergeometric, choose, seat
 
@@ -69,28 +70,40 @@ def test_degree_grows_like_the_logarithm() -> None:
 
 
 def test_choice_of_topology() -> None:
-    assert choose(10) == Topology(9, 7, 7, 6)
+    assert choose(10) == Topology(9, 7, 7, 3)
     assert choose(2) == Topology(1, 2, 2, 1)
     assert choose(1000).degree < 300
-    # so many colluders cannot put a secret together: they are fewer than the threshold, or than the ring allows for
-    assert choose(10, 6) == choose(10)
-    assert choose(10, 8) == Topology(9, 9, 9, 8)
+    # so many colluders and a lying server cannot have both secrets of a party, or the ring allows for them
+    assert choose(10, 3) == choose(10)
+    assert choose(10, 4) == Topology(9, 8, 8, 5)
+    assert choose(10, 9) == Topology(9, 10, 10, 9)
     assert choose(3, 2) == Topology(2, 3, 3, 2)
-    assert choose(1000, 500).threshold == 667
+    assert choose(1000, 500).threshold == 751
     for colluders in (0, 300, 333, 334, 700, 999):
         assert choose(1000, colluders).colluders >= colluders
     with pytest.raises(ProtocolError, match="at least 2 parties"):
         choose(1)
-    for threshold in (1, 11):
-        with pytest.raises(ProtocolError, match="threshold between 2 and their number"):
+    for threshold in (1, 5, 11):
+        with pytest.raises(ProtocolError, match=f"10 parties and threshold {threshold}; the least is 6"):
             complete(10, threshold)
+
+
+def test_the_default_protects_against_the_adversary_that_the_privacy_table_assumes() -> None:
+    """And a lying server: 2t > M + C, for C = ceil(M/3) - 1, and no threshold more. The ring's quorum is above it."""
+    for M in range(2, 60):
+        C, found = Adversary().count(M), choose(M)
+        assert found == complete(M)
+        assert 2 * (found.threshold - 1) <= M + C < 2 * found.threshold
+        assert found.threshold == -(-2 * M // 3)
+    for M in (400, 1000, 100_000):
+        assert 2 * sparse(M).quorum > M + sparse(M).colluders
 
 
 @pytest.mark.parametrize(("parties", "degree"), [(11, 4), (12, 10), (6, 5)])
 def test_neighbours_are_mutual_and_as_many_as_asked_for(parties: int, degree: int) -> None:
-    neighbours = seat(parties, degree, SystemRandom())
+    neighbours = seat(parties, degree, bytes(16))
     for party, others in enumerate(neighbours):
-        assert others == sorted(set(others) - {party})
+        assert list(others) == sorted(set(others) - {party})
         assert len(others) == degree
         assert all(party in neighbours[other] for other in others)
 
@@ -100,7 +113,7 @@ def test_any_two_parties_are_neighbours_with_the_same_probability() -> None:
     parties, degree, runs, random = 9, 2, 3000, Random(0)
     together = np.zeros((parties, parties))
     for _ in range(runs):
-        for party, others in enumerate(seat(parties, degree, random)):
+        for party, others in enumerate(seat(parties, degree, random.randbytes(16))):
             together[party, others] += 1
     share = degree / (parties - 1)
     off = together[np.triu_indices(parties, 1)] / runs

@@ -3,18 +3,38 @@
 import hashlib
 import hmac
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from meddling import D, M, Run, a_run, numbers, repacked
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, Topology, complete, masks, messages, shamir
+from dpml.protocols.graph import seat
+from dpml.protocols.identities import enrol
+from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
 
-PURPOSES = (b"pair mask", b"self mask", b"seal")
+KEYS = {b"pair mask": masks.pair_mask_key, b"seal": masks.seal_key}
+OWN_KEYS = {b"self mask": masks.self_mask_key, b"commitment": masks.commitment}
+
+
+def info(purpose: bytes, sender: End, receiver: End) -> bytes:
+    """What HKDF is told, from the page."""
+    ends = b"".join(end.party.to_bytes(4, "little") + end.key for end in (sender, receiver))
+    return b"dpml secagg 2 " + purpose + b"\0" + ends
+
+
+def all_keys(secret: bytes, session: Session, one: End, other: End) -> list[bytes]:
+    """Every key that two parties could derive from one secret."""
+    pairs = [masks.pair_mask_key(secret, session, one, other)]
+    pairs += [masks.seal_key(secret, session, *ends) for ends in ((one, other), (other, one))]
+    return pairs + [make(secret, session, end) for make in OWN_KEYS.values() for end in (one, other)]
 
 
 def hkdf(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
@@ -54,7 +74,7 @@ def key_stream(key: bytes, words: int) -> np.ndarray:
 def bodies(run: Run, kind: Kind) -> dict[int, bytes]:
     """What each party sent of one kind."""
     read = [messages.unpack(message, run.session.name) for message in run.wire]
-    return {party: body for found, party, body in read if found is kind}
+    return {party: body for found, party, body, _ in read if found is kind}
 
 
 def test_the_stream_cipher_written_here_is_the_rfcs() -> None:
@@ -70,33 +90,73 @@ def test_the_key_derivation_written_here_is_the_rfcs() -> None:
     assert found.hex().startswith("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf")
 
 
-@pytest.mark.parametrize("length", [32, 64])
-def test_keys_are_hkdf_of_the_secret_in_the_session_for_the_purpose(length: int) -> None:
-    secret, session = b"\x07" * 32, Session.of(3, D)
-    for purpose in PURPOSES:
-        wanted = hkdf(secret, session.name, b"dpml secagg " + purpose, length)
-        assert masks.derive(secret, session, purpose, length) == wanted
+def test_keys_are_hkdf_of_the_secret_in_the_session_for_the_purpose_between_two_ends() -> None:
+    secret, session = b"\x07" * 32, enrol(Session.of(3, D))[0]
+    one, other = End(1, b"\x01" * 32), End(2, b"\x02" * 32)
+    for purpose, make in KEYS.items():
+        assert make(secret, session, one, other) == hkdf(secret, session.context, info(purpose, one, other), 32)
+    assert masks.seal_key(secret, session, other, one) == hkdf(secret, session.context, info(b"seal", other, one), 32)
+    assert masks.pair_mask_key(secret, session, other, one) == masks.pair_mask_key(secret, session, one, other)
+    for purpose, make in OWN_KEYS.items():
+        assert make(secret, session, one) == hkdf(secret, session.context, info(purpose, one, one), 32)
 
 
-def test_no_key_serves_two_purposes_or_sessions() -> None:
-    """A commitment is public: were it the key of the self mask, anybody could take that mask off."""
-    secret, sessions = b"\x07" * 32, [Session.of(3, D) for _ in range(2)]
-    keys = [masks.derive(secret, session, purpose) for session in sessions for purpose in PURPOSES]
-    keys += [masks.commitment(secret, session, party) for session in sessions for party in (0, 1)]
-    assert len({*keys, secret}) == len(keys) + 1
-    for session in sessions:
-        own = np.zeros(D, dtype=np.uint64)
-        masks.add_self_mask(own, secret, session)
-        pair = np.zeros(D, dtype=np.uint64)
-        masks.add_pair_mask(pair, secret, session, 0, 1)
-        streams = [key_stream(key, D).tolist() for key in keys]
-        assert streams.count(own.tolist()) == streams.count(pair.tolist()) == 1
-        assert own.tolist() != pair.tolist()
+def test_no_key_serves_two_purposes_sessions_parties_or_public_keys() -> None:
+    """A commitment is public: were it the key of the self mask, anybody could take that mask off.
+
+    And a public key's twin agrees on the same secret: were it not in the derivation, so would be the mask.
+    """
+    secret = b"\x07" * 32
+    sessions = [enrol(Session.of(3, D))[0] for _ in range(2)]
+    sessions.append(replace(sessions[0], identities=sessions[1].identities))
+    sessions.append(replace(sessions[0], length=D + 1))
+    ends = [End(party, bytes([number]) * 32) for party, number in ((0, 1), (1, 2), (1, 3), (2, 2))]
+    derived = [
+        {key for one, other in itertools.combinations(ends, 2) for key in all_keys(secret, session, one, other)}
+        for session in sessions
+    ]
+    # 6 pairs, of which two are not of different parties in order, and seals in both directions; 4 ends by themselves
+    assert [len(keys) for keys in derived] == [6 + 12 + 2 * 4] * 4
+    assert len(set.union(*derived)) == sum(map(len, derived))
+    own, pair = np.zeros(D, dtype=np.uint64), np.zeros(D, dtype=np.uint64)
+    masks.add_self_mask(own, secret, sessions[0], ends[0])
+    masks.add_pair_mask(pair, secret, sessions[0], ends[0], ends[1])
+    streams = [key_stream(key, D).tolist() for key in derived[0]]
+    assert streams.count(own.tolist()) == streams.count(pair.tolist()) == 1
+    assert own.tolist() != pair.tolist()
+
+
+@pytest.mark.parametrize("length", [1, 8192, 8193, 20_000])
+def test_a_stream_is_one_whatever_the_length(length: int) -> None:
+    """In blocks, to be added or subtracted: the words of the library's stream in one piece, on both sides of a seam."""
+    key = bytes(range(32))
+    due = np.frombuffer(Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * length)), "<u8")
+    total = np.arange(length, dtype=np.uint64)
+    masks.add_stream(total, key)
+    assert np.array_equal(total, np.arange(length, dtype=np.uint64) + due)
+    masks.add_stream(total, key, -1)
+    assert np.array_equal(total, np.arange(length, dtype=np.uint64))
+
+
+def test_a_secret_is_agreed_on_once_a_pair_and_not_kept(monkeypatch) -> None:
+    keys = [X25519PrivateKey.generate() for _ in range(3)]
+    ends = [End(k, key.public_key().public_bytes_raw()) for k, key in enumerate(keys)]
+    due = {(a, b): masks.agree(keys[a], ends[b]) for a, b in itertools.permutations(range(3), 2)}
+    computed: list[tuple[X25519PrivateKey, End]] = []
+    really = masks.agree
+    monkeypatch.setattr(masks, "agree", lambda own, other: computed.append((own, other)) or really(own, other))
+    agree = masks.once_a_pair()
+    for round_ in (1, 2):  # in the second nothing is left of the first
+        for (a, b), secret in due.items():
+            assert agree(keys[a], ends[b]) == secret
+        assert len(computed) == 3 * round_
+    with pytest.raises(RefusedError, match="not canonical"):
+        agree(keys[0], End(1, b"\xff" * 32))
 
 
 def test_a_masked_vector_is_the_input_with_its_masks() -> None:
     """``y_u = x_u + PRG(b_u) + sum_(v > u) PRG(k_uv) - sum_(v < u) PRG(k_uv)``, each PRG a stream written out here."""
-    run = Run(Session.of(4, D, complete(4, 2)), numbers(4, D))
+    run = Run(Session.of(4, D, complete(4, 3)), numbers(4, D))
     seeds: dict[int, bytes] = {}
 
     def note(k: int, message: bytes) -> list[bytes]:
@@ -107,10 +167,13 @@ def test_a_masked_vector_is_the_input_with_its_masks() -> None:
     run.go(to_server=note).assert_exact()
     for u, body in bodies(run, Kind.MASKED).items():
         masked, _ = messages.unpack_masked(body, D, 0)
-        due = run.inputs[u] + key_stream(hkdf(seeds[u], run.session.name, b"dpml secagg self mask", 32), D)
+        public = {k: End(k, messages.unpack_keys(keys)[1]) for k, keys in bodies(run, Kind.KEYS).items()}
+        own = info(b"self mask", public[u], public[u])
+        due = run.inputs[u] + key_stream(hkdf(seeds[u], run.session.context, own, 32), D)
         for v in set(range(4)) - {u}:
             secret = run.parties[u]._masking.exchange(run.parties[v]._masking.public_key())
-            mask = key_stream(hkdf(secret, run.session.name, b"dpml secagg pair mask", 32), D)
+            between = info(b"pair mask", public[min(u, v)], public[max(u, v)])
+            mask = key_stream(hkdf(secret, run.session.context, between, 32), D)
             due = due + mask if u < v else due - mask
         assert np.array_equal(masked, due)
 
@@ -120,7 +183,8 @@ def test_nothing_public_is_the_key_of_a_mask() -> None:
     run = Run(Session.of(2, D, complete(2, 2)), numbers(2, D)).go()
     public = [part for body in bodies(run, Kind.KEYS).values() for part in (body[:32], body[32:])]
     public += [body[:32] for body in bodies(run, Kind.SHARES).values()]
-    public += [masks.derive(text, run.session, purpose) for text in public for purpose in PURPOSES]
+    ends = [End(k, messages.unpack_keys(keys)[1]) for k, keys in bodies(run, Kind.KEYS).items()]
+    public += [key for text in public for key in all_keys(text, run.session, *ends)]
     streams = [np.zeros(D, dtype=np.uint64), *(key_stream(key, D) for key in public)]
     masked = {k: messages.unpack_masked(body, D, 0)[0] for k, body in bodies(run, Kind.MASKED).items()}
     # the two vectors' sum has both self masks and no pair mask
@@ -160,14 +224,14 @@ def test_no_key_stream_seals_two_messages() -> None:
 
 
 def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_direction() -> None:
-    """ChaCha20-Poly1305 under half of HKDF of the agreed secret, bound to the session, the sender and the receiver."""
+    """ChaCha20-Poly1305 under HKDF of the agreed secret, bound to the session, the sender and the receiver."""
     run, held = a_run_and_held_shares()
+    public = {k: End(k, messages.unpack_keys(keys)[0]) for k, keys in bodies(run, Kind.KEYS).items()}
     for sender, body in bodies(run, Kind.SHARES).items():
         for receiver, sealed in messages.unpack_shares(body)[1]:
             secret = run.parties[receiver]._sealing.exchange(run.parties[sender]._sealing.public_key())
-            both = hkdf(secret, run.session.name, b"dpml secagg seal", 64)
-            key = both[:32] if sender < receiver else both[32:]
-            bound = run.session.name + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
+            key = hkdf(secret, run.session.context, info(b"seal", public[sender], public[receiver]), 32)
+            bound = run.session.context + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
             assert ChaCha20Poly1305(key).decrypt(bytes(12), sealed, bound) == held[receiver][sender]
     for party in run.parties:  # and what could open or unmask anything is forgotten
         assert not party._seals
@@ -175,7 +239,7 @@ def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_directio
         assert not hasattr(party, "_seed")
 
 
-@pytest.mark.parametrize("threshold", [2, 3, 5])
+@pytest.mark.parametrize("threshold", [4, 5])
 def test_a_secret_is_shared_so_that_no_fewer_than_the_threshold_know_it(threshold: int) -> None:
     """Both secrets of every party, from the shares that the others hold: t give them, t - 1 give something else."""
     run, held, secrets = a_run(threshold), {}, {}
@@ -200,20 +264,24 @@ def test_a_secret_is_shared_so_that_no_fewer_than_the_threshold_know_it(threshol
                 assert right.all() if count >= threshold else not right.any()
 
 
-def test_a_party_refuses_more_neighbours_than_the_ring_has() -> None:
-    """A server that seats colluders around a party beyond the agreed degree could collect its shares."""
-    session = Session.of(9, D, Topology(4, 3, 7, 1))
-    party, others = Party(session, 0, numbers(9, D)[0]), [Party(session, k, numbers(9, D)[k]) for k in range(1, 6)]
-    party.start()
-    keys = [(other.party, *messages.unpack_keys(messages.unpack(other.start(), session.name)[2])) for other in others]
-    for count, refused in ((5, True), (4, False)):
-        body = messages.pack_neighbours(keys[:count])
+def test_a_party_takes_no_neighbours_but_those_of_its_seat() -> None:
+    """A server that seats colluders around a party could collect its shares."""
+    session, signers = enrol(Session.of(9, D, Topology(4, 3, 6, 1)))
+    parties = [
+        Party(session, k, signer, vector) for k, (signer, vector) in enumerate(zip(signers, numbers(9, D), strict=True))
+    ]
+    said = {k: messages.unpack(party.start(), session.name) for k, party in enumerate(parties)}
+    keys = {k: (k, *messages.unpack_keys(message.body), message.signature) for k, message in said.items()}
+    seats = seat(9, 4, session.name)[0]
+    stranger = next(k for k in range(1, 9) if k not in seats)
+    for ids, refused in (((*seats[1:], stranger), True), ((*seats, stranger), True), (seats, False)):
+        body = messages.pack_neighbours(keys[k] for k in ids)
         message = messages.pack(Kind.NEIGHBOURS, session.name, 0, body)
         if refused:
-            with pytest.raises(RefusedError, match="party 0 got 5 neighbours, not 4"):
-                party.receive(message)
+            with pytest.raises(RefusedError, match=f"NEIGHBOURS for party 0 names party {stranger}, unknown here"):
+                parties[0].receive(message)
         else:
-            assert messages.unpack(party.receive(message), session.name)[0] is Kind.SHARES
+            assert messages.unpack(parties[0].receive(message), session.name).kind is Kind.SHARES
 
 
 @pytest.mark.parametrize(
@@ -238,7 +306,7 @@ def test_shares_that_fit_each_other_but_not_the_secret_end_the_run(silent: int |
         seeds, keys = messages.unpack_unmask(messages.unpack(message, run.session.name)[2])
         target = seeds if silent is None else keys
         target[0] = target[0][0], false[k].tobytes()
-        return [repacked(message, run.session, body=lambda _: messages.pack_unmask(seeds, keys))]
+        return [repacked(message, run, body=lambda _: messages.pack_unmask(seeds, keys))]
 
     with pytest.raises(ProtocolError, match=said):
         run.go(to_server=lie)

@@ -20,6 +20,7 @@ from meddling import (
 from scipy import stats
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages
+from dpml.protocols.identities import enrol
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
 
@@ -28,14 +29,15 @@ from dpml.protocols.party import Party
 def test_a_fault_on_the_way_to_a_party(fault: str) -> None:
     stage, change, reason = TO_PARTY[fault]
     run = a_run()
-    run.go(to_party=lambda k, m: change(m, run.session) if k == 2 and run.server.stage is stage else [m])
+    run.go(to_party=lambda k, m: change(m, run) if k == 2 and run.server.stage is stage else [m])
     run.assert_exact()
     assert len(run.refused) == 1
     assert reason in run.refused[0]
 
 
 def test_a_party_starts_once() -> None:
-    party = Party(Session.of(3, D), 0, numbers(3, D)[0])
+    session, signers = enrol(Session.of(3, D))
+    party = Party(session, 0, signers[0], numbers(3, D)[0])
     party.start()
     with pytest.raises(ProtocolError, match="has started already: its keys are for one run"):
         party.start()
@@ -45,13 +47,13 @@ def test_a_party_gives_one_secret_of_each_peer_away_and_never_both() -> None:
     run = a_run()
     run.go(to_server=lambda k, m: [] if (k, run.server.stage) in ((1, Stage.MASKED), (4, Stage.SHARES)) else [m])
     for message in run.wire:
-        kind, _, body = messages.unpack(message, run.session.name)
+        kind, _, body, _ = messages.unpack(message, run.session.name)
         if kind is Kind.UNMASK:
             seeds, keys = ([who for who, _ in part] for part in messages.unpack_unmask(body))
             assert (seeds, keys) == ([0, 2, 3, 5], [1])
     # a server that then claims that others survived gets nothing more, from anybody
     for k, survivors in itertools.product((0, 2, 3, 5), ([0, 1, 2, 3, 5], [0, 2, 3], [0, 2, 3, 5])):
-        lie = messages.pack(Kind.SURVIVORS, run.session.name, k, messages.pack_survivors(survivors))
+        lie = messages.pack(Kind.SURVIVORS, run.session.name, k, messages.pack_survivors(survivors, M))
         with pytest.raises(RefusedError, match="SURVIVORS when none was due"):
             run.parties[k].receive(lie)
         assert not run.parties[k]._held
@@ -62,10 +64,10 @@ def test_a_party_keeps_its_state_when_it_refuses() -> None:
     run = a_run()
 
     def twice(k: int, message: bytes) -> list[bytes]:
-        return [flipped(message), repacked(message, run.session, party=k ^ 1), message]
+        return [flipped(message), repacked(message, run, party=k ^ 1), message]
 
     run.go(to_party=twice).assert_exact()
-    assert len(run.refused) == 2 * 3 * M
+    assert len(run.refused) == 2 * 4 * M
     assert len(run.server.survivors) == M
 
 
@@ -76,7 +78,7 @@ def test_masked_vectors_are_uniform_and_unrelated_to_the_input() -> None:
     run = Run(session, zeros).go()
     run.assert_exact()
     vectors = [messages.unpack(m, session.name) for m in run.wire]
-    vectors = [np.frombuffer(body, np.uint8) for kind, _, body in vectors if kind is Kind.MASKED]
+    vectors = [np.frombuffer(body, np.uint8) for kind, _, body, _ in vectors if kind is Kind.MASKED]
     assert len(vectors) == 3
     words = [v.view("<u8") for v in vectors]
     between = [(words[i] - words[j]).view(np.uint8) for i, j in ((0, 1), (0, 2), (1, 2))]
@@ -90,7 +92,7 @@ def test_masked_vectors_are_uniform_and_unrelated_to_the_input() -> None:
 def test_runs_share_no_randomness() -> None:
     """The same inputs in the same session, twice: no key, share or masked vector comes again."""
     session = Session.of(3, D, complete(3, 2))
-    one, two = ({m[21:] for m in Run(session, numbers(3, D)).go().wire if m[0] != Kind.SURVIVORS} for _ in range(2))
+    one, two = ({m[22:] for m in Run(session, numbers(3, D)).go().wire if m[1] != Kind.SURVIVORS} for _ in range(2))
     assert not one & two
 
 
@@ -102,10 +104,10 @@ def test_nothing_secret_is_printed_or_logged(caplog: pytest.LogCaptureFixture, c
     def meddle(run: Run, stage: Stage, change, k: int, message: bytes) -> list[bytes]:
         party = run.parties[k]
         said.extend((repr(party), str(party), repr(run.server), repr(run.session)))
-        secrets.extend(key.private_bytes_raw() for key in (party._sealing, party._masking))
+        secrets.extend(key.private_bytes_raw() for key in (party._sealing, party._masking, party._signer))
         secrets.extend((run.inputs[k].tobytes(), *party._held.values()))
         secrets.extend([party._seed] if hasattr(party, "_seed") else [])
-        return change(message, run.session) if k == 2 and run.server.stage is stage else [message]
+        return change(message, run) if k == 2 and run.server.stage is stage else [message]
 
     for way, faults in (("to_server", TO_SERVER), ("to_party", TO_PARTY)):
         for stage, change, *_ in faults.values():

@@ -4,6 +4,7 @@ import pytest
 from meddling import TO_SERVER, D, a_run, numbers, repacked
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete
+from dpml.protocols.identities import enrol
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
 from dpml.protocols.server import Server
@@ -15,7 +16,7 @@ def test_a_fault_on_the_way_to_the_server(fault: str) -> None:
     run = a_run()
 
     def meddle(k: int, message: bytes) -> list[bytes]:
-        return change(message, run.session) if k == 2 and run.server.stage is stage else [message]
+        return change(message, run) if k == 2 and run.server.stage is stage else [message]
 
     if not ends:
         with pytest.raises(ProtocolError, match=reason):
@@ -44,13 +45,13 @@ def test_a_message_of_an_earlier_stage_is_refused() -> None:
 
 
 def test_a_second_party_of_the_same_number_is_refused() -> None:
-    session = Session.of(3, D, complete(3, 2))
+    session, signers = enrol(Session.of(3, D, complete(3, 2)))
     server = Server(session)
-    server.receive(Party(session, 0, numbers(3, D)[0]).start())
+    server.receive(Party(session, 0, signers[0], numbers(3, D)[0]).start())
     with pytest.raises(RefusedError, match="KEYS came from party 0, which has sent this message already"):
-        server.receive(Party(session, 0, numbers(3, D)[1]).start())
+        server.receive(Party(session, 0, signers[0], numbers(3, D)[1]).start())
     with pytest.raises(ProtocolError, match="party 3 is not one of the 3 parties, 0 to 2"):
-        Party(session, 3, numbers(3, D)[0])
+        Party(session, 3, signers[0], numbers(3, D)[0])
 
 
 def test_who_dropped_out_does_not_come_back() -> None:
@@ -59,7 +60,7 @@ def test_who_dropped_out_does_not_come_back() -> None:
 
     def meddle(k: int, message: bytes) -> list[bytes]:
         if k == 4 and run.server.stage is Stage.MASKED:
-            kept.append(repacked(message, run.session, kind=Kind.UNMASK))
+            kept.append(repacked(message, run, kind=Kind.UNMASK))
             return []
         return [message]
 

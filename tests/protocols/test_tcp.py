@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpml.protocols import ProtocolError, Session, Stage, complete, in_process, messages, tcp
+from dpml.protocols.identities import enrol
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
 from dpml.protocols.tcp import Aggregator, over_tcp, take_part
@@ -16,7 +17,10 @@ M, D = 4, 50
 INPUTS = np.random.default_rng(0).integers(0, 2**64, (M, D), dtype=np.uint64)
 
 
-def a_session(threshold: int = 2) -> Session:
+ENROLLED, SIGNERS = enrol(Session.of(M, D, complete(M, 3)))
+
+
+def a_session(threshold: int = 3) -> Session:
     return Session.of(M, D, complete(M, threshold))
 
 
@@ -27,8 +31,8 @@ def assert_exact(outcome, survivors: list[int]) -> None:
 
 def test_processes_of_their_own_with_drop_outs_and_the_same_bytes() -> None:
     beside = np.random.default_rng(1).normal(size=(M, 3))
-    session = Session.of(M, D, complete(M, 2), 3)
-    dropouts = {1: Stage.MASKED, 3: Stage.UNMASK}
+    session = Session.of(M, D, complete(M, 3), 3)
+    dropouts = {1: Stage.MASKED}
     outcome = over_tcp(session, INPUTS, beside, dropouts)
     assert_exact(outcome, [0, 2, 3])
     assert np.array_equal(outcome.beside, beside[[0, 2, 3]])
@@ -94,15 +98,15 @@ def together(session: Session, *behaviours, timeout: float = 20.0):
 
 
 def honest(session: Session, k: int, silent_from: Stage = Stage.DONE):
-    return lambda port: take_part(Party(session, k, INPUTS[k]), port, silent_from, 20.0)
+    return lambda port: take_part(Party(session, k, SIGNERS[k], INPUTS[k]), port, silent_from, 20.0)
 
 
 def test_a_party_that_hangs_is_waited_for_no_longer_than_the_timeout() -> None:
-    session = a_session()
+    session = ENROLLED
 
     async def hangs(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        party = Party(session, 2, INPUTS[2])
+        party = Party(session, 2, SIGNERS[2], INPUTS[2])
         await tcp._write(writer, party.start())
         await tcp._write(writer, party.receive(await tcp._read(reader)))
         await reader.read()  # to the end: it says nothing, and does not go
@@ -132,38 +136,39 @@ def framed(message: bytes) -> bytes:
 
 
 def test_junk_is_refused_and_costs_the_connection_only() -> None:
-    session = a_session()
+    session = ENROLLED
     parties = [honest(session, k) for k in range(M)]
-    known = Party(session, 0, INPUTS[0]).start()
+    known = Party(session, 0, SIGNERS[0], INPUTS[0]).start()
     outcome = together(
         session,
         raw(framed(b"GET / HTTP/1.1 and some more text to be long enough")),
         raw(struct.pack("<I", 1 << 31)),
-        raw(framed(messages.pack(Kind.KEYS, session.name, 77, bytes(64)))),
+        raw(struct.pack("<I", tcp._FIRST + 1)),  # longer than KEYS, though a masked vector may be as long
+        raw(framed(messages.pack(Kind.KEYS, session.name, 77, bytes(64), bytes(64)))),
         raw(framed(known)[:-30]),  # hangs in the middle of a message
         *parties,
         timeout=5.0,
     )
     assert_exact(outcome, [0, 1, 2, 3])
-    assert len(outcome.refused) == 3
-    for reason in ("its checksum does not match", "2147483648 bytes where", "unknown party 77"):
+    assert len(outcome.refused) == 4
+    for reason in ("its checksum does not match", "2147483648 bytes where", f"{tcp._FIRST} are the most", "party 77"):
         assert any(reason in said for said in outcome.refused)
 
 
 def test_a_connection_speaks_for_one_party_only() -> None:
     """A party that has gone silent is not to be replaced by another connection, nor spoken for by another party."""
-    session = a_session()
+    session = ENROLLED
 
     async def impostor(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.sleep(0.5)  # party 2 is silent now, and waited for
-        await tcp._write(writer, messages.pack(Kind.MASKED, session.name, 2, bytes(8 * D)))
+        await tcp._write(writer, messages.pack(Kind.MASKED, session.name, 2, b"", bytes(64)))
         await reader.read()
         writer.close()
 
     async def silent(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        party = Party(session, 2, INPUTS[2])
+        party = Party(session, 2, SIGNERS[2], INPUTS[2])
         await tcp._write(writer, party.start())
         await tcp._write(writer, party.receive(await tcp._read(reader)))
         await reader.read()
@@ -176,10 +181,12 @@ def test_a_connection_speaks_for_one_party_only() -> None:
 
 def test_a_party_does_not_wait_for_ever_for_a_server() -> None:
     async def run() -> None:
-        aggregator = Aggregator(a_session(), 20.0)  # listens, and never answers
+        aggregator = Aggregator(ENROLLED, 20.0)  # listens, and never answers
         listener = await asyncio.start_server(aggregator.connected, "127.0.0.1", 0)
         try:
-            await take_part(Party(a_session(), 0, INPUTS[0]), listener.sockets[0].getsockname()[1], Stage.DONE, 0.05)
+            await take_part(
+                Party(ENROLLED, 0, SIGNERS[0], INPUTS[0]), listener.sockets[0].getsockname()[1], Stage.DONE, 0.05
+            )
         finally:
             listener.close()
             aggregator.close()

@@ -148,7 +148,7 @@ CLAIMS = (
         "imtiaz2019/table1",
         "A site sends and receives O(M + d), the aggregator O(M^2 + M d).",
         "measured bytes: every slope on a log-log scale is at most 0.05 above the stated power, and the stated form "
-        "(1, M and d; for the aggregator times M; on a ring with the number of neighbours for M) fits them to 1 %",
+        "(1, M and d; for the aggregator times M; on a ring the number of neighbours too) fits them to 1 %",
         communication,
         (Reading("everybody", "paper", "in_M"), Reading("ring", "paper", "in_M")),
     ),

@@ -1,0 +1,75 @@
+"""Who says what: Ed25519 signatures of the parties over session, round and message.
+
+Every party has a signing key of its own, whose verification key all others know before the run (`Session.identities`).
+A signature is over ``"dpml secagg 2 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
+kind is the round, and the context names the session and all that is public about it (`Session.context`).
+"""
+
+import hashlib
+from dataclasses import replace
+from functools import lru_cache
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from dpml.protocols import messages
+from dpml.protocols.errors import RefusedError
+from dpml.protocols.messages import Kind
+from dpml.protocols.session import PROTOCOL, Session
+
+
+def enrol(session: Session) -> tuple[Session, tuple[Ed25519PrivateKey, ...]]:
+    """The session with a fresh identity for each party, and the signing keys, each for one party alone."""
+    signers = tuple(Ed25519PrivateKey.generate() for _ in range(session.parties))
+    return replace(session, identities=tuple(s.public_key().public_bytes_raw() for s in signers)), signers
+
+
+def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, body: bytes) -> bytes:
+    """A party's message, whole."""
+    signature = signer.sign(_content(session.context, kind, party, _digest(body)))
+    return messages.pack(kind, session.name, party, body, signature)
+
+
+def check(session: Session, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
+    """Raise RefusedError unless `party` signed this."""
+    if not _verified(session.identities[party], session.context, kind, party, _digest(body), signature):
+        raise RefusedError(f"the signature under the message {kind.name} of party {party} is not that party's.")
+
+
+@lru_cache(maxsize=8)
+def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
+    """The parties whose signatures under this list of survivors the message SIGNATURES holds.
+
+    Remembered: the parties of one process get the same bytes, which are read and verified once.
+
+    Raises:
+        RefusedError: one of them is not valid, or a party is named twice.
+    """
+    entries = messages.unpack_signatures(signatures)
+    here = set(messages.unpack_survivors(survivors, session.parties))
+    ids = frozenset(party for party, _ in entries)
+    if len(ids) < len(entries):
+        raise RefusedError("a message SIGNATURES names a party twice.")
+    for party, signature in entries:
+        if party not in here:
+            raise RefusedError(f"a message SIGNATURES names party {party}, which is not among the survivors.")
+        check(session, Kind.CONSISTENCY, party, survivors, signature)
+    return ids
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).digest()
+
+
+def _content(context: bytes, kind: Kind, party: int, digest: bytes) -> bytes:
+    return PROTOCOL + b" signature" + context + bytes([kind]) + party.to_bytes(4, "little") + digest
+
+
+@lru_cache(maxsize=1 << 14)
+def _verified(identity: bytes, context: bytes, kind: Kind, party: int, digest: bytes, signature: bytes) -> bool:
+    """Whether a signature is valid. Remembered: for all parties of one process it is verified once."""
+    try:
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, _content(context, kind, party, digest))
+    except InvalidSignature:
+        return False
+    return True

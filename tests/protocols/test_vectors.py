@@ -1,0 +1,125 @@
+"""The known answers of docs/secure_aggregation.md: by the code, and by primitives written out in tests."""
+
+import hashlib
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from test_masks import hkdf, info, key_stream
+
+from dpml.protocols import Session, complete, graph, identities, masks, messages
+from dpml.protocols.masks import End
+from dpml.protocols.messages import Kind
+
+PAGE = Path(__file__).parents[2] / "docs" / "secure_aggregation.md"
+# the inputs: RFC 8032, section 7.1, tests 1 to 3; RFC 7748, section 6.1, Alice and Bob
+SIGNING = (
+    "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+    "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+    "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+)
+MASKING = (
+    "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
+    "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb",
+)
+SEALING = ("11" * 32, "22" * 32)
+NAME, SEED = bytes(range(16)), bytes(range(32))
+
+
+def by_the_page() -> dict[str, str]:
+    """The block of known answers, by name."""
+    block = PAGE.read_text(encoding="utf-8").split("```vectors\n")[1].split("```")[0]
+    return dict(re.findall(r"^(.+?) {2,}([0-9a-f]+)$", block, re.MULTILINE))
+
+
+def private(texts: tuple[str, ...]) -> list[X25519PrivateKey]:
+    return [X25519PrivateKey.from_private_bytes(bytes.fromhex(text)) for text in texts]
+
+
+def ends(texts: tuple[str, ...]) -> list[End]:
+    return [End(k, key.public_key().public_bytes_raw()) for k, key in enumerate(private(texts))]
+
+
+def stream(key: bytes) -> bytes:
+    words = np.zeros(4, dtype=np.uint64)
+    masks.add_stream(words, key)
+    return words.tobytes()
+
+
+def by_the_code() -> dict[str, bytes]:
+    signers = [Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)) for text in SIGNING]
+    session = Session(3, 4, complete(3), 0, NAME, tuple(s.public_key().public_bytes_raw() for s in signers))
+    (seal_0, seal_1), (mask_0, mask_1) = ends(SEALING), ends(MASKING)
+    seals, pair = masks.agree(private(SEALING)[0], seal_1), masks.agree(private(MASKING)[0], mask_1)
+    mask_key, own_key = masks.pair_mask_key(pair, session, mask_0, mask_1), masks.self_mask_key(SEED, session, mask_0)
+    keys = identities.signed(session, signers[0], Kind.KEYS, 0, messages.pack_keys(seal_0.key, mask_0.key))
+    survivors = messages.pack_survivors((0, 2), 3)
+    consistency = identities.signed(session, signers[0], Kind.CONSISTENCY, 0, survivors)
+    return {
+        "context": session.context,
+        "sealing key 0": seal_0.key,
+        "sealing key 1": seal_1.key,
+        "mask key 0": mask_0.key,
+        "mask key 1": mask_1.key,
+        "sealing secret 0, 1": seals,
+        "seal 0 to 1": masks.seal_key(seals, session, seal_0, seal_1),
+        "seal 1 to 0": masks.seal_key(seals, session, seal_1, seal_0),
+        "mask secret 0, 1": pair,
+        "pair mask key 0, 1": mask_key,
+        "pair mask 0, 1": stream(mask_key),
+        "self mask key 0": own_key,
+        "self mask 0": stream(own_key),
+        "commitment 0": masks.commitment(SEED, session, mask_0),
+        "message KEYS 0": keys,
+        "message CONSISTENCY 0": consistency,
+    }
+
+
+def test_the_code_gives_the_answers_of_the_page() -> None:
+    assert {name: value.hex() for name, value in by_the_code().items()} == by_the_page()
+
+
+def test_the_answers_follow_from_the_standards_and_the_page() -> None:
+    """HKDF and ChaCha20 written out; the public keys and the secret of RFC 7748, and the identities of RFC 8032."""
+    page = {name: bytes.fromhex(value) for name, value in by_the_page().items()}
+    signers = [Ed25519PrivateKey.from_private_bytes(bytes.fromhex(text)) for text in SIGNING]
+    public = [signer.public_key().public_bytes_raw() for signer in signers]
+    assert public[0].hex() == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+    assert page["mask key 0"].hex() == "8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a"
+    assert page["mask key 1"].hex() == "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"
+    assert page["mask secret 0, 1"].hex() == "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"
+    numbers = b"".join(n.to_bytes(8, "little") for n in (3, 4, 0, 2, 2, 2, 0))
+    context = hashlib.sha256(b"dpml secagg 2" + NAME + numbers + b"".join(public)).digest()
+    assert page["context"] == context
+    seal, mask = ([End(k, page[f"{name} key {k}"]) for k in (0, 1)] for name in ("sealing", "mask"))
+    derived = {
+        "seal 0 to 1": (page["sealing secret 0, 1"], info(b"seal", *seal)),
+        "seal 1 to 0": (page["sealing secret 0, 1"], info(b"seal", *seal[::-1])),
+        "pair mask key 0, 1": (page["mask secret 0, 1"], info(b"pair mask", *mask)),
+        "self mask key 0": (SEED, info(b"self mask", mask[0], mask[0])),
+        "commitment 0": (SEED, info(b"commitment", mask[0], mask[0])),
+    }
+    for name, (secret, what) in derived.items():
+        assert page[name] == hkdf(secret, context, what, 32), name
+    for name, key in (("pair mask 0, 1", "pair mask key 0, 1"), ("self mask 0", "self mask key 0")):
+        assert page[name] == key_stream(page[key], 4).tobytes()
+    for name, kind, body in (
+        ("message KEYS 0", 1, page["sealing key 0"] + page["mask key 0"]),
+        ("message CONSISTENCY 0", 7, bytes([0b101])),
+    ):
+        content = struct.pack("<BB16sI", 2, kind, NAME, 0) + body
+        signed = b"dpml secagg 2 signature" + context + bytes([kind, 0, 0, 0, 0]) + hashlib.sha256(body).digest()
+        content += signers[0].sign(signed)
+        assert page[name] == content + hashlib.sha256(content).digest()[:8]
+
+
+def test_the_order_of_seats_is_that_of_the_page() -> None:
+    """SHA-256 of a text, the name and the party, ascending."""
+    text = b"dpml secagg seat" + NAME
+    ring = sorted(range(9), key=lambda k: hashlib.sha256(text + k.to_bytes(4, "little")).hexdigest())
+    for place, party in enumerate(ring):
+        due = {ring[(place + step) % 9] for step in (-2, -1, 1, 2)}
+        assert set(graph.seat(9, 4, NAME)[party]) == due
