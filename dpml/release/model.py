@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 
 from dpml.arrays import Array
 from dpml.data.bounds import stated_apply
-from dpml.data.info import Column, Range, Task
+from dpml.data.info import Range, Task
 from dpml.data.own.bounds_file import Stated, stated_from
 from dpml.errors import UserError
 from dpml.optim.losses import scores
@@ -76,7 +76,10 @@ class Model:
         return scores(rows, self.weights.reshape(1, -1), K)[:, 0]
 
     def predictions(self, X: Array) -> dict[str, Any]:
-        """Columns of a table: `prediction` (n,), in the label's own words or unit, and where the loss has them `probability` of it."""
+        """Columns of a table of predictions for rows X (n, p).
+
+        `prediction` (n,) is in the label's own words or unit; `probability`, where the loss has one, is that of it.
+        """
         found = self.scores(X)
         if self.task == "regression":
             assert self.stated.target is not None
@@ -128,5 +131,3 @@ def read_model(path: Path) -> Model:
         raise UserError(f"{path} is no model file: {error!r}.") from None
     return model
 
-
-Columns = Mapping[str, Column]

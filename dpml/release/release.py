@@ -1,6 +1,4 @@
-"""One model for publication: its noise is nobody's to know, nothing in it but noise depends on a private row, and it is in
-the ledger before the noise is drawn.
-"""
+"""One model for publication: entered into the ledger first, with noise from the operating system's random numbers."""
 
 import hashlib
 import math

@@ -44,15 +44,15 @@ def statement(guarantees: Sequence[Guarantee], problem: Problem, exact: bool) ->
         sentences.append("Trust: the one place that had all records and drew the noise is trusted with them.")
     else:
         sentences.append(
-            f"Trust: this release was computed in one place on behalf of {problem.M} parties, and that place is trusted "
-            "with all records. The views above hold for parties that run the protocol on machines of their own."
+            f"Trust: this release was computed in one place on behalf of {problem.M} parties, and that place is "
+            "trusted with all records. The views above hold for parties that run the protocol on their own machines."
         )
     sentences.append(
         "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as they "
         "are published."
         if exact
-        else "Noise: floating-point numbers whose generator was seeded by the operating system. What is proven is about "
-        "real numbers: the low bits of floating-point noise can leak (Mironov 2012), and that is not covered."
+        else "Noise: floating-point numbers whose generator was seeded by the operating system. What is proven is "
+        "about real numbers: the low bits of floating-point noise can leak (Mironov 2012), which is not covered."
     )
     sentences += [
         "Preprocessing: by ranges and lists that were stated, not taken from the records; values outside were clipped. "

@@ -10,7 +10,7 @@ classes: ["<=50K", ">50K"]                 # -1 and +1; or 0, 1, ..., K-1
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,17 @@ class Stated:
             return "boolean"
         return "number" if isinstance(self.columns[name], Range) else "category"
 
+    def content(self) -> dict[str, Any]:
+        """The same in the form above, for `stated_from`."""
+        columns = {name: self._written(name, column) for name, column in self.columns.items()}
+        labels = {"classes": list(self.classes)} if self.target is None else {"target": asdict(self.target)}
+        return {"columns": columns, **labels}
+
+    def _written(self, name: str, column: Column) -> Any:
+        if isinstance(column, Range):
+            return "boolean" if name in self.booleans else asdict(column)
+        return list(column)
+
     def of(self, features: Sequence[str], data: Path) -> dict[str, Column]:
         """What is stated of each of the features, in their order.
 
@@ -63,7 +74,15 @@ def load(path: Path) -> Stated:
     Raises:
         UserError: it cannot be read, is not of this form, or says that it was taken from the rows.
     """
-    content = _content(path)
+    return stated_from(path, _content(path))
+
+
+def stated_from(path: Path, content: Mapping[Any, Any]) -> Stated:
+    """What `content`, of the form above, states; `path` is where it is from.
+
+    Raises:
+        UserError: it is not of this form, or says that it was taken from the rows.
+    """
     for key in content:
         if key not in _KEYS:
             raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")
