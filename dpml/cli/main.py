@@ -20,7 +20,7 @@ def _main() -> None:
     )
     parser.add_argument("--version", action="version", version=f"dpml {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_guarantee, _audit, _plot, _data, _merge, _secagg, _ledger, _report):
+    for add in (_guarantee, _audit, _plot, _data, _merge, _secagg, _release, _predict, _ledger, _report):
         add(commands)
     arguments, more = parser.parse_known_args()
     if "overrides" in arguments:  # argparse takes those before an option only
@@ -158,6 +158,29 @@ def _secagg(commands: Any) -> None:
     secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
     secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
     secagg.add_argument("--tcp", action="store_true", help="parties in processes of their own, over loopback TCP")
+
+
+def _release(commands: Any) -> None:
+    description = "one model for publication: noise that nobody can know, entered into a ledger before it is drawn"
+    release = commands.add_parser("release", help=description, description=f"Make {description}.")
+    _config_dir(release)
+    release.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for dpml-run, one value each; no seed")
+    release.add_argument(
+        "-o", "--output", type=Path, default=Path("model.json"), help="the model's file (default: %(default)s)"
+    )
+    release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
+    release.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
+    release.add_argument(
+        "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="at this delta (default: %(default)g)"
+    )
+
+
+def _predict(commands: Any) -> None:
+    description = "what a published model says of the rows of a file"
+    predict = commands.add_parser("predict", help=description, description=f"Print {description}, as CSV.")
+    predict.add_argument("model", type=Path, metavar="MODEL", help="the model's file")
+    predict.add_argument("file", type=Path, metavar="FILE", help="a CSV file with the columns that the model needs")
+    predict.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: the screen)")
 
 
 def _ledger(commands: Any) -> None:

@@ -52,10 +52,8 @@ def _request(words: list[str], arguments: Namespace) -> tuple[Request, Path]:
     config, d = one_setting([*defaults, *words], "release", arguments.config_dir)
     if d is not None:
         raise UserError("unknown key 'd': the data set says how many features there are.")
-    node = config.dataset
-    if "test_fraction" in node and "dataset.test_fraction" not in {word.partition("=")[0] for word in words}:
-        node.test_fraction = 0.0  # test rows would be of no use here
-    dataset: Source = instantiate(node, "dataset")
+    _choose_for_a_release(config, {word.lstrip("+").partition("=")[0] for word in words})
+    dataset: Source = instantiate(config.dataset, "dataset")
     stated, label = _stated(dataset, config)
     algorithm = build_algorithm(config, dataset)
     where = files(config)
@@ -74,6 +72,27 @@ def _request(words: list[str], arguments: Namespace) -> tuple[Request, Path]:
     )
     beside = dataset.paths["rows"] if isinstance(dataset, CSV) else where.root / dataset.info.name / dataset.info.name
     return request, beside.with_name(f"{beside.name}.ledger")
+
+
+def _choose_for_a_release(config: DictConfig, given: set[str]) -> None:
+    """Set what nobody has set: no test rows, complete rows, and exact noise where the algorithm has it.
+
+    Raises:
+        UserError: rows would be left out because of what is in them.
+    """
+    node = config.dataset
+    if "test_fraction" in node and "dataset.test_fraction" not in given:
+        node.test_fraction = 0.0
+    if "missing" in node:
+        if "dataset.missing" not in given:
+            node.missing = "refuse"
+        if node.missing == "drop":
+            raise UserError(
+                "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
+                "how many there are: a release needs dataset.missing=refuse, or keep with the step impute."
+            )
+    if "noise" in config.algo and "algo.noise" not in given:
+        config.algo.noise = "discrete"
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[Stated, str]:

@@ -16,6 +16,7 @@ copy in its place: a ledger keeps honest people from mistakes, and is no protect
 
 import hashlib
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -173,6 +174,11 @@ class Ledger:
         reached = then.eps(cap.delta)
         if reached > cap.eps:
             already = now.eps(cap.delta) if now and before else 0.0
+            if math.isinf(reached):
+                raise UserError(
+                    f"the deltas of the releases in {self.path}, with this one, add up to {cap.delta:g} or more, so "
+                    "that no eps holds at the cap's delta: give each a smaller delta, or the cap a larger one."
+                )
             raise UserError(
                 f"this release would bring what {self.path} has spent from eps = {already:.4g} to {reached:.4g} at "
                 f"delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."

@@ -15,7 +15,7 @@ from scipy.special import expit, softmax
 
 from dpml.arrays import Array
 from dpml.data.bounds import stated_apply
-from dpml.data.info import Range, Task
+from dpml.data.info import Task
 from dpml.data.own.bounds_file import Stated, stated_from
 from dpml.errors import UserError
 from dpml.optim.losses import scores
@@ -35,6 +35,8 @@ class Model:
         stated: what is stated of the features, by name in their order, and of the label.
         steps: preprocessing steps, of which none is fitted.
         weights: one row (1, d), or (K, d) for K classes.
+        offset, scale: of a regression: ``prediction = offset + scale * score``, in the label's own unit or, where it is
+            stated to be on a log scale, log(1 + label).
         guarantees: what is proven, for every view.
         statement: the same in words.
         setting: what was asked for, as on the command line.
@@ -51,6 +53,8 @@ class Model:
     statement: tuple[str, ...]
     setting: str
     versions: Mapping[str, str]
+    offset: float = 0.0
+    scale: float = 1.0
 
     def text(self) -> str:
         """The content of its file."""
@@ -62,6 +66,8 @@ class Model:
             "stated": self.stated.content(),
             "steps": list(self.steps),
             "weights": self.weights.tolist(),  # repr of a float reads back as the same bits
+            "offset": self.offset,
+            "scale": self.scale,
             "guarantees": [asdict(guarantee) for guarantee in self.guarantees],
             "statement": list(self.statement),
             "setting": self.setting,
@@ -82,8 +88,9 @@ class Model:
         """
         found = self.scores(X)
         if self.task == "regression":
-            assert self.stated.target is not None
-            return {"prediction": found * unit_of(self.stated.target)}
+            target = self.offset + self.scale * found
+            on_log_scale = self.stated.target is not None and self.stated.target.log
+            return {"prediction": np.expm1(target) if on_log_scale else target}
         names = np.array(self.stated.classes, dtype=object)
         chosen = (found >= 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)
         table: dict[str, Any] = {"prediction": names[chosen]}
@@ -92,11 +99,6 @@ class Model:
         elif self.loss == "softmax":
             table["probability"] = softmax(found, axis=1).max(axis=1)
         return table
-
-
-def unit_of(target: Range) -> float:
-    """What a prediction of 1 is in the target's own unit: its largest absolute value, by which it was divided."""
-    return max(abs(target.low), abs(target.high))
 
 
 def read_model(path: Path) -> Model:
@@ -121,6 +123,8 @@ def read_model(path: Path) -> Model:
             stated=stated_from(path, content["stated"]),
             steps=tuple(content["steps"]),
             weights=np.array(content["weights"], dtype=float),
+            offset=float(content["offset"]),
+            scale=float(content["scale"]),
             guarantees=tuple(Guarantee(**guarantee) for guarantee in content["guarantees"]),
             statement=tuple(content["statement"]),
             setting=content["setting"],
@@ -130,4 +134,3 @@ def read_model(path: Path) -> Model:
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise UserError(f"{path} is no model file: {error!r}.") from None
     return model
-

@@ -2,10 +2,12 @@
 
 import hashlib
 import math
+import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +73,10 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         guarantees = _proven(algorithm, budget, algorithm.guarantees(budget, parties.problem))
         mechanism = algorithm.prepare(parties, entropy())
         entry = ledger.enter(digest, request.setting, guarantees, cap)
-        weights = mechanism.release([budget], entropy(), 1).weights
+        exact = getattr(algorithm, "noise", "continuous") == "discrete"
+        # discrete noise asks for bytes and nothing else
+        source: Any = SystemBytes() if exact else entropy()
+        weights = mechanism.release([budget], source, 1).weights
     if weights is None:
         raise UserError(
             f"algo={algorithm.name} releases no linear model, so that nothing was published; entry {entry.number} of "
@@ -86,14 +91,31 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
         weights=np.reshape(weights[0, 0], (K, -1)),
         guarantees=tuple(guarantees),
-        statement=statement(guarantees, parties.problem, exact=False),
+        statement=statement(guarantees, parties.problem, exact),
         setting=request.setting,
         versions=provenance()["versions"],
+        scale=_scale(request.stated),
     )
     text = model.text()
     write_atomically(place, text)
     ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
     return model, entry
+
+
+def _scale(stated: Stated) -> float:
+    """What a regression target was divided by (`dpml.data.bounds.stated_target`)."""
+    if stated.target is None:
+        return 1.0
+    ends = np.array([stated.target.low, stated.target.high])
+    return float(np.abs(np.log1p(ends) if stated.target.log else ends).max())
+
+
+class SystemBytes:
+    """What discrete noise is drawn from: the operating system's random numbers themselves."""
+
+    def bytes(self, length: int) -> bytes:
+        """So many of them."""
+        return os.urandom(length)
 
 
 def entropy() -> np.random.Generator:
@@ -105,9 +127,10 @@ def _proven(algorithm: Algorithm, budget: Budget, guarantees: Sequence[Guarantee
     """The proven ones, where they are as good as what was asked for."""
     proven = [guarantee for guarantee in guarantees if guarantee.basis == "proven"]
     if not proven or worst(proven).eps > budget.eps * (1 + 1e-9):
-        least = f"{worst(proven).eps:.4g}" if proven else "nothing"
+        least = worst(proven).eps if proven else math.inf
+        found = "nothing" if math.isinf(least) else f"eps={least:.4g}"
         raise UserError(
-            f"eps={budget.eps:g} was asked for, and {least} is proven of algo={algorithm.name} in its worst view: set "
+            f"eps={budget.eps:g} was asked for, and {found} is proven of algo={algorithm.name} in its worst view: set "
             "calibration=tight, or take another algorithm."
         )
     return proven

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dpml.privacy import Guarantee, Problem, worst
 
 _VIEWS = {
-    "release": "who sees the published model and nothing else",
-    "aggregate": "who sees every sum that the parties release together",
-    "client": "who sees all that one party sends",
-    "transcript": "who sees all messages",
+    "release": "those who see the published model and nothing else",
+    "aggregate": "those who see every sum that the parties release together",
+    "client": "those who see all that one party sends",
+    "transcript": "those who see all messages",
     "colluders": "the aggregator together with {colluders} of the {M} parties, who pool all that they know",
 }
 

@@ -68,9 +68,16 @@ def test_guarantees_are_accepted_as_they_are() -> None:
     accountant = Accountant().add(guarantee, times=3).add(guarantee)
     assert accountant.eps(1e-4) == Accountant().spend(0.4, 1e-6, 4).eps(1e-4)
     assert accountant.eps(3e-6) == math.inf  # four times 1e-6 may be lost
-    assert Accountant().add(guarantee).eps(1e-6) == math.inf
+    assert Accountant().add(guarantee).eps(0.99e-6) == math.inf
     assert Accountant().add(guarantee).eps(1.1e-6) == pytest.approx(0.4, rel=1e-5)
     assert Accountant().add(guarantee).delta(0.4) == pytest.approx(1e-6)
+
+
+def test_one_release_at_its_own_delta_has_its_own_eps() -> None:
+    assert Accountant().spend(1.5, 1e-5).eps(1e-5) == 1.5
+    assert Accountant().spend(1.5, 1e-5).spend(0.1).eps(1e-5) == math.inf
+    assert Accountant().spend(1.5, 1e-5, times=2).eps(1e-5) == math.inf
+    assert Accountant().spend(1.5, 1e-5).eps(0.99e-5) == math.inf
 
 
 def test_pure_releases_without_a_delta_add() -> None:

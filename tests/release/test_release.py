@@ -1,0 +1,243 @@
+"""`dpml release` and `dpml predict`: from a file to a published model and its predictions, and what is refused."""
+
+import hashlib
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpml.data.info import Range
+from dpml.data.own.bounds_file import Stated
+from dpml.errors import UserError
+from dpml.privacy import Guarantee, gdp
+from dpml.release.ledger import Ledger
+from dpml.release.model import Model, read_model
+
+BOUNDS = """
+columns:
+  age: {low: 0, high: 100}
+  job: [farm, mine, office]
+  smoker: boolean
+classes: [well, ill]
+"""
+BASE = ("dataset=csv", "dataset.path=people.csv", "dataset.label=health", "delta=1e-5")
+STATED = (*BASE, "M=1", "dataset.bounds=people.yaml")
+FOUR = (*BASE, "M=4", "dataset.bounds=people.yaml")
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch) -> pd.DataFrame:
+    """A file of 3,000 made-up people, and what is known of its columns without a look."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
+    rng, n = np.random.default_rng(0), 3000
+    age, smoker = rng.integers(18, 90, n), rng.choice(["yes", "no"], n)
+    job = rng.choice(["office", "farm", "mine"], n)
+    ill = (age - 55) / 10 + 2 * (smoker == "yes") + 2 * (job == "mine") - 1.5 + rng.logistic(size=n) > 0
+    table = pd.DataFrame({"age": age, "job": job, "smoker": smoker, "health": np.where(ill, "ill", "well")})
+    table.to_csv("people.csv", index=False)
+    (tmp_path / "people.yaml").write_text(BOUNDS)
+    return table
+
+
+def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) -> None:
+    done = run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=1", "-o", "model.json")
+    assert done.code == 0, done.err
+    assert "Unit of privacy: one record" in done.out
+    assert "Noise: exact integers" in " ".join(done.out.split())
+    assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert (table["prediction"] == people["health"]).mean() > 0.75
+    assert table["probability"].between(0.5, 1).all()
+    (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
+    assert entry.model == hashlib.sha256((tmp_path / "model.json").read_bytes()).hexdigest()
+    assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
+
+
+def test_two_releases_of_the_same_setting_have_different_noise_and_one_ledger(run_command, people, tmp_path) -> None:
+    for name in ("a.json", "b.json"):
+        assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", name).code == 0
+    one, other = (read_model(tmp_path / name).weights for name in ("a.json", "b.json"))
+    assert not np.isclose(one, other).any()
+    ledger = Ledger(tmp_path / "people.csv.ledger")
+    mu = ledger.entries()[0].guarantees[0].mu
+    assert ledger.spent("sample", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(mu * np.sqrt(2), 1e-5))
+
+
+def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -> None:
+    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "--cap", "1.2", "-o", "a.json").code == 0
+    done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "b.json")
+    assert done.code == 2
+    assert "above its cap of 1.2" in done.err
+    assert not (tmp_path / "b.json").exists()
+    assert len(Ledger(tmp_path / "people.csv.ledger").entries()) == 1
+
+
+def test_what_is_no_sum_has_floating_point_noise_and_says_so(run_command, people) -> None:
+    done = run_command("dpml", "release", *STATED, "algo=gop", "eps=1", "-o", "model.json")
+    assert done.code == 0, done.err
+    assert "Noise: floating-point numbers" in " ".join(done.out.split())
+
+
+def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp_path) -> None:
+    """Nothing in the file but the weights changes when a row is replaced, and no row is counted."""
+    texts = []
+    for change in (False, True):
+        table = people.copy()
+        if change:
+            table.loc[7] = [99, "mine", "yes", "well"]
+        table.to_csv("people.csv", index=False)
+        name = f"{change}.json"
+        assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", name).code == 0
+        content = json.loads((tmp_path / name).read_text())
+        assert len(content.pop("weights")[0]) == 5
+        texts.append(json.dumps(content))
+    assert texts[0] == texts[1]
+    assert "3000" not in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((*BASE, "algo=ssp"), "ranges that are stated"),
+        ((*STATED, "algo=ssp", "seed=1"), "a release has no seed"),
+        ((*STATED, "algo=ssp", "draws=3"), "a release has no draws"),
+        ((*STATED, "algo=ssp", "eps=inf"), "eps=inf is no private release"),
+        ((*STATED, "algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
+        (
+            (*BASE, "dataset.bounds=people.yaml", "M=4", "algo=capefm", "calibration=published", "eps=1"),
+            "set calibration=tight",
+        ),
+        ((*STATED, "algo=nonpriv", "eps=1"), "nothing is proven"),
+        ((*STATED, "algo=nn_cape", "eps=1"), "releases no linear model"),
+        ((*STATED, "algo=spp", "eps=1"), "ssp"),
+        (("dataset=wdbc", "algo=ssp"), "dataset.bounds=public, where dataset=wdbc"),
+        (("dataset=synthetic", "algo=ssp"), "dataset.bounds=public, where dataset=synthetic"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_is_refused_leaves_no_model(run_command, people, tmp_path, words, sentence) -> None:
+    done = run_command("dpml", "release", *words, "-o", "model.json")
+    assert done.code != 0
+    assert sentence in " ".join(done.err.split())
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> None:
+    (tmp_path / "model.json").write_text("published")
+    done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1")
+    assert "is there already" in done.err
+    assert (tmp_path / "model.json").read_text() == "published"
+    assert not (tmp_path / "people.csv.ledger").exists()
+
+
+def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
+    """Where the entry cannot be made, no noise is drawn and nothing is published."""
+    (tmp_path / "people.csv.ledger").mkdir()
+    done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json")
+    assert done.code != 0
+    assert "nothing was released" in done.err
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch) -> None:
+    """With the system's random numbers held fixed two releases are the same: they have no other source."""
+    assert (
+        run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "first.json").code == 0
+    )  # caches are filled
+    drawn = np.random.default_rng(0)
+
+    def fixed(length: int) -> bytes:
+        return drawn.bytes(length)
+
+    for name in ("a.json", "b.json"):
+        drawn = np.random.default_rng(0)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "urandom", fixed)
+            assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", name).code == 0
+    one, other = (read_model(tmp_path / name).weights for name in ("a.json", "b.json"))
+    np.testing.assert_array_equal(one, other)
+
+
+# ---- the model's file
+
+
+def a_model(**changes: object) -> Model:
+    stated = Stated("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), (), Range(0.0, 50.0))  # type: ignore[arg-type]
+    weights = np.array([[0.1, 0.25, -1 / 3, 0.5]])
+    guarantee = Guarantee("release", "sample", 1.0, 1e-5, "proven", "x", 0.2)
+    values = {
+        "task": "regression", "loss": "squared", "label": "y", "stated": stated, "weights": weights,
+        "steps": ("one_hot", "symmetric", "bias", "sample_norm"), "guarantees": (guarantee,), "statement": ("s",),
+        "setting": "algo=ssp", "versions": {"dpml": "0"}, "offset": 1.0, "scale": 50.0,
+    }  # fmt: skip
+    return Model(**values | changes)  # type: ignore[arg-type]
+
+
+def test_a_model_reads_back_bit_for_bit(tmp_path) -> None:
+    model = a_model()
+    (tmp_path / "m.json").write_text(model.text())
+    again = read_model(tmp_path / "m.json")
+    np.testing.assert_array_equal(again.weights, model.weights)
+    assert again.text() == model.text()
+
+
+def test_a_target_on_a_log_scale_is_predicted_in_its_own_unit() -> None:
+    stated = Stated("x", {"a": Range(0, 10), "b": ("p", "q")}, (), (), Range(0, 50, log=True))  # type: ignore[arg-type]
+    plain = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
+    found = a_model(stated=stated).predictions(np.array([[7.5, 1.0]]))["prediction"]
+    assert found == pytest.approx(np.exp(plain) - 1)
+
+
+def test_predictions_are_those_of_the_formula() -> None:
+    """By hand: a = 7.5 is .5 in [-1, 1]; b = q; the constant 1; all over the length sqrt(.25 + 1 + 1)."""
+    found = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
+    row = np.array([0.5, 0.0, 1.0, 1.0]) / np.sqrt(2.25)
+    assert found == pytest.approx(1 + 50 * row @ [0.1, 0.25, -1 / 3, 0.5])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:100],
+        lambda text: text.replace('"dpml model 1"', '"dpml model 9"'),
+        lambda text: text.replace('"steps"', '"stops"'),
+        lambda text: text.replace('"symmetric"', '"symetric"'),
+        lambda text: text.replace("0.25,", ""),
+        lambda text: text.replace("0.25", '"much"'),
+        lambda text: "[]",
+        lambda text: "",
+    ],
+)
+def test_a_file_that_is_no_model_is_one_sentence(tmp_path, damage) -> None:
+    (tmp_path / "m.json").write_text(damage(a_model().text()))
+    with pytest.raises(UserError):
+        read_model(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("age,job\n20,farm\n", "has no column 'smoker'"),
+        ("age,job,smoker\n,farm,yes\n", r"line 2, column 'age': a value is missing"),
+        ("age,job,smoker\n20,farm,perhaps\n", "line 2, column 'smoker': 'perhaps' is not true or false"),
+        ("age,job,smoker\nold,farm,yes\n", "line 2, column 'age': 'old' is no number"),
+    ],
+)
+def test_rows_that_the_model_cannot_read(run_command, people, tmp_path, content, sentence) -> None:
+    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
+    (tmp_path / "new.csv").write_text(content)
+    done = run_command("dpml", "predict", "model.json", "new.csv")
+    assert done.code == 2
+    assert sentence in done.err
+
+
+def test_an_unknown_category_and_values_outside_are_taken(run_command, people, tmp_path) -> None:
+    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
+    (tmp_path / "new.csv").write_text("age,job,smoker\n500,pilot,yes\n-3,farm,no\n")
+    done = run_command("dpml", "predict", "model.json", "new.csv")
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) == 3
