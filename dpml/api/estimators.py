@@ -8,6 +8,7 @@ ranges (`bounds`) each row is mapped on its own, so that neighbours stay neighbo
 import math
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from dpml import where
 from dpml.algorithms import Algorithm
+from dpml.api.files import load, save
 from dpml.api.words import plain, user_errors
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
@@ -30,6 +32,8 @@ from dpml.data.preprocess import shrink, to_both_sides
 from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee, worst
+from dpml.release.release import SystemBytes
+from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
@@ -52,6 +56,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     coef_: Array
     intercept_: Any
     guarantees_: list[Guarantee]
+    statement_: tuple[str, ...]
 
     # many parameters: those of scikit-learn's estimators are their whole configuration
     def __init__(
@@ -89,11 +94,16 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             guarantees = algorithm.guarantees(asked, parties.problem)
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
-            noise = generator(seed, "noise", algorithm.name, algorithm.variant)
+            exact = getattr(algorithm, "noise", "continuous") == "discrete"
+            noise: Any = generator(seed, "noise", algorithm.name, algorithm.variant)
+            if exact and self.random_state is None:
+                noise = SystemBytes()
             weights = mechanism.release([asked], noise, 1).weights
         if weights is None:
             raise UserError(f"algo={self.algo} releases no linear model: choose another, such as dpgd.")
         self.guarantees_ = guarantees
+        proven = [guarantee for guarantee in guarantees if guarantee.basis == "proven"]
+        self.statement_ = statement(proven, parties.problem, exact)
         self._warn_of_less(asked.eps)
         return np.array(weights[0, 0])
 
@@ -180,6 +190,16 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             weights = np.column_stack([weights, np.atleast_1d(self.intercept_)])
         return scores(rows, weights.reshape(1, -1), classes)[:, 0]
 
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file that `dpml predict` reads too; needs public ranges, and a `path` that is free."""
+        check_is_fitted(self)
+        save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The estimator in a model's file; its classes are texts. It was fitted elsewhere: parameters are defaults."""
+        return load(cls(), Path(path))
+
     def _keep(self, weights: Array) -> None:
         """Split weights (K, d) of the rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
         self.coef_ = weights
@@ -253,6 +273,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 
     Attributes:
         guarantees_: what is claimed and proven, per view; about rows as they lie in the unit ball.
+        statement_: what is proven, in words.
         classes_: the labels, in order.
         coef_: (1, p), or (K, p) with K > 2 classes: weights of the features in [-1, 1].
         intercept_: (1,) or (K,).

@@ -94,13 +94,13 @@ def _rows(description: Description, arguments: Namespace) -> list[str]:
     if description.complete < rows:
         sentences.append(
             "dataset.missing=drop, the default, leaves out rows with a missing value; dataset.missing=keep with "
-            "dataset.steps=[impute,one_hot,symmetric,sample_norm] fills them in."
+            "dataset.steps=[impute,one_hot,symmetric,bias,sample_norm] fills them in."
         )
     if description.labels is not None:
         drop = ",".join(map(_value, [*arguments.drop, *(each.name for each in description.problems)]))
         named = {"path": arguments.file, "label": arguments.label, "party": arguments.party, "bounds": arguments.bounds}
         words = ["dataset=csv", *(f"dataset.{key}={_value(str(value))}" for key, value in named.items() if value)]
         words += [f"dataset.drop=[{drop}]"] if drop else []
-        sentences.append(f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, sample_norm")
+        sentences.append(f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm")
     sentences.append("All this is read from the rows, and as private as they are.")
     return sentences

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from dpml.privacy import Guarantee, Problem, worst
 
+NO_LEDGER = "This release was entered in no ledger: whoever made it has to add it to what else was released."
+
 _VIEWS = {
     "release": "those who see the published model and nothing else",
     "aggregate": "those who see every sum that the parties release together",

@@ -70,7 +70,7 @@ def test_rows_of_a_known_set_are_the_same_from_a_file(wdbc, N):
 def test_the_default_steps(wdbc):
     data = load(CSV(path=wdbc, label="kind"))
     np.testing.assert_allclose(norms(data.X), 1)
-    assert data.X.shape == (455, 30)
+    assert data.X.shape == (455, 31)  # with a constant, for the intercept
     assert private_note(data.provenance["preprocessing"]) == "types,one_hot,symmetric fitted on training rows"
 
 

@@ -19,7 +19,7 @@ class CSV(Wanted):
     """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`."""
 
     test_fraction: float = 0.2
-    steps: tuple[str, ...] = ("one_hot", "symmetric", "sample_norm")
+    steps: tuple[str, ...] = ("one_hot", "symmetric", "bias", "sample_norm")
 
     @property
     def info(self) -> Info:

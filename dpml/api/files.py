@@ -1,0 +1,95 @@
+"""Estimators to and from the file of a published model (`dpml.release.model`)."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpml.atomic import write_atomically
+from dpml.data.info import Range, Task
+from dpml.data.own.bounds_file import Stated
+from dpml.errors import UserError
+from dpml.optim.losses import for_task
+from dpml.release.model import Model, read_model
+from dpml.release.statement import NO_LEDGER
+from dpml.running.environment import provenance
+
+_STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "sample_norm")}
+"""What `estimators.into_ball` does, as steps: with and without a constant feature."""
+
+
+def save(estimator: Any, path: Path) -> None:
+    """Write a fitted estimator's model, from which `dpml predict` and `load` predict the same.
+
+    Raises:
+        UserError: its preprocessing is fitted to private rows, so that the file would show them; or `path` is there.
+    """
+    if path.exists():
+        raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
+    ranges = [("bounds", estimator.bounds), ("y_bounds", getattr(estimator, "y_bounds", estimator.bounds))]
+    for key, given in ranges:
+        if given is None:
+            raise UserError(
+                f"a model's file needs public ranges, and {key} were fitted to the rows: give {key}=(low, high)."
+            )
+    names = getattr(estimator, "feature_names_in_", [f"x{number}" for number in range(estimator.n_features_in_)])
+    low, high = estimator.bounds_
+    columns = {str(name): Range(float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
+    classes = tuple(map(str, getattr(estimator, "classes_", ())))
+    task: Task = "regression" if not classes else "binary" if len(classes) == 2 else "multiclass"
+    offset, scale, target = 0.0, 1.0, None
+    if task == "regression":
+        first, last = estimator.y_bounds_
+        offset, scale, target = (first + last) / 2, (last - first) / 2, Range(first, last)
+    weights = np.atleast_2d(estimator.coef_)
+    if estimator.fit_intercept:
+        weights = np.column_stack([weights, np.atleast_1d(estimator.intercept_)])
+    model = Model(
+        task=task,
+        loss=for_task(task).name,
+        label="label",
+        stated=Stated(path, columns, (), classes, target),
+        steps=_STEPS[bool(estimator.fit_intercept)],
+        weights=weights,
+        guarantees=tuple(guarantee for guarantee in estimator.guarantees_ if guarantee.basis == "proven"),
+        statement=(*estimator.statement_, NO_LEDGER),
+        setting=repr(estimator),
+        versions=provenance()["versions"],
+        offset=offset,
+        scale=scale,
+    )
+    write_atomically(path, model.text())
+
+
+def load(estimator: Any, path: Path) -> Any:
+    """Give an estimator that is not fitted what is in a model's file.
+
+    Raises:
+        UserError: the file is no model, or one that no estimator can be: of categories, or of another kind of task.
+    """
+    model = read_model(path)
+    columns = list(model.stated.columns.values())
+    plain = all(isinstance(column, Range) and not column.log for column in columns)
+    intercept = next((key for key, steps in _STEPS.items() if steps == model.steps), None)
+    if not plain or intercept is None:
+        raise UserError(f"{path} is a model of more than ranges of numbers, which no estimator has: use dpml predict.")
+    if (model.task == "regression") != hasattr(estimator, "y_bounds"):
+        raise UserError(f"{path} is a model for {model.task}: {type(estimator).__name__} is not.")
+    ranges = [column for column in columns if isinstance(column, Range)]
+    low, high = (np.array([getattr(column, end) for column in ranges]) for end in ("low", "high"))
+    estimator.set_params(bounds=(low, high), fit_intercept=intercept)
+    estimator.bounds_, estimator.n_features_in_ = (low, high), len(ranges)
+    estimator.guarantees_, estimator.statement_ = list(model.guarantees), model.statement
+    weights = model.weights
+    coefficients, constants = (weights[:, :-1], weights[:, -1]) if intercept else (weights, np.zeros(len(weights)))
+    if model.task == "regression":
+        ends = model.offset - model.scale, model.offset + model.scale
+        estimator.set_params(y_bounds=ends)
+        estimator.y_bounds_, estimator.coef_, estimator.intercept_ = ends, coefficients[0], float(constants[0])
+    else:
+        estimator.classes_, estimator.coef_, estimator.intercept_ = (
+            np.array(model.stated.classes),
+            coefficients,
+            constants,
+        )
+    return estimator
