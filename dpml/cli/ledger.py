@@ -12,7 +12,7 @@ from dpml.cli.table import print_table
 from dpml.errors import UserError
 from dpml.release.ledger import Audience, Cap, Entry, Ledger, spent
 
-_SEEN = {"release": "who sees what is published", "worst": "who sees most of every release"}
+_SEEN = {"release": "those who see what is published", "worst": "whoever sees most of every release"}
 _NEVER = "not published, and counted: nobody can know what was seen of it"
 
 
@@ -61,7 +61,7 @@ def _show(entries: list[Entry], totals: list[dict[str, Any]], caps: list[Cap]) -
         lines.append([*shown, f"{worst.eps:.4g}", f"{worst.delta:g}", entry.data[:12], entry.setting, model])
     print_table(console, heads, lines, wrapped=("setting",))
     for total in totals:
-        sentence = f"All {len(entries)} releases together, for one {total['unit']} and {_SEEN[total['audience']]}: "
+        sentence = f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: "
         sentence += f"eps = {total['eps']:.4g} at delta = {total['delta']:g}."
         console.print(sentence, highlight=False, markup=False)
     for cap in caps:

@@ -1,7 +1,7 @@
-"""Every random number that protects somebody is drawn here, in units of its own scale, and nowhere else.
+"""Every floating-point number that protects somebody is drawn here, in units of its own scale, and nowhere else.
 
 The generators are NumPy's: right for research and reproducible, not hardened against floating-point attacks
-(Mironov 2012). Do not deploy them.
+(Mironov 2012). What is to be deployed has exact noise: `dpml.privacy.discrete`.
 """
 
 from collections.abc import Callable, Iterator

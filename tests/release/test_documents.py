@@ -1,0 +1,45 @@
+"""docs/release.md does what it says: its files, its commands, from three hospitals to a prediction."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "release.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_three_hospitals_from_file_to_prediction(run_command, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
+    subprocess.run([sys.executable, "-c", blocks("python")[0]], check=True)
+    (tmp_path / "hospitals.yaml").write_text(blocks("yaml")[0])
+    release, predict, ledger = (shlex.split(block) for block in blocks("bash"))
+    done = run_command(*release)
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert "Against those who see the published model and nothing else: eps = 0.99999" in said
+    assert "on behalf of 3 parties" in said
+    assert run_command(*predict, "-o", "p.csv").code == 0
+    right = pd.read_csv("p.csv")["prediction"] == pd.read_csv("ayr.csv")["health"]
+    assert right.mean() > 0.7
+    shown = run_command(*ledger)
+    assert "All releases together" in shown.out
+    again = run_command(*release[:-1], "second.json")
+    assert again.code == 0, again.err
+    third = run_command(*[word.replace("eps=1", "eps=20") for word in release[:-1]], "third.json")
+    assert "above its cap of 3" in third.err
+    assert not (tmp_path / "third.json").exists()
+
+
+@pytest.mark.parametrize("word", re.findall(r"`(test_\w+)`", PAGE))
+def test_tests_that_the_page_names_exist(word) -> None:
+    tests = Path(__file__).parents[1]
+    assert any(f"def {word}(" in path.read_text(encoding="utf-8") for path in tests.rglob("test_*.py"))
