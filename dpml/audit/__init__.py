@@ -23,6 +23,7 @@ POWER = 0.8  # of what is proven must a pair show before "consistent" means some
 DRAWS = 100_000
 ROWS = 2000  # per party: a crowd drives linear models far
 FEW_ROWS = 20  # where it need not: networks
+PARTY_ROWS = 100  # where a party is protected as a whole: more show hardly more
 ROUNDS = {"rounds": 20, "epochs": 10}  # test the same claims as many more, and run faster
 
 
@@ -97,7 +98,9 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
 
 def default_rows(algorithm: Any) -> int:
     """How many rows a party has, unless said otherwise."""
-    return FEW_ROWS if hasattr(algorithm, "epochs") else ROWS
+    if hasattr(algorithm, "epochs"):
+        return FEW_ROWS
+    return PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
 
 
 def _nothing(proven: Guarantee) -> Finding:
