@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from dpml.arrays import Index
+from dpml.arrays import Array, Index
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
-from dpml.federated.party import MESSAGE, OPEN
 from dpml.federated.plan import Plan
+from dpml.federated.relay import MESSAGE, OPEN
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.server import Server
@@ -60,7 +58,7 @@ def aggregate(plan: Plan, nodes: Iterable[int], exchange: Exchange) -> Federated
     return Federated(_model(plan, weights[None]), survivors, tuple(refused))
 
 
-def _model(plan: Plan, weights: np.ndarray) -> Model:  # type: ignore[type-arg]
+def _model(plan: Plan, weights: Array) -> Model:
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,

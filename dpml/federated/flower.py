@@ -1,28 +1,27 @@
-"""Flower's side: its nodes relay between the aggregator and the parties, and know neither rows nor keys.
+"""The aggregator as a Flower app: what it sends goes through Flower's nodes to the parties (`dpml.federated.relay`).
 
-Tried with Flower 1.41. The app that `flwr run` sends to the nodes (`write_app`) is two lines that call this module.
+Tried with Flower 1.41. `write_app` makes the folder that `flwr run` sends to the nodes.
 """
 
 import sys
 import time
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, check_free, publish
-from dpml.federated.party import REFUSED, ask
 from dpml.federated.plan import read_plan
+from dpml.federated.relay import content, flower, records
 
-_RECORD, _BYTES = "dpml", "bytes"
 _POLL = 0.5  # seconds between two looks for nodes
 
 _PYPROJECT = """\
 [project]
 name = "dpml-federation"
 version = "1.0.0"
+license = "MIT"
 description = "One secure sum between the parties of a dpml plan"
 dependencies = []
 
@@ -30,8 +29,8 @@ dependencies = []
 publisher = "dpml"
 
 [tool.flwr.app.components]
-serverapp = "dpml_apps:server"
-clientapp = "dpml_apps:client"
+serverapp = "dpml_server:app"
+clientapp = "dpml_client:app"
 
 [tool.flwr.app.config]
 plan = "plan.yaml"
@@ -39,29 +38,11 @@ output = "model.json"
 wait = 60.0
 timeout = 60.0
 """
-_APPS = """\
-from dpml.federated.flower import client_app, server_app
-
-client = client_app()
-server = server_app()
-"""
-
-
-def flower(module: str) -> Any:
-    """A module of Flower, which is no part of a plain installation.
-
-    Raises:
-        UserError: it is not installed.
-    """
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] != "flwr":
-            raise
-        raise UserError(
-            "parties on machines of their own need Flower, which is not installed: "
-            "pip install 'multiparty-dp[federated]'."
-        ) from None
+_APPS = {
+    "pyproject.toml": _PYPROJECT,
+    "dpml_client.py": "from dpml.federated.relay import client_app\n\napp = client_app()\n",
+    "dpml_server.py": "from dpml.federated.flower import server_app\n\napp = server_app()\n",
+}
 
 
 def write_app(folder: Path) -> None:
@@ -72,26 +53,10 @@ def write_app(folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / "pyproject.toml", _PYPROJECT)
-        write_atomically(folder / "dpml_apps.py", _APPS)
+        for name, text in _APPS.items():
+            write_atomically(folder / name, text)
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
-
-
-def client_app() -> Any:
-    """A node's app: it asks the party behind the socket that the node's configuration names."""
-    app = flower("flwr.clientapp").ClientApp()
-
-    def relay(message: Any, context: Any) -> Any:
-        try:
-            answer = ask(Path(str(context.node_config["socket"])), _content(message))
-        except (KeyError, OSError, EOFError) as error:
-            print(f"dpml: no party answers: {error!r}", file=sys.stderr)
-            answer = REFUSED + b"a node has no party behind it."
-        return flower("flwr.app").Message(_records(answer), reply_to=message)
-
-    app.query()(relay)
-    return app
 
 
 def server_app() -> Any:
@@ -129,15 +94,6 @@ def _nodes(grid: Any, parties: int, wait: float) -> list[int]:
 
 def _exchange(grid: Any, mail: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
     message = flower("flwr.app").Message
-    outgoing = [message(_records(said), dst_node_id=node, message_type="query") for node, said in mail.items()]
+    outgoing = [message(records(said), dst_node_id=node, message_type="query") for node, said in mail.items()]
     replies = grid.send_and_receive(outgoing, timeout=timeout)
-    return {reply.metadata.src_node_id: _content(reply) for reply in replies if not reply.has_error()}
-
-
-def _records(said: bytes) -> Any:
-    app = flower("flwr.app")
-    return app.RecordDict({_RECORD: app.ConfigRecord({_BYTES: said})})
-
-
-def _content(message: Any) -> bytes:
-    return bytes(message.content[_RECORD][_BYTES])
+    return {reply.metadata.src_node_id: content(reply) for reply in replies if not reply.has_error()}

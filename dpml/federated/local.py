@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from dpml.errors import UserError
-from dpml.federated.flower import flower, write_app
+from dpml.federated.flower import write_app
+from dpml.federated.relay import flower
 
 _PATIENCE = 60.0  # seconds for a process to start
 _GRACE = 10.0  # seconds for one to end
@@ -70,13 +71,34 @@ def federation(sockets: Sequence[Path], folder: Path) -> Iterator[Federation]:
     with ExitStack() as stack:
         link = ["--insecure", "--host", "127.0.0.1", "--port", str(port), "--disable-runtime-dependency-installation"]
         server = stack.enter_context(started(["flower-superlink", *link], environment, folder / "superlink.log"))
-        _await_answer(f"http://127.0.0.1:{port}/health", server, folder / "superlink.log")
+        _await(lambda: _answers(f"http://127.0.0.1:{port}/health"), server, folder / "superlink.log")
         nodes = []
         for number, (own, path) in enumerate(zip(others, sockets, strict=True)):
             words = ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", str(own)]
             words += ["--node-config", f'socket="{path}"']
             nodes.append(stack.enter_context(started(words, environment, folder / f"node{number}.log")))
-        yield Federation(folder, environment, tuple(nodes))
+        try:
+            yield Federation(folder, environment, tuple(nodes))
+        finally:
+            for node in nodes:  # all at once: each takes seconds to say goodbye
+                node.terminate()
+
+
+@contextmanager
+def parties(plan: Path, files: Sequence[Path], keys: Sequence[Path], folder: Path) -> Iterator[tuple[Path, ...]]:
+    """A process for every party; the sockets on which they answer. Logs are in `folder`.
+
+    Raises:
+        UserError: one does not start, with what it said last.
+    """
+    sockets = tuple(folder / f"{k}.socket" for k in range(len(files)))
+    with ExitStack() as stack:
+        for k, (data, key) in enumerate(zip(files, keys, strict=True)):
+            words = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "federate", "party", str(data)]
+            words += ["--plan", str(plan), "--key", str(key), "--socket", str(sockets[k])]
+            process = stack.enter_context(started(words, dict(os.environ), folder / f"{k}.log"))
+            _await(sockets[k].exists, process, folder / f"{k}.log")
+        yield sockets
 
 
 @contextmanager
@@ -106,16 +128,26 @@ def _command(name: str) -> str:
     return str(own) if own.exists() else name
 
 
-def _await_answer(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _await(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a process that was started is ready.
+
+    Raises:
+        UserError: it ended, or takes too long.
+    """
     end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            with urlopen(url, timeout=1):
-                return
-        except (URLError, OSError):
-            time.sleep(_TRY)
-    last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-    raise UserError(f"Flower does not start: {last[0]}")
+    while not ready():
+        if process.poll() is not None or time.monotonic() > end:
+            last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it says nothing."]
+            raise UserError(f"a process of the federation does not start: {last[0].removeprefix('dpml: ')}")
+        time.sleep(_TRY)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(url, timeout=1):
+            return True
+    except (URLError, OSError):
+        return False
 
 
 def free_ports(number: int) -> list[int]:

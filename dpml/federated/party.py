@@ -7,25 +7,24 @@ messages of the protocol and nothing else, and the party's vector once.
 import os
 import sys
 from collections.abc import Callable
-from multiprocessing.connection import Client, Connection, Listener
+from contextlib import suppress
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
+from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.federated.plan import Plan
+from dpml.federated.relay import LONGEST, MESSAGE, OPEN, REFUSED
 from dpml.federated.rows import agreed_rows, content_digest
+from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.party import Party
 from dpml.release.ledger import Ledger
 from dpml.release.release import entropy
-
-OPEN, MESSAGE, REFUSED = b"o", b"m", b"r"
-"""The first byte of what goes through the socket: a session begins, a message of the protocol, and why there is none."""
-
-_LONGEST = 1 << 32
 
 
 class Member:
@@ -82,7 +81,7 @@ class Member:
             raise RefusedError("there is no session yet.")
         return self._party.receive(message)
 
-    def _contribution(self):  # type: ignore[no-untyped-def]
+    def _contribution(self) -> tuple[Ring, Array]:
         X, y = agreed_rows(self.plan, self.number, self._data)
         self._spent = True
         self._ledger.enter(content_digest(self._data), " ".join(self.plan.setting), self.plan.guarantees)
@@ -110,17 +109,8 @@ def serve(member: Member, socket: Path) -> None:
 
 
 def _one(member: Member, connection: Connection) -> None:
-    try:
-        connection.send_bytes(member.answer(connection.recv_bytes(_LONGEST)))
-    except (EOFError, OSError):
-        pass  # the relay is gone
-
-
-def ask(socket: Path, said: bytes) -> bytes:
-    """What the party behind a socket answers."""
-    with Client(str(socket), "AF_UNIX") as connection:
-        connection.send_bytes(said)
-        return connection.recv_bytes(_LONGEST)
+    with suppress(EOFError, OSError):  # the relay is gone
+        connection.send_bytes(member.answer(connection.recv_bytes(LONGEST)))
 
 
 def signing_key(path: Path) -> Ed25519PrivateKey:

@@ -18,7 +18,6 @@ from dpml.protocols.masks import Agree, End
 from dpml.protocols.messages import Kind
 from dpml.protocols.session import Session
 
-
 Contribution = Callable[[], tuple[Ring, Array]]
 """A party's vector, and what it sends beside it, made when they are due."""
 
