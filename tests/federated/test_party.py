@@ -53,8 +53,7 @@ def test_a_party_takes_part_in_its_own_plan_only(tmp_path) -> None:
 def test_what_is_wrong_with_the_rows_stays_with_the_party(tmp_path, capsys) -> None:
     parties = clinics(tmp_path)
     members = parties.members()
-    secret = "age,bmi,job,health\nEve is 41,20,mine,ill\n"
-    parties.files[2].write_text(secret * 50)
+    parties.files[2].write_text("age,bmi,job,health\n" + "Eve is 41,20,mine,ill\n" * 100)
     heard: list[bytes] = []
     answer = members[2].answer
     members[2].answer = lambda said: heard.append(answer(said)) or heard[-1]  # type: ignore[method-assign]
