@@ -157,7 +157,6 @@ def _secagg(commands: Any) -> None:
     secagg.add_argument("-M", type=int, default=10, help="parties (default: %(default)s)")
     secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
     secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
-    secagg.add_argument("--tcp", action="store_true", help="parties in processes of their own, over loopback TCP")
 
 
 def _federate(commands: Any) -> None:
