@@ -63,6 +63,12 @@ def test_every_view_is_given_what_holds_when_parties_are_missing(tmp_path) -> No
     assert with_one.guarantees[0].eps == pytest.approx(1.0)
 
 
+def test_the_statement_trusts_no_place_with_all_records(tmp_path) -> None:
+    trust = [sentence for sentence in clinics(tmp_path).plan.statement if sentence.startswith("Trust:")]
+    assert len(trust) == 1
+    assert "no place had the records of two parties" in trust[0]
+
+
 @pytest.mark.parametrize("parties", range(2, 12))
 @pytest.mark.parametrize("colluders", range(4))
 def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
