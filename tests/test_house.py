@@ -27,6 +27,7 @@ ORDER = (
     ("release",),
     ("reporting",),
     ("papers",),
+    ("federated",),
     ("cli",),
     ("api",),
 )

@@ -46,16 +46,15 @@ class CapeFM(FunctionalMechanism):
         pooled = super().prepare(parties, rng)
         if self.protocol == "simulate":
             return pooled
-        shares = []
-        for k in range(parties.problem.M):
-            X, y = parties.X[parties.of(k)], parties.y[parties.of(k)]
-            coefficients = (
-                self.quadratic.constant(y).sum(),
-                self.quadratic.linear(y) @ X,
-                self.quadratic.square * X.T @ X,
-            )
-            shares.append(np.concatenate([np.ravel(numbers) for numbers in coefficients]) / pooled.count)
+        rows = [parties.of(k) for k in range(parties.problem.M)]
+        shares = [self.share_of(parties.X[of], parties.y[of], pooled.count) for of in rows]
         return PreparedSites(**vars(pooled), shares=np.array(shares))
+
+    def share_of(self, X: Array, y: Array, count: int) -> Array:
+        """What one site has of (L0, L1, L2), means over `count` rows of which these are its own: (1 + d + d^2,)."""
+        q = self.quadratic
+        coefficients = q.constant(y).sum(), q.linear(y) @ X, q.square * X.T @ X
+        return np.concatenate([np.ravel(numbers) for numbers in coefficients]) / count
 
     @property
     def spread(self) -> float:
@@ -85,23 +84,35 @@ class PreparedSites(PreparedQuadratic):
         from dpml.protocols import choose, in_process  # most runs need no cryptography
         from dpml.protocols.cape import Settings, cape_sum
 
-        d = self.problem.d
-        shares = self.shares.copy()
-        exact = 0.0
-        if self.algorithm.calibration == "tight":
-            shares[:, 0], exact = 0.0, self.constant
-        widths = np.repeat(scales, (1, d, d * d), axis=1)
+        shares, widths = self.told(), self.widths(scales)
         topology = choose(len(shares), self.problem.colluders)
         secrets: list[Array] = []
         settings = Settings(in_process, draws, self.algorithm.spread, topology=topology)
         cape = cape_sum(shares, widths, rng, settings, None if watch is None else secrets.append)
-        total = cape.total
-        square = total[..., 1 + d :].reshape(*total.shape[:2], d, d)
-        square = (square + square.transpose(0, 1, 3, 2)) / 2
-        noisy = exact + total[..., 0], total[..., 1 : 1 + d], square + self.algorithm.lam / 2 * np.eye(d)
+        noisy = self.received(cape.total)
         if watch is not None:
             noises = cape.messages[:, 0] - shares[:, None]
             np.divide(noises, widths[0], out=noises, where=widths[0] > 0)
             watch.drawn(np.concatenate([noises, *secrets]))
             watch.sent(flat(noisy), PreparedQuadratic.vector)
         return noisy
+
+    def told(self) -> Array:
+        """The shares as they are sent: without an L0 that is not released."""
+        shares = self.shares.copy()
+        if self.algorithm.calibration == "tight":
+            shares[:, 0] = 0.0
+        return shares
+
+    def widths(self, scales: Array) -> Array:
+        """The noise of every number of the sum: (budgets, 1 + d + d^2)."""
+        d = self.problem.d
+        return np.repeat(scales, (1, d, d * d), axis=1)
+
+    def received(self, total: Array) -> tuple[Array, Array, Array]:
+        """L0, L1 and L2 + lam/2 I from the sum (budgets, draws, 1 + d + d^2)."""
+        d = self.problem.d
+        exact = self.constant if self.algorithm.calibration == "tight" else 0.0
+        square = total[..., 1 + d :].reshape(*total.shape[:2], d, d)
+        square = (square + square.transpose(0, 1, 3, 2)) / 2
+        return exact + total[..., 0], total[..., 1 : 1 + d], square + self.algorithm.lam / 2 * np.eye(d)

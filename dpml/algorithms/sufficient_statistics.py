@@ -98,17 +98,21 @@ class SufficientStatistics(NoisyCoefficients):
         weights = np.full(problem.N, 1 / problem.N)
         if self.unit == "party":
             weights = np.repeat(1 / (problem.M * parties.sizes), parties.sizes)
-        prepared = PreparedQuadratic(self, problem, count, *self._summed(parties, slice(None), weights))
+        prepared = PreparedQuadratic(self, problem, count, *self._summed(parties.X, parties.y, weights))
         if self.noise == "discrete":
             return PreparedIntegers.of(prepared, parties, self.unit)
         if self.protocol == "simulate":
             return prepared
-        shares = [_packed(*self._summed(parties, parties.of(k), weights)[1:]) for k in range(problem.M)]
+        rows = [parties.of(k) for k in range(problem.M)]
+        shares = [self.share_of(parties.X[of], parties.y[of], weights[of]) for of in rows]
         return PreparedParties(**vars(prepared), shares=np.array(shares))
 
-    def _summed(self, parties: Parties, rows: slice, weights: Array) -> tuple[float, Array, Array]:
+    def share_of(self, X: Array, y: Array, weights: Array) -> Array:
+        """What one party has of (L1, the upper triangle of L2), from its rows and their weights in the mean."""
+        return _packed(*self._summed(X, y, weights)[1:])
+
+    def _summed(self, X: Array, y: Array, weights: Array) -> tuple[float, Array, Array]:
         """The weighted sums of some rows' (c0, c1 x, c2 xx'): a number, (d,) and (d, d)."""
-        X, y, weights = parties.X[rows], parties.y[rows], weights[rows]
         q = self.quadratic
         return float(weights @ q.constant(y)), weights * q.linear(y) @ X, q.square * (weights * X.T) @ X
 
@@ -120,10 +124,14 @@ class SufficientStatistics(NoisyCoefficients):
 
 @dataclass(frozen=True)
 class PreparedParties(PreparedQuadratic):
-    """What the parties have: `shares` (M, d + d (d + 1)/2), whose sum is (L1, the upper triangle of L2)."""
+    """What the parties have: `shares` (M, d + d (d + 1)/2), whose sum is (L1, the upper triangle of L2).
+
+    Party number `alone`, on a machine of its own, has one row of them.
+    """
 
     algorithm: SufficientStatistics
     shares: Array
+    alone: int | None = None
 
     def noisy(
         self, scales: Array, rng: Generator, draws: int, watch: Watch | None = None
@@ -136,24 +144,42 @@ class PreparedParties(PreparedQuadratic):
 
         d, M = self.problem.d, self.problem.M
         rounding = rng.spawn(1)[0]
-        unit = self.algorithm.sharing.parts(rng, draws, M, 1 + d + d * d)
-        unit = _packed(unit[..., 1 : 1 + d], unit[..., 1 + d :].reshape(M, draws, d, d))
-        widths = np.repeat(scales[:, 1:], (d, d * (d + 1) // 2), axis=1)
-        sent = self.shares[:, None, None] + widths[:, None] * unit[:, None]  # (M, budgets, draws, k)
-        # public: weights of a party's rows add up to at most 1
-        q = self.algorithm.quadratic
-        bound = max(q.linear_bound, q.square) + _WIDTHS * float(widths.max())
-        summed = secure_sum(sent.reshape(M, -1), bound, rounding, topology=choose(M, self.problem.colluders))
-        linear, square = _unpacked(summed.total.reshape(sent.shape[1:]), d)
-        constant = np.full(linear.shape[:-1], self.constant)
-        noisy = constant, linear, square + self.algorithm.lam / 2 * np.eye(d)
+        sent = self.sent(scales, rng, draws)
+        topology = choose(M, self.problem.colluders)
+        summed = secure_sum(sent.reshape(M, -1), self.bound(scales), rounding, topology=topology)
+        noisy = self.received(summed.total.reshape(sent.shape[1:]))
         if watch is not None:
             noises = sent[:, 0] - self.shares[:, None]
-            np.divide(noises, widths[0], out=noises, where=widths[0] > 0)
+            widths = self._widths(scales)[0]
+            np.divide(noises, widths, out=noises, where=widths > 0)
             linear, square = _unpacked(noises, d)
             watch.drawn(np.concatenate([np.zeros((M, draws, 1)), linear, square.reshape(M, draws, -1)], axis=-1))
             watch.sent(flat(noisy), PreparedQuadratic.vector)
         return noisy
+
+    def sent(self, scales: Array, rng: Generator, draws: int) -> Array:
+        """The shares with their noise, of the parties that are here: (parties, budgets, draws, d + d (d + 1)/2)."""
+        d, M = self.problem.d, self.problem.M
+        here = slice(None) if self.alone is None else slice(self.alone, self.alone + 1)
+        unit = self.algorithm.sharing.parts(rng, draws, M, 1 + d + d * d)[here]
+        unit = _packed(unit[..., 1 : 1 + d], unit[..., 1 + d :].reshape(-1, draws, d, d))
+        return self.shares[:, None, None] + self._widths(scales)[:, None] * unit[:, None]
+
+    def bound(self, scales: Array) -> float:
+        """What no number that is sent exceeds. Public: the weights of a party's rows add up to at most 1."""
+        q = self.algorithm.quadratic
+        return max(q.linear_bound, q.square) + _WIDTHS * float(self._widths(scales).max())
+
+    def received(self, total: Array) -> tuple[Array, Array, Array]:
+        """L0, L1 and L2 + lam/2 I from the sum (budgets, draws, d + d (d + 1)/2) of what was sent."""
+        d = self.problem.d
+        linear, square = _unpacked(total, d)
+        constant = np.full(linear.shape[:-1], self.constant)
+        return constant, linear, square + self.algorithm.lam / 2 * np.eye(d)
+
+    def _widths(self, scales: Array) -> Array:
+        d = self.problem.d
+        return np.repeat(scales[:, 1:], (d, d * (d + 1) // 2), axis=1)
 
 
 def _packed(linear: Array, square: Array) -> Array:

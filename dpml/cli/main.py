@@ -20,7 +20,8 @@ def _main() -> None:
     )
     parser.add_argument("--version", action="version", version=f"dpml {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_guarantee, _audit, _plot, _data, _merge, _secagg, _release, _predict, _ledger, _report):
+    parts = (_guarantee, _audit, _plot, _data, _merge, _secagg, _federate, _release, _predict, _ledger, _report)
+    for add in parts:
         add(commands)
     arguments, more = parser.parse_known_args()
     if "overrides" in arguments:  # argparse takes those before an option only
@@ -157,7 +158,55 @@ def _secagg(commands: Any) -> None:
     secagg.add_argument("-M", type=int, default=10, help="parties (default: %(default)s)")
     secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
     secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
-    secagg.add_argument("--tcp", action="store_true", help="parties in processes of their own, over loopback TCP")
+
+
+def _federate(commands: Any) -> None:
+    description = "one model of the rows of parties on machines of their own, through Flower"
+    federate = commands.add_parser(
+        "federate", help=description, description=f"{description.capitalize()}: docs/federation.md."
+    )
+    actions = federate.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def action(name: str, description: str, *, setting: bool = False) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = actions.add_parser(
+            name, help=description, description=f"{description.capitalize()}."
+        )
+        if setting:
+            parser.add_argument("--bounds", type=Path, required=True, metavar="FILE.yaml", help="what is stated")
+            parser.add_argument(
+                "--set",
+                dest="overrides",
+                nargs="+",
+                required=True,
+                metavar="KEY=VALUE",
+                help="algo, algo.*, eps, delta, loss, dataset.label, dataset.drop, dataset.missing, dataset.steps",
+            )
+        return parser
+
+    def adversary(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--colluders", type=int, default=0, metavar="C", help="default: %(default)s")
+        parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
+
+    card = action("card", "a party's card for a plan: how many rows it has, and its verification key", setting=True)
+    card.add_argument("data", type=Path, metavar="FILE.csv")
+    card.add_argument("--key", type=Path, required=True, help="the signing key, made if there is none; tell nobody")
+    card.add_argument("-o", "--output", type=Path, required=True, metavar="NAME.card")
+    plan = action("plan", "put cards together to the plan that all agree on", setting=True)
+    plan.add_argument("cards", type=Path, nargs="+", metavar="NAME.card")
+    adversary(plan)
+    plan.add_argument("-o", "--output", type=Path, required=True, metavar="plan.yaml")
+    party = action("party", "take part: answer what a node of Flower relays, until it is ended")
+    party.add_argument("data", type=Path, metavar="FILE.csv")
+    party.add_argument("--plan", type=Path, required=True)
+    party.add_argument("--key", type=Path, required=True)
+    party.add_argument("--socket", type=Path, required=True, help="where the node finds it")
+    party.add_argument("--ledger", type=Path, help="default: FILE.csv.ledger")
+    app = action("app", "write the folder for flwr run")
+    app.add_argument("folder", type=Path)
+    trial = action("try", "all of it on this machine, a party for each file", setting=True)
+    trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
+    adversary(trial)
+    trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
 
 
 def _release(commands: Any) -> None:

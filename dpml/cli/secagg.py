@@ -7,5 +7,5 @@ from dpml.protocols.costs import measure
 
 def run(arguments: Namespace) -> None:
     """Print what a secure sum cost."""
-    for name, value in measure(arguments.M, arguments.d, arguments.drop, arguments.tcp).items():
+    for name, value in measure(arguments.M, arguments.d, arguments.drop).items():
         print(f"{name:22} {value}")

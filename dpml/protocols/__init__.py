@@ -75,7 +75,7 @@ def secure_sum(
         vectors: (M, d), a row for each party.
         bound: a public bound on the size of every entry, not taken from the data.
         rng: for the rounding to fixed point only; keys and masks come from the operating system.
-        transport: `in_process`, or `dpml.protocols.tcp.over_tcp`.
+        transport: who carries the messages, `in_process` or one like it.
         dropouts: parties that fall silent, and the first message that they do not send.
         topology: who shares masks with whom; None: all, or for many parties a sparse ring.
 

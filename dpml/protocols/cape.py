@@ -117,17 +117,14 @@ def cape_sum(
     if least is not None and not 1 <= least <= parties:
         raise ProtocolError(f"least must be between 1 and the {parties} sites, got {least}.")
     rounding = rng.spawn(1)[0]
-    ehat, g = noise.cape_parties(rng, settings.draws, parties, d)
-    ehat *= settings.spread
-    masks = np.ascontiguousarray(ehat.transpose(1, 0, 2))  # (M, draws, d)
-    own = 1 / math.sqrt(parties if least is None else least) * g.transpose(1, 0, 2)
+    masks, own = _drawn(rng, parties, d, settings)
     if settings.transport is None:
         sent = _messages(shares, scales, masks + own)
         silent = [k for k, stage in settings.dropouts.items() if stage <= Stage.MASKED]
         survivors = np.setdiff1d(np.arange(parties), silent)
         cape = Cape(sent[survivors], masks[survivors].sum(axis=0), scales, survivors, None)
     else:
-        codec = FixedPoint.fit(parties, _WIDTHS * settings.spread)
+        codec = codec_of(parties, settings)
         encoded = codec.encode(masks, rounding)
         masks = codec.decode(encoded)
         sent = _messages(shares, scales, masks + own)
@@ -138,6 +135,34 @@ def cape_sum(
     if least is not None and left < least:
         raise ProtocolError(f"{left} sites are left, fewer than the {least} whose noise was to be enough.")
     return cape
+
+
+def site_message(
+    share: Array, scales: Array, rng: Generator, site: int, parties: int, settings: Settings
+) -> tuple[Ring, Array]:
+    """What one site of `parties` sends, alone on its machine: ehat in the ring, and its ``m_k``, both flat.
+
+    With the same `rng` it is what `cape_sum` has the site send, for which all sites' noise is drawn. `share` is (d,).
+    """
+    rounding = rng.spawn(1)[0]
+    masks, own = (drawn[site : site + 1] for drawn in _drawn(rng, parties, len(share), settings))
+    rounding.random((site, *masks.shape[1:]))  # those before it
+    codec = codec_of(parties, settings)
+    encoded = codec.encode(masks, rounding)
+    return encoded.ravel(), _messages(share[None], scales, codec.decode(encoded) + own).ravel()
+
+
+def codec_of(parties: int, settings: Settings) -> FixedPoint:
+    """How the ehat_k are put into the ring."""
+    return FixedPoint.fit(parties, _WIDTHS * settings.spread)
+
+
+def _drawn(rng: Generator, parties: int, d: int, settings: Settings) -> tuple[Array, Array]:
+    """The ``ehat_k`` and ``g_k`` of all sites, (M, draws, d) each, in units of tau."""
+    ehat, g = noise.cape_parties(rng, settings.draws, parties, d)
+    ehat *= settings.spread
+    own = 1 / math.sqrt(parties if settings.least is None else settings.least) * g.transpose(1, 0, 2)
+    return np.ascontiguousarray(ehat.transpose(1, 0, 2)), own
 
 
 def _messages(shares: Array, scales: Array, added: Array) -> Array:

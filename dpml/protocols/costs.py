@@ -18,15 +18,13 @@ _WORD = 8  # bytes of an entry
 _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 
-def measure(M: int, d: int, drop: float = 0.0, tcp: bool = False) -> dict[str, str]:
+def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """One run on random vectors, a share `drop` of whose owners fall silent before they send them, as lines to print.
 
     Raises:
         UserError: there are too few parties, or too many or too few entries.
         ProtocolError: too few parties are left.
     """
-    from dpml.protocols.tcp import over_tcp  # asyncio loads slowly
-
     if M < 2 or d < 1:
         raise UserError(f"a secure sum needs M >= 2 parties and d >= 1 entries, got M={M} and d={d}.")
     if M * d > _MOST:
@@ -40,7 +38,7 @@ def measure(M: int, d: int, drop: float = 0.0, tcp: bool = False) -> dict[str, s
     inputs = codec.encode(values, rng)
     dropouts = {int(k): Stage.MASKED for k in rng.choice(M, int(drop * M), replace=False)}
     start = time.perf_counter()
-    outcome = (over_tcp if tcp else in_process)(session, inputs, None, dropouts)
+    outcome = in_process(session, inputs, None, dropouts)
     seconds = time.perf_counter() - start
     if not np.array_equal(outcome.total, inputs[outcome.survivors].sum(axis=0)):
         raise ProtocolError("the sum is wrong.")  # cannot be

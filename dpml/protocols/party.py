@@ -1,7 +1,7 @@
 """A party's side of secure aggregation."""
 
 import os
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -18,11 +18,15 @@ from dpml.protocols.masks import Agree, End
 from dpml.protocols.messages import Kind
 from dpml.protocols.session import Session
 
+Contribution = Callable[[], tuple[Ring, Array]]
+"""A party's vector, and what it sends beside it, made when they are due."""
+
 
 class Party:
     """One party as a state machine: `start` gives its first message, `receive` the answer to each of the server's.
 
     A message is refused when it is not the one that is due or says what cannot be; the party then stays as it was.
+    Where `vector` is a `Contribution`, it is asked for when nothing but the vector is missing, and once.
     """
 
     def __init__(
@@ -30,19 +34,13 @@ class Party:
         session: Session,
         party: int,
         signer: Ed25519PrivateKey,
-        vector: Ring,
+        vector: Ring | Contribution,
         beside: Array | None = None,
         agree: Agree = masks.agree,
     ) -> None:
         if not 0 <= party < session.parties:
             raise ProtocolError(
                 f"party {party} is not one of the {session.parties} parties, 0 to {session.parties - 1}."
-            )
-        beside = np.empty(0) if beside is None else np.asarray(beside)
-        if vector.shape != (session.length,) or vector.dtype != np.uint64 or beside.shape != (session.beside,):
-            raise ProtocolError(
-                f"party {party} must bring {session.length} elements of the ring and {session.beside} floats beside, "
-                f"got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
             )
         session.require_identities()
         if signer.public_key().public_bytes_raw() != session.identities[party]:
@@ -53,7 +51,12 @@ class Party:
         self._seal_end, self._mask_end = (
             End(party, key.public_key().public_bytes_raw()) for key in (self._sealing, self._masking)
         )
-        self._vector, self._beside = vector, beside
+        self._contribution: Contribution
+        if callable(vector):
+            self._contribution = vector
+        else:
+            content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
+            self._contribution = lambda: content
         self._neighbours: dict[int, End] = {}  # with mask keys; in the end only those who shared their secrets
         self._seals: dict[int, bytes] = {}  # the keys for what we receive
         self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
@@ -137,7 +140,8 @@ class Party:
                 held[who] = aead.decrypt(bytes(12), sealed, self._associated(who, self.party))
             except InvalidTag:
                 raise RefusedError(f"the share from party {who} for party {self.party} does not decrypt.") from None
-        total = self._vector.copy()
+        vector, beside = self._checked(*self._contribution())
+        total = vector.copy()
         masks.add_self_mask(total, self._seed, self.session, self._mask_end)
         for who in ids:
             end = self._neighbours[who]
@@ -147,7 +151,7 @@ class Party:
         del self._seed
         self._neighbours = {who: self._neighbours[who] for who in ids}
         self._due = Kind.SURVIVORS
-        return self._pack(Kind.MASKED, messages.pack_masked(total, self._beside))
+        return self._pack(Kind.MASKED, messages.pack_masked(total, beside))
 
     def _consistency(self, body: bytes) -> bytes:
         """Sign the list of survivors, once."""
@@ -180,6 +184,15 @@ class Party:
         self._due = None
         self._held.clear()
         return self._pack(Kind.UNMASK, messages.pack_unmask(self_masks, mask_keys))
+
+    def _checked(self, vector: Ring, beside: Array) -> tuple[Ring, Array]:
+        session = self.session
+        if vector.shape != (session.length,) or vector.dtype != np.uint64 or beside.shape != (session.beside,):
+            raise ProtocolError(
+                f"party {self.party} must bring {session.length} elements of the ring and {session.beside} floats "
+                f"beside, got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
+            )
+        return vector, beside
 
     def _seats(self) -> frozenset[int]:
         """Who may be our neighbours: public, and not for the server to choose."""

@@ -1,0 +1,275 @@
+"""What the parties of a federation have agreed on: one YAML file, the same for all.
+
+A party trusts no word of the aggregator's about how much noise to draw, who takes part, or how many may be missing: all
+of it is in the plan, whose checksum every party compares before it answers anything.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpml.algorithms import Algorithm
+from dpml.config.build import algorithm_of, budget, check_keys, instantiate
+from dpml.config.compose import compose
+from dpml.data import Task
+from dpml.data.bounds import after_one_hot, maps
+from dpml.data.own.bounds_file import Stated, stated_from
+from dpml.data.preprocess import width
+from dpml.data.sets.csv import CSV
+from dpml.errors import UserError, nearest
+from dpml.federated.sums import OneSum, Setting, one_sum
+from dpml.optim.losses import for_task
+from dpml.privacy import Guarantee, Problem, worst
+from dpml.protocols import Session, Topology, complete
+from dpml.protocols.graph import least_quorum
+from dpml.protocols.messages import KEY_BYTES
+from dpml.release.statement import statement
+
+FORMAT = "dpml plan 1"
+
+_WORDS = ("algo", "eps", "delta", "loss", "dataset.label", "dataset.drop", "dataset.missing", "dataset.steps")
+_KEYS = ("format", "setting", "stated", "parties", "colluders", "dropouts")
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key."""
+
+    name: str
+    rows: int
+    key: bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is agreed on.
+
+    Attributes:
+        setting: algorithm, budget and columns, in the words of the command line.
+        stated: what is stated of the columns.
+        seats: the parties, in the order of their numbers.
+        colluders: how many may pool what they know with the aggregator.
+        dropouts: how many may be missing from the sum. The noise is wide enough without that of the colluders and of
+            those who are missing, so that what is guaranteed holds for every sum that there can be.
+    """
+
+    setting: tuple[str, ...]
+    stated: Stated
+    seats: tuple[Seat, ...]
+    colluders: int
+    dropouts: int
+
+    def __post_init__(self) -> None:
+        names = [seat.name for seat in self.seats]
+        if len(set(names)) < len(names) or len({seat.key for seat in self.seats}) < len(names):
+            raise UserError("two parties of the plan have the same name or the same key.")
+        check_setting(self.setting)
+        _ = self.topology, self.sum  # refused now, not when all are there
+
+    @property
+    def text(self) -> str:
+        """The content of its file."""
+        content = {
+            "format": FORMAT,
+            "setting": list(self.setting),
+            "stated": self.stated.content(),
+            "parties": {seat.name: {"rows": seat.rows, "key": seat.key.hex()} for seat in self.seats},
+            "colluders": self.colluders,
+            "dropouts": self.dropouts,
+        }
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"  # JSON is YAML
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is agreed on, whatever the layout of its file."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+        return task_of(self.stated)
+
+    @cached_property
+    def _config(self) -> Any:
+        return compose_setting(self.setting)
+
+    @cached_property
+    def dataset(self) -> CSV:
+        """The options of the columns; no file is named."""
+        dataset: CSV = instantiate(self._config.dataset, "dataset")
+        return dataset
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        """The algorithm, with the least noise that is proven."""
+        return algorithm_of(self._config.algo, for_task(self.task, self._config.loss), "tight")
+
+    @property
+    def problem(self) -> Problem:
+        """What noise and guarantees depend on. Who drops out counts as one who colludes: its noise protects nobody."""
+        sizes = self._sizes
+        d = width(self.dataset.steps, after_one_hot(self.stated.columns))
+        return Problem(len(sizes), int(sizes.sum()), d, colluders=self.colluders + self.dropouts).of_sizes(sizes)
+
+    @cached_property
+    def sum(self) -> OneSum:
+        """What the parties send, and what becomes of it."""
+        chosen = budget(self._config.eps, self._config.delta)
+        return one_sum(self.algorithm, Setting(chosen, self.problem, self._sizes))
+
+    @property
+    def guarantees(self) -> list[Guarantee]:
+        """What is proven of a release, for every view.
+
+        Where parties may be missing, every view is given what holds for the one that sees most: the others are counted
+        with the noise of all.
+        """
+        chosen = budget(self._config.eps, self._config.delta)
+        proven = [g for g in self.algorithm.guarantees(chosen, self.problem) if g.basis == "proven"]
+        most = worst(proven)
+        return [replace(g, eps=most.eps, mu=most.mu, source=most.source) for g in proven] if self.dropouts else proven
+
+    @property
+    def statement(self) -> tuple[str, ...]:
+        """The same in words."""
+        said = statement(self.guarantees, self.problem, exact=False)
+        trust = (
+            f"Trust: no place had the records of two parties. {len(self.seats)} parties ran secure aggregation, of "
+            f"which {self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing: "
+            f"above, both count as colluders."
+        )
+        return tuple(trust if sentence.startswith("Trust:") else sentence for sentence in said)
+
+    @property
+    def topology(self) -> Topology:
+        """Everybody shares masks with everybody, and all but `dropouts` have to be in the sum."""
+        return agreed_topology(len(self.seats), self.colluders, self.dropouts)
+
+    def session(self, name: bytes) -> Session:
+        """The session of that name."""
+        identities = tuple(seat.key for seat in self.seats)
+        return Session(len(self.seats), self.sum.length, self.topology, self.sum.beside, name, identities)
+
+    def number_of(self, key: bytes) -> int:
+        """Which party has this verification key.
+
+        Raises:
+            UserError: none.
+        """
+        for number, seat in enumerate(self.seats):
+            if seat.key == key:
+                return number
+        raise UserError("the plan has no party with the verification key of this signing key.")
+
+    @property
+    def _sizes(self) -> Any:
+        return np.array([seat.rows for seat in self.seats])
+
+
+def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
+    """Everybody with everybody, for so many colluders and drop-outs.
+
+    Raises:
+        UserError: a server that lies could have two sums, or one of too few parties.
+    """
+    most = parties - max(2, least_quorum(parties, colluders))
+    if not (colluders >= 0 and 0 <= dropouts <= most):
+        raise UserError(
+            f"{parties} parties of which colluders={colluders} collude can do without {max(most, 0)} at most, got "
+            f"dropouts={dropouts}."
+            if most >= 0
+            else f"{parties} parties cannot be protected from colluders={colluders} of them: take part with more."
+        )
+    return complete(parties, parties - dropouts)
+
+
+def most_dropouts(parties: int, colluders: int) -> int:
+    """How many of so many parties may drop out."""
+    return max(0, parties - max(2, least_quorum(parties, colluders)))
+
+
+def check_setting(words: Iterable[str]) -> None:
+    """Raise UserError when a word is not one that parties agree on in a plan."""
+    for word in words:
+        key, equals, _ = word.partition("=")
+        if not equals or not (key in _WORDS or key.startswith("algo.")) or key == "algo.protocol":
+            raise UserError(f"a plan has no {key!r}: {nearest(key, _WORDS)}")
+
+
+def compose_setting(words: Iterable[str]) -> Any:
+    """The configuration of a plan's words."""
+    config = compose([*words, "dataset=csv"])
+    check_keys(config)
+    return config
+
+
+def task_of(stated: Stated) -> Task:
+    """What is predicted, by what is stated of the label."""
+    if stated.target is not None:
+        return "regression"
+    return "binary" if len(stated.classes) == 2 else "multiclass"
+
+
+def check_columns(dataset: CSV, stated: Stated) -> None:
+    """Raise UserError unless the steps suit what is stated."""
+    if dataset.label is None:
+        raise UserError("dataset.label is missing: which column is to be predicted?")
+    maps(dataset.steps, stated.columns)
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in a file.
+
+    Raises:
+        UserError: there is none, or it cannot be carried out.
+    """
+    import yaml  # slow to load
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except (UnicodeDecodeError, yaml.YAMLError):
+        raise UserError(f"{path} is no plan: it is not YAML.") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT or set(content) != set(_KEYS):
+        raise UserError(f"{path} is no plan of this dpml: it must have format: {FORMAT!r}, and {', '.join(_KEYS[1:])}.")
+    try:
+        seats = tuple(_seat(name, said) for name, said in content["parties"].items())
+        setting = tuple(str(word) for word in content["setting"])
+        numbers = int(content["colluders"]), int(content["dropouts"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is no plan: {error!r}.") from None
+    return Plan(setting, stated_from(path, content["stated"]), seats, *numbers)
+
+
+def read_card(path: Path) -> Seat:
+    """The party that a card is of, named as its file.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        return _seat(path.stem, json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path} is no card such as `dpml federate card` writes.") from None
+
+
+def _seat(name: Any, said: Mapping[str, Any]) -> Seat:
+    key = bytes.fromhex(said["key"])
+    rows = said["rows"]
+    if len(key) != KEY_BYTES or not isinstance(rows, int) or rows < 1:
+        raise ValueError(f"party {name!r} needs a key of {KEY_BYTES} bytes and one row or more")
+    return Seat(str(name), rows, key)
+
+
+def with_file(dataset: CSV, path: Path, bounds: Path) -> CSV:
+    """The rows of one file, by a plan's options."""
+    return replace(dataset, path=str(path), bounds=str(bounds))

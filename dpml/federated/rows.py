@@ -1,0 +1,64 @@
+"""A party's own rows, as the plan's columns say."""
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from dpml.algorithms import require_domain
+from dpml.arrays import Array
+from dpml.data import Dataset
+from dpml.data.bounds import stated_apply, stated_target
+from dpml.data.own.bounds_file import Stated
+from dpml.data.own.table import parsed
+from dpml.data.partition import Parties
+from dpml.data.sets.csv import CSV
+from dpml.errors import UserError
+from dpml.federated.plan import Plan, task_of, with_file
+
+
+def own_rows(dataset: CSV, stated: Stated, path: Path) -> tuple[Array, Array]:
+    """The rows X (n, d) and labels y (n,) of a file, in its order, by what is stated of the columns.
+
+    The file's columns may be in any order: features are in that of `stated`.
+
+    Raises:
+        UserError: the file cannot be used; says why.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        bounds = Path(folder) / "stated.yaml"
+        bounds.write_text(json.dumps(stated.content()), encoding="utf-8")  # JSON is YAML
+        rows = parsed(with_file(dataset, path, bounds))
+    names = list(rows.stated)
+    X = rows.X[:, [names.index(name) for name in stated.columns]]
+    X, _, _ = stated_apply(dataset.steps, X, X[:0], stated.columns)
+    y = rows.y if stated.target is None else stated_target(rows.y, rows.y[:0], stated.target)[0]
+    if np.isnan(X).any():
+        raise UserError("dataset.missing=keep needs the step impute, because numbers are missing.")
+    return X, y
+
+
+def agreed_rows(plan: Plan, party: int, path: Path) -> tuple[Array, Array]:
+    """The rows of a party, if they are what the plan says and the guarantee's assumptions hold.
+
+    Raises:
+        UserError: they are not.
+    """
+    X, y = own_rows(plan.dataset, plan.stated, path)
+    seat = plan.seats[party]
+    if len(y) != seat.rows:
+        raise UserError(
+            f"{path} has {len(y):,} rows that can be used, and the plan says {seat.rows:,} of {seat.name!r}: agree on "
+            "a new plan."
+        )
+    n = len(y)
+    data = Dataset(str(path), task_of(plan.stated), X, y, X[:0], y[:0])
+    require_domain(Parties(data, np.arange(n), np.array([0, n]), X, y, X[:0]), plan.algorithm.loss)
+    return X, y
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,99 @@
+"""Four clinics with files of their own, the plan that they agree on, and a run in this process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dpml.config.build import instantiate
+from dpml.data import Dataset
+from dpml.data.own.bounds_file import Stated, stated_from
+from dpml.data.partition import Parties
+from dpml.federated.aggregator import Federated, aggregate
+from dpml.federated.party import Member
+from dpml.federated.plan import Plan, Seat, compose_setting
+from dpml.federated.rows import own_rows
+from dpml.privacy import Adversary, Budget
+from dpml.protocols import Stage
+from dpml.seeds import generator
+
+STATED = {
+    "columns": {"age": {"low": 0, "high": 100}, "bmi": {"low": 10, "high": 60}, "job": ["farm", "mine", "office"]},
+    "classes": ["well", "ill"],
+}
+SIZES = (60, 80, 100, 120)
+COMMON = ("eps=1", "delta=1e-5", "dataset.label=health")
+
+
+@dataclass(frozen=True)
+class Clinics:
+    """The files, keys and plan of four parties."""
+
+    folder: Path
+    plan: Plan
+    files: tuple[Path, ...]
+    keys: tuple[Ed25519PrivateKey, ...]
+
+    def members(self, seed: int | None = None) -> list[Member]:
+        """The parties, with noise of the operating system's or, for a comparison, of one seed."""
+        algorithm = self.plan.algorithm
+        seeded = {} if seed is None else {"source": lambda: generator(seed, "noise", algorithm.name, algorithm.variant)}
+        return [
+            Member(self.plan, key, file, file.with_suffix(".ledger"), **seeded)
+            for key, file in zip(self.keys, self.files, strict=True)
+        ]
+
+    def pooled(self) -> Parties:
+        """All rows in one place, party by party."""
+        rows = [own_rows(self.plan.dataset, self.plan.stated, file) for file in self.files]
+        X, y = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        offsets = np.cumsum([0, *(len(labels) for _, labels in rows)])
+        data = Dataset("clinics", self.plan.task, X, y, X[:0], y[:0])
+        missing = self.plan.colluders + self.plan.dropouts
+        return Parties(data, np.arange(len(y)), offsets, X, y, X[:0], Adversary(missing))
+
+    def in_one_process(self, algorithm, seed: int) -> np.ndarray:
+        """The model of `algo.protocol=secagg` from all rows in one place."""
+        mechanism = algorithm.prepare(self.pooled(), np.random.default_rng(0))
+        noise = generator(seed, "noise", algorithm.name, algorithm.variant)
+        return mechanism.release([Budget(1.0, 1e-5)], noise, 1).weights[0, 0]
+
+
+def stated() -> Stated:
+    return stated_from(Path("clinics.yaml"), STATED)
+
+
+def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:
+    rng = np.random.default_rng(1)
+    words = (*(setting or ("algo=ssp",)), *COMMON)
+    dataset = instantiate(compose_setting(words).dataset, "dataset")
+    files, keys, seats = [], [], []
+    for k, n in enumerate(SIZES):
+        age, bmi, job = rng.integers(18, 90, n), rng.normal(26, 4, n).round(1), rng.choice(["farm", "mine"], n)
+        ill = rng.random(n) < 1 / (1 + np.exp(-(age - 55) / 10))
+        table = pd.DataFrame({"age": age, "bmi": bmi, "job": job, "health": np.where(ill, "ill", "well")})
+        if k == 1:  # columns in another order
+            table = table[["health", "job", "age", "bmi"]]
+        file = folder / f"clinic{k}.csv"
+        table.to_csv(file, index=False)
+        key = Ed25519PrivateKey.generate()
+        rows = len(own_rows(dataset, stated(), file)[1])
+        seats.append(Seat(f"clinic{k}", rows, key.public_key().public_bytes_raw()))
+        files.append(file)
+        keys.append(key)
+    return Clinics(folder, Plan(words, stated(), tuple(seats), colluders, dropouts), tuple(files), tuple(keys))
+
+
+def run(members: list[Member], plan: Plan, silent: Mapping[int, Stage] | None = None) -> Federated:
+    """A release in this process; some parties fall silent, at the message that is named."""
+    stages = iter(Stage)
+
+    def exchange(mail: Mapping[int, bytes]) -> dict[int, bytes]:
+        stage = next(stages)
+        here = [node for node in mail if (silent or {}).get(node - 10, Stage.DONE) > stage]
+        return {node: members[node - 10].answer(mail[node]) for node in here}
+
+    return aggregate(plan, range(10, 10 + len(members)), exchange)

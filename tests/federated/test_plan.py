@@ -1,0 +1,128 @@
+"""What parties agree on, and what is refused before any of them waits for another."""
+
+import json
+import sys
+
+import pytest
+from examples_federated import STATED, clinics
+
+from dpml.cli import dpml
+from dpml.errors import UserError
+from dpml.federated.plan import Plan, agreed_topology, most_dropouts, read_plan
+from dpml.federated.relay import flower
+from dpml.protocols import Session
+
+WORDS = ["--set", "algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health"]
+
+
+def command(monkeypatch, *words) -> int:
+    monkeypatch.setattr(sys, "argv", ["dpml", "federate", *map(str, words)])
+    try:
+        dpml()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+@pytest.fixture
+def bounds(tmp_path):
+    path = tmp_path / "clinics.yaml"
+    path.write_text(json.dumps(STATED))
+    return path
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path) -> None:
+    plan = clinics(tmp_path).plan
+    (tmp_path / "plan.yaml").write_text(plan.text)
+    read = read_plan(tmp_path / "plan.yaml")
+    assert (read.digest, read.seats, read.topology) == (plan.digest, plan.seats, plan.topology)
+    content = json.loads(plan.text)
+    content["parties"]["clinic0"]["rows"] += 1
+    (tmp_path / "plan.yaml").write_text(json.dumps(content))
+    assert read_plan(tmp_path / "plan.yaml").digest != plan.digest
+
+
+def test_cards_make_a_plan(tmp_path, bounds, monkeypatch, capsys) -> None:
+    parties = clinics(tmp_path)
+    cards = [tmp_path / f"p{k}.card" for k in range(4)]
+    for file, card in zip(parties.files, cards, strict=True):
+        words = ["card", file, "--key", card.with_suffix(".key"), "-o", card, "--bounds", bounds, *WORDS]
+        assert command(monkeypatch, *words) == 0
+    assert command(monkeypatch, "plan", *cards, "-o", tmp_path / "plan.yaml", "--bounds", bounds, *WORDS) == 0
+    plan = read_plan(tmp_path / "plan.yaml")
+    assert [(seat.name, seat.rows) for seat in plan.seats] == [("p0", 60), ("p1", 80), ("p2", 100), ("p3", 120)]
+    assert plan.dropouts == 1
+    assert "the aggregator together with 1 of the 4 parties" in " ".join(capsys.readouterr().out.split())
+
+
+def test_every_view_is_given_what_holds_when_parties_are_missing(tmp_path) -> None:
+    """With 1 of 4 missing there is 3/4 of the noise's variance, which the release shows as well as the colluders."""
+    with_one, with_all = (clinics(tmp_path, dropouts=dropouts).plan for dropouts in (1, 0))
+    assert {guarantee.view for guarantee in with_one.guarantees} == {"release", "aggregate", "colluders"}
+    assert {guarantee.eps for guarantee in with_one.guarantees} == {guarantee.eps for guarantee in with_all.guarantees}
+    assert with_one.guarantees[0].eps == pytest.approx(1.0)
+
+
+def test_the_statement_trusts_no_place_with_all_records(tmp_path) -> None:
+    trust = [sentence for sentence in clinics(tmp_path).plan.statement if sentence.startswith("Trust:")]
+    assert len(trust) == 1
+    assert "no place had the records of two parties" in trust[0]
+
+
+@pytest.mark.parametrize("parties", range(2, 12))
+@pytest.mark.parametrize("colluders", range(4))
+def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
+    """Two lists of M - D signers each share M - 2 D parties at least: more than C of them are not all colluders."""
+    if colluders >= parties:
+        return
+    most = most_dropouts(parties, colluders)
+    Session.of(parties, 1, agreed_topology(parties, colluders, most))
+    assert most == 0 or parties - 2 * most > colluders
+    assert most + 1 == parties or parties - 2 * (most + 1) <= colluders or parties - most - 1 < 2
+    with pytest.raises(UserError, match=f"{most} at most"):
+        agreed_topology(parties, colluders, most + 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("algo=psgd",), "choose algo=ssp"),
+        (("algo=ssp", "algo.noise=discrete"), "choose algo=ssp"),
+        (("algo=ssp", "epz=1"), "did you mean 'eps'"),
+        (("algo=ssp", "seed=1"), "a plan has no 'seed'"),
+        (("algo=ssp", "calibration=published"), "a plan has no 'calibration'"),
+        (("algo=ssp", "dataset.bounds=fitted"), "a plan has no 'dataset.bounds'"),
+    ],
+)
+def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:
+    plan = clinics(tmp_path).plan
+    with pytest.raises(UserError, match=said):
+        Plan((*words, *plan.setting[1:]), plan.stated, plan.seats, 0, 1)
+
+
+def test_one_key_is_one_party(tmp_path) -> None:
+    plan = clinics(tmp_path).plan
+    with pytest.raises(UserError, match="the same key"):
+        Plan(plan.setting, plan.stated, (plan.seats[0], *plan.seats), 0, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", "format: dpml plan 1\n", '{"format": "dpml plan 1", "setting": 1, "stated": 1}']
+)
+def test_a_file_that_is_no_plan_is_one_sentence(tmp_path, text) -> None:
+    (tmp_path / "plan.yaml").write_text(text)
+    with pytest.raises(UserError, match="is no plan"):
+        read_plan(tmp_path / "plan.yaml")
+
+
+def test_without_flower_there_is_a_sentence(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    with pytest.raises(UserError, match="need Flower, which is not installed: pip install"):
+        flower("flwr.app")
+
+
+def test_a_try_overwrites_no_model(tmp_path, bounds, monkeypatch, capsys) -> None:
+    (tmp_path / "model.json").write_text("mine")
+    words = ["try", tmp_path / "a.csv", "-o", tmp_path / "model.json", "--bounds", bounds, *WORDS]
+    assert command(monkeypatch, *words) != 0
+    assert "is there already" in capsys.readouterr().err
