@@ -3,6 +3,7 @@
 import glob
 import hashlib
 import os
+import platform
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,9 @@ try:
     import fcntl
 except ImportError:  # Windows, where a file that is open cannot be removed anyway
     fcntl = None  # type: ignore[assignment]
+
+MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+"""In temporary names: machines that share a folder may not see each other's locks, and leave each other's files."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -44,7 +48,7 @@ def _new_partial(path: Path) -> tuple[Path, IO[bytes]]:
     """A temporary file beside `path`, open and held until it is closed."""
     while True:
         # unique also among processes with the same number: two containers on one volume
-        partial = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+        partial = path.with_name(f".{path.name}-{MACHINE}-{uuid.uuid4().hex}")
         file = partial.open("xb")
         _hold(file.fileno(), wait=True)
         if partial.exists():  # else it was swept before it was held
@@ -65,7 +69,7 @@ def _hold(number: int, wait: bool) -> bool:
 
 def _sweep(path: Path) -> None:
     """Remove what killed processes left when they wrote `path`: temporary files that nobody holds."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}-{'[0-9a-f]' * 32}"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}-{MACHINE}-{'?' * 32}"):
         with suppress(OSError), left.open("rb+") as file:
             if _hold(file.fileno(), wait=False):
                 left.unlink()

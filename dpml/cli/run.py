@@ -8,7 +8,6 @@ import logging
 import os
 import shlex
 import shutil
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -82,7 +81,6 @@ def main() -> None:
     _command = _Command()
     # Hydra would print its own summary of an exception; with this it hands the exception to us
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left half-written
     register_experiments()
     exit_on_mistakes("dpml-run", _main_and_clean)
 
