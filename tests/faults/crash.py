@@ -9,19 +9,11 @@ printed as JSON: how many steps there are, and what was wrong after which of the
 import io
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
-from failing import BEFORE, COMMANDS, Disk, die, failing, made, prepare, temporary
-
-import dpml.cli.main
-import dpml.cli.run
-import dpml.reporting.artifacts
-import dpml.reporting.figures
-import dpml.reporting.html
-from dpml import cli
-
-PROGRAMS = {"dpml-run": cli.dpml_run, "dpml": cli.dpml}
+from failing import BEFORE, COMMANDS, PROGRAMS, Disk, die, failing, made, prepare, temporary
 
 
 def attempt(folder: Path, words: list[str], disk: Disk | None = None) -> tuple[int, str]:
@@ -49,13 +41,17 @@ def attempt(folder: Path, words: list[str], disk: Disk | None = None) -> tuple[i
 
 
 def main(folder: Path, name: str) -> None:
-    def ready() -> None:
-        prepare(folder)
-        for words in BEFORE.get(name, ()):
-            assert attempt(folder, words)[0] == 0
+    words, before = COMMANDS[name], folder.with_name("before")
+    prepare(folder)
+    for first in BEFORE.get(name, ()):
+        assert attempt(folder, first)[0] == 0
+    shutil.rmtree(before, ignore_errors=True)
+    shutil.copytree(folder, before)
 
-    words = COMMANDS[name]
-    ready()
+    def ready() -> None:
+        shutil.rmtree(folder)
+        shutil.copytree(before, folder)
+
     status, said = attempt(folder, words)
     assert status == 0, said
     expected, problems, step = made(folder), {}, 0
@@ -75,6 +71,7 @@ def main(folder: Path, name: str) -> None:
         wrong |= {"left": temporary(folder)} if temporary(folder) else {}
         if wrong:
             problems[step] = wrong
+            print(step, wrong, file=sys.stderr, flush=True)
     print(json.dumps({"steps": step - 1, "problems": problems}))
 
 

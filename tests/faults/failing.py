@@ -5,16 +5,20 @@ does it, and a hook may raise. What is written into an open file goes wrong at t
 """
 
 import errno
+import io
 import os
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpml import cli
+
+PROGRAMS = {"dpml-run": cli.dpml_run, "dpml": cli.dpml}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 # the whole work: every file that these write is there, so that no step of another test counts
@@ -139,3 +143,20 @@ def read_only() -> None:
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def go(folder: Path, words: list[str]) -> tuple[int, str, str]:
+    """Run a command in this process, from `folder`: its exit status, and what it said. A traceback is an exception."""
+    before, out, err = Path.cwd(), io.StringIO(), io.StringIO()
+    arguments, sys.argv = sys.argv, words
+    status: object = 0
+    os.chdir(folder)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            PROGRAMS[words[0]]()
+    except SystemExit as stop:
+        status = stop.code
+    finally:
+        os.chdir(before)
+        sys.argv = arguments
+    return int(status or 0) if not isinstance(status, str) else 1, out.getvalue(), err.getvalue()
