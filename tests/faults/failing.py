@@ -98,9 +98,9 @@ class Disk:
         if not self.active or event not in ("open", "os.mkdir", "os.rename", "os.link"):
             return
         path, flags = arguments[0], arguments[2] if event == "open" else WRITING
-        if isinstance(path, str | bytes | os.PathLike) and isinstance(flags, int) and flags & WRITING:
-            if os.path.abspath(os.fsdecode(path)).startswith(str(self.folder)):
-                self.step()
+        writing = isinstance(path, str | bytes | os.PathLike) and isinstance(flags, int) and flags & WRITING
+        if writing and self.folder in (Path.cwd() / os.fsdecode(path)).parents:
+            self.step()
 
 
 _disks: list[Disk] = []  # a hook cannot be removed: there is one

@@ -52,15 +52,15 @@ READ = {
     "rows.csv of two": ("first/rows.csv", "merge", REFUSED),
     "guarantees.csv": ("first/guarantees.csv", "merge", REFUSED),
     "manifest.json": ("first/manifest.json", "merge", None),
-    "array of the cache": ("cache/processed/*/X.npy", "forced", None),
-    "facts of the cache": ("cache/processed/*/facts.json", "forced", None),
-    "checksum record": ("cache/checksums/*.json", "forced", None),
+    "array of the cache": ("cache/processed/*/X.npy", "uncached", None),
+    "facts of the cache": ("cache/processed/*/facts.json", "uncached", None),
+    "checksum record": ("cache/checksums/*.json", "uncached", None),
 }
 QUICK = ("a digit is another", "another file of its kind")
 CASES = [
     pytest.param(kind, damage, marks=() if damage in QUICK else pytest.mark.slow) for kind in READ for damage in DAMAGES
 ]
-WORDS = {**COMMANDS, "forced": [*RUN, "hydra.run.dir=out", "run.force=all"]}
+WORDS = {**COMMANDS, "uncached": COMMANDS["run"]}
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,8 @@ def test_no_damage_makes_a_wrong_number(whole: Path, folder: Path, kind: str, da
     ]
     for path, content in zip(paths, contents, strict=True):
         path.write_bytes(content)
+    if command == "uncached":
+        shutil.rmtree(folder / "results/.cells")
     status, out, err = go(folder, WORDS[command])
     if sentence is REFUSED or (kind, damage) == ("manifest.json", "another file of its kind"):
         assert (status, err.count("\n")) == (2, 1)
