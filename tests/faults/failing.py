@@ -7,6 +7,7 @@ does it, and a hook may raise. What is written into an open file goes wrong at t
 import errno
 import io
 import os
+import re
 import shutil
 import signal
 import sys
@@ -61,9 +62,12 @@ def prepare(folder: Path) -> None:
 
 
 def made(folder: Path) -> dict[str, bytes]:
-    """What a command has made that must be the same bytes every time: not its log, its seconds, or its cache."""
+    """What a command has made that must be the same bytes every time: not its log, its seconds, or its cache.
+
+    Nor what a manifest says of the checkout, which somebody may be working on.
+    """
     return {
-        str(path.relative_to(folder)): path.read_bytes()
+        str(path.relative_to(folder)): re.sub(rb'"(commit|dirty|checksum)": .*', b"", path.read_bytes())
         for path in sorted((folder / "out").rglob("*"))
         if path.is_file() and not {".cells", ".hydra"} & set(path.parts) and path.suffix != ".log"
     }
