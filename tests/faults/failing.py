@@ -62,14 +62,15 @@ def prepare(folder: Path) -> None:
 
 
 def made(folder: Path) -> dict[str, bytes]:
-    """What a command has made that must be the same bytes every time: not its log, its seconds, or its cache.
+    """What a command has made that must be the same bytes every time: not its log, its plan, or its cache.
 
     Nor what a manifest says of the checkout, which somebody may be working on.
     """
+    paths = [path for path in sorted((folder / "out").rglob("*")) if path.is_file()]
     return {
         str(path.relative_to(folder)): re.sub(rb'"(commit|dirty|checksum)": .*', b"", path.read_bytes())
-        for path in sorted((folder / "out").rglob("*"))
-        if path.is_file() and not {".cells", ".hydra"} & set(path.parts) and path.suffix != ".log"
+        for path in paths
+        if not {".cells", ".hydra"} & set(path.parts) and not path.name.endswith((".log", "_plan.csv"))
     }
 
 

@@ -25,17 +25,8 @@ if __name__ == "__main__":
     print(cluster.scheduler_address, flush=True)
     input()
 """
-SEEDS = ",".join(map(str, range(20)))
-WORDS = [
-    "dpml-run",
-    "dataset=synthetic",
-    "N=200",
-    "M=2",
-    "algo=nonpriv",
-    f"seed=[{SEEDS}]",
-    "draws=1",
-    "hydra.run.dir=out",
-]
+SEEDS = f"seed=[{','.join(map(str, range(20)))}]"
+WORDS = ["dpml-run", "dataset=synthetic", "N=200", "M=2", "algo=nonpriv", SEEDS, "draws=1", "hydra.run.dir=out"]
 
 
 def test_a_scheduler_that_is_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
