@@ -14,7 +14,7 @@ from dpml.cli import describe, partition
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
 from dpml.data.sources import cache
-from dpml.data.sources.files import change, difference, known_content, read_content, record_content
+from dpml.data.sources.files import change, difference, fresh_content, known_content
 from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
 
@@ -155,11 +155,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _problem(raw: Raw, path: Path) -> str:
     """What is wrong with a file, which is read through for it; empty when nothing is."""
-    content = read_content(path, raw.separator)
-    problem = difference(raw, content) or change(raw, path, content)
-    if not problem:
-        record_content(path, content)
-    return problem
+    content = fresh_content(path, raw.separator)
+    return difference(raw, content) or change(raw, path, content)
 
 
 def _path(arguments: argparse.Namespace) -> None:

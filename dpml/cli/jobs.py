@@ -1,6 +1,5 @@
 """What one command asks for, a run, the jobs of a sweep, or experiments: tasks of one plan, and the files of each."""
 
-import json
 import shlex
 import sys
 from collections import Counter
@@ -19,6 +18,7 @@ from dpml.atomic import write_atomically
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
 from dpml.errors import UserError
+from dpml.reporting.manifest import beside
 from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
@@ -69,7 +69,7 @@ class RunJob:
         paths = [self.folder / name for name in ("guarantees.csv", "rows.csv", "manifest.json")]
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
-        write_atomically(paths[2], json.dumps(self._manifest(plan), indent=2) + "\n")
+        beside(self.folder).keep_with(self._manifest(plan), paths[:2])
         (self.folder / ERROR).unlink(missing_ok=True)  # of an earlier run in the same folder
         return paths
 

@@ -4,6 +4,7 @@ import argparse
 import errno
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
@@ -26,6 +27,7 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
 
     What is nobody's mistake but ours stays an exception.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left half-written
     try:
         try:
             main()

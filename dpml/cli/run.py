@@ -8,7 +8,6 @@ import logging
 import os
 import shlex
 import shutil
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from dpml.atomic import write_atomically
 from dpml.cli.jobs import (
     ERROR,
     INTERRUPTED,
+    NO_RELEASE,
     CellsFailedError,
     ExperimentJob,
     Job,
@@ -46,6 +46,7 @@ from dpml.cli.screen import axes, show
 from dpml.config.build import check_keys
 from dpml.config.compose import register_experiments
 from dpml.errors import UserError
+from dpml.reporting.manifest import beside
 from dpml.running.plan import Options, Plan
 
 _CONFIG: Any = {"config_path": str(where.folder("conf")), "config_name": "config", "version_base": "1.3"}
@@ -82,7 +83,6 @@ def main() -> None:
     _command = _Command()
     # Hydra would print its own summary of an exception; with this it hands the exception to us
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left half-written
     register_experiments()
     exit_on_mistakes("dpml-run", _main_and_clean)
 
@@ -223,11 +223,16 @@ def _merge(sweep: Path) -> int:
     folders = sorted(folders, key=lambda path: (len(path.name), path.name))
     done = [folder for folder in folders if (folder / "rows.csv").exists()]
     if done:
-        for name in ("guarantees.csv", "rows.csv"):
-            tables = [pd.read_csv(folder / name) for folder in done]
+        from dpml.reporting.tables import read_table  # slow to load
+
+        paths = [sweep / name for name in ("guarantees.csv", "rows.csv")]
+        for path in paths:
+            tables = [read_table(folder / path.name, ()) for folder in done]
             # the same setting twice is one setting
             merged = pd.concat(tables, ignore_index=True).drop_duplicates()
-            write_atomically(sweep / name, merged.to_csv(index=False))
+            write_atomically(path, merged.to_csv(index=False))
+        merged_from = [os.path.relpath(folder, sweep) for folder in done]
+        beside(sweep).keep_with({"note": NO_RELEASE, "command": _command.text, "merged": merged_from}, paths)
         rows = pd.read_csv(sweep / "rows.csv")
         show(rows, pd.read_csv(sweep / "guarantees.csv"))
         _draw(rows, sweep, _command.text)

@@ -121,6 +121,8 @@ class Tabular:
         def build() -> tuple[cache.Arrays, cache.Facts]:
             table = self.parse(paths)
             self._check(table, source["source"])
+            if self.checksum(files) != source["sha256"]:
+                raise UserError(f"{source['source']} changed while it was read: give the command again.")
             X = table.X
             if sparse.issparse(X):
                 arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": table.y}

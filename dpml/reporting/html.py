@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from dpml.errors import UserError
 from dpml.reporting.charts import read_published, with_published
 from dpml.reporting.judging import Decision
 from dpml.reporting.labels import assignment, settings
-from dpml.reporting.manifest import manifests
+from dpml.reporting.manifest import changed, manifests
 from dpml.reporting.tables import read_table
 from dpml.running.spec import Panel
 
@@ -207,15 +208,27 @@ def _calibrations(about: Mapping[str, Any], base: Path, styles: dict[str, str]) 
         # one is open, so that an experiment begins with what the paper shows
         together = [calibration] if len(figures) > 1 else list(tables)  # one figure may show all calibrations
         lines.append(f"<details{'' if twin else ' open'}><summary>{escape(', '.join(together))} calibration</summary>")
-        picture = _picture(target, f"{about['title']} ({calibration} calibration)", styles)
+        damaged = _damaged(about, target)
+        picture = damaged or _picture(target, f"{about['title']} ({calibration} calibration)", styles)
         lines.append(f"<figure>{picture}</figure>" if picture else "")
         for each in together:
             if isinstance(tables[each], dict) and tables[each].get("data"):
                 lines.append(f"<h4>Guarantees, {escape(each)}: the proven ε in every view, for the ε asked for</h4>")
                 body = [[escape(str(cell)) for cell in row] for row in tables[each]["data"]]
                 lines.append(_table(tables[each].get("columns", ()), body, f"Guarantees, {each}"))
-        lines.append(_numbers(about, target, f"{_anchor(about['experiment'])}-{calibration}", twin) + "</details>")
+        numbers = "" if damaged else _numbers(about, target, f"{_anchor(about['experiment'])}-{calibration}", twin)
+        lines.append(f"{numbers}</details>")
     return lines
+
+
+def _damaged(about: Mapping[str, Any], target: Path) -> str:
+    """What is said in the place of a figure and its numbers that are not as they were written, here and on stderr."""
+    paths = [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "svg")]
+    wrong = " and ".join(path.name for path in paths if changed(path, about["files"]))
+    if not wrong:
+        return ""
+    print(f"note: {target.parent}: not as written: {wrong}; make it again: {about['command']}", file=sys.stderr)
+    return f"<p>Not as written: {escape(wrong)}. The command above makes it again.</p>"
 
 
 def _picture(target: Path, label: str, styles: dict[str, str]) -> str:

@@ -1,8 +1,14 @@
-"""What is written down about an experiment's outputs: what they were made from, by which commit, their checksums."""
+"""What is written down about outputs: what they were made from, by which commit, their checksums.
+
+A manifest has a checksum of itself, too: what it says of verdicts and guarantees goes to pages. Those of runs, sweeps
+and merged tables are called manifest.json, those of experiments have the names of their figures.
+"""
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +16,7 @@ from typing import Any
 from dpml import __version__, code
 from dpml.atomic import write_atomically
 from dpml.config.compose import natural
+from dpml.errors import UserError
 from dpml.reporting.results import Publication
 from dpml.running.environment import provenance
 from dpml.running.plan import Plan, Task
@@ -33,12 +40,14 @@ class Manifest:
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Its content; empty when there is none that can be read."""
-        try:
+        """Its content; empty when there is none that is as it was written."""
+        content: Any = None
+        with suppress(OSError, ValueError):
             content = json.loads(self.path.read_bytes())
-        except (OSError, ValueError):
+        if not isinstance(content, dict):
             return {}
-        return content if isinstance(content, dict) else {}
+        # older ones have none
+        return content if content.pop(_CHECKSUM, None) in (None, _digest(content)) else {}
 
     def current(self, made_from: str) -> bool:
         """Whether all the files that it names are there, unchanged, and made from the same."""
@@ -55,8 +64,47 @@ class Manifest:
         known, checksums = self.read(), _checksums(files)
         if known.get("stamp") == made_from and known.get("files") == checksums and not _dirty(known):
             return
-        content = {"stamp": made_from, "files": checksums, **facts, "environment": provenance()}
-        write_atomically(self.path, json.dumps(content, indent=1) + "\n")
+        self.keep({"stamp": made_from, "files": checksums, **facts, "environment": provenance()})
+
+    def keep(self, content: Mapping[str, Any]) -> None:
+        """Write plain values, and their checksum."""
+        whole = {**content, _CHECKSUM: _digest(content)}
+        write_atomically(self.path, json.dumps(whole, indent=1) + "\n")
+
+    def keep_with(self, content: Mapping[str, Any], files: Iterable[Path]) -> None:
+        """Write plain values, the checksums of files beside it, and their checksum."""
+        self.keep({**content, "files": _checksums(files)})
+
+
+_CHECKSUM = "checksum"
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def beside(folder: Path) -> Manifest:
+    """The manifest of the tables in a folder."""
+    return Manifest(folder / "manifest.json")
+
+
+def changed(path: Path, files: Any) -> bool:
+    """Whether a file is not as it was written, by the checksums in a manifest; those that it does not name are."""
+    known = files.get(path.name) if isinstance(files, Mapping) else None
+    return known is not None and known != _checksums([path])[path.name]
+
+
+def check_table(path: Path) -> None:
+    """Refuse a table that is not as the manifest beside it says.
+
+    Raises:
+        UserError: its content has changed.
+    """
+    if path.is_file() and changed(path, beside(path.parent).read().get("files")):
+        raise UserError(
+            f"{path} is not as it was written: give the command that made it again, or put a table that you changed "
+            "yourself into a folder of its own."
+        )
 
 
 def _dirty(content: Mapping[str, Any]) -> bool:
@@ -71,6 +119,11 @@ def _checksums(paths: Iterable[Path]) -> dict[str, str | None]:
 
 def manifests(results: Path) -> list[dict[str, Any]]:
     """What is known about every experiment whose outputs lie under `results`, fig2 before fig10."""
-    contents = [Manifest(path).read() for path in results.glob("*/*.json")]
-    known = [content for content in contents if "experiment" in content]
+    known = []
+    for path in sorted(results.glob("*/*.json")):
+        content = Manifest(path).read()
+        if "experiment" in content:
+            known.append(content)
+        elif not content:
+            print(f"note: {path} is damaged: its experiment is left out until it is run again.", file=sys.stderr)
     return sorted(known, key=lambda content: natural(str(content["experiment"])))

@@ -13,6 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
 from dpml.reporting.labels import assignment, constant, curves, label, named, same_axis, settings, text
+from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.statistics import replication
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING
 
@@ -183,6 +184,7 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
     """
     if not path.is_file():
         raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
+    check_table(path)
     try:
         content = path.read_text("utf-8")
         table = pd.read_csv(io.StringIO(content), **options)
@@ -211,7 +213,9 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     target.mkdir(parents=True, exist_ok=True)
     write_atomically(target / "rows.csv", rows.to_csv(index=False))
     write_atomically(target / "guarantees.csv", given.to_csv(index=False))
-    return [target / "rows.csv", target / "guarantees.csv"]
+    paths = [target / "rows.csv", target / "guarantees.csv"]
+    beside(target).keep_with({"merged": [str(folder) for folder in folders]}, paths)
+    return paths
 
 
 def _union(paths: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:

@@ -92,13 +92,30 @@ class Computed:
 
     def keep(self, store: Store, text: str) -> None:
         """Write its rows down."""
-        store.write_text(self.key, "rows.csv", text)
+        store.write_text(self.key, "rows.csv", f"{self.key}\n{text}")
+
+    def damaged(self, store: Store) -> bool:
+        """Whether there are rows, and not as they were written."""
+        try:
+            self._read(store)
+        except DamagedError:
+            return True
+        return False
 
     def _kept(self, store: Store) -> str | None:
         try:
-            return store.read_text(self.key, "rows.csv")
+            return self._read(store)
         except DamagedError:
             return None
+
+    def _read(self, store: Store) -> str | None:
+        content = store.read_text(self.key, "rows.csv")
+        if content is None:
+            return None
+        key, _, text = content.partition("\n")
+        if key != self.key:
+            raise DamagedError(f"{store.folder(self.key)} holds another block.")
+        return text
 
     def _function(self) -> Any:
         module, _, name = self.target.rpartition(".")

@@ -174,6 +174,10 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
             try:
                 # done, and yet it may be pending again: its worker died with the result, and it is being recomputed
                 outcome: Outcome = future.result()
+            except distributed.CancelledError:  # by nobody here
+                raise UserError(
+                    "the Dask scheduler was lost: what is finished is kept, so give the same command again."
+                ) from None
             except Exception as error:
                 log = "".join(traceback.format_exception(error))
                 outcome = Failure(f"{type(error).__name__}: {error}".splitlines()[0], log)

@@ -36,6 +36,7 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
     console.print(line, style="bold", markup=False, soft_wrap=True)
     _log.info(line)
     damaged = sum(entry.damaged for entry in plan.entries.values())
+    damaged += sum(block.damaged(plan.store) for task in plan.tasks for block in task.computed)
     if damaged:
         console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
     skipped = [entry for entry in plan.entries.values() if entry.status == "skipped" and plan.optional(entry)]
@@ -88,6 +89,9 @@ def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
 
 def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console) -> None:
     """Write down what became of a cell, and say so where it has no numbers."""
+    if not isinstance(outcome, Failure) and _of_other_data(entry, outcome):
+        line = "the data have changed since the command began: give it again"
+        outcome = Failure(line, f"{line}\n")
     if isinstance(outcome, Failure):
         log = plan.store.fail(entry.key, outcome.log)
         entry.status, entry.reason = "failed", outcome.line
@@ -105,6 +109,13 @@ def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console)
         entry.status, entry.reason = "skipped", outcome.skipped
         line = f"skipped: {describe(entry.point.settings)}: {outcome.skipped}"
         console.print(line, style="yellow", markup=False, soft_wrap=True)
+
+
+def _of_other_data(entry: Entry, record: Record) -> bool:
+    """Whether what was measured is about other data than the cell's name says: the files changed meanwhile."""
+    if record.measured is None or entry.point.cell is None or not hasattr(entry.point.cell.dataset, "checksum"):
+        return False  # what has no checksum of its own is no file
+    return bool(record.measured.provenance.get("sha256") != entry.identity["data"])
 
 
 def describe(settings: Mapping[str, Any]) -> str:

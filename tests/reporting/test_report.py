@@ -21,7 +21,7 @@ from dpml.cli.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.reporting.html import _packed, write_report
-from dpml.reporting.manifest import manifests
+from dpml.reporting.manifest import Manifest, manifests
 from dpml.reporting.pages import claims_page
 from dpml.running.plan import Options
 
@@ -49,8 +49,8 @@ def report_of(content, results, claims=()):
         jobs = experiment_jobs(config, ["experiment=imtiaz2019/tiny"], [where.folder("experiments")])
     computed, status = compute_jobs(jobs, Options(), results, "dpml-run")
     assert all(written.error is None for written in write_jobs(computed, jobs, stopped=bool(status)))
-    path = results / "imtiaz2019" / "tiny.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"claims": claims}))
+    manifest = Manifest(results / "imtiaz2019" / "tiny.json")
+    manifest.keep(manifest.read() | {"claims": claims})
     return write_report(results)
 
 

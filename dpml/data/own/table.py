@@ -19,7 +19,7 @@ from dpml.data.own.columns import Found, Kind, as_text, feature, find
 from dpml.data.own.labels import Labels, find_labels, to_labels
 from dpml.data.own.reading import Columns, File, open_file, read
 from dpml.data.sources import cache
-from dpml.data.sources.files import known_content, read_content, record_content
+from dpml.data.sources.files import content_of, stamp
 from dpml.data.table import joint_checksum
 from dpml.errors import UserError, nearest
 
@@ -52,7 +52,7 @@ class Wanted:
     missing: str = "drop"
     bounds: str = field(default=FITTED, metadata=PLACE)
     test_path: str | None = field(default=None, metadata=PLACE)
-    stamp: tuple[tuple[int, int], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
+    stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
 
     def __post_init__(self) -> None:
         if self.missing not in get_args(Missing):
@@ -60,8 +60,7 @@ class Wanted:
         if not isinstance(self.positive, str | int | float | None):
             raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
         # a changed file makes another object, so that nothing that is remembered of this one is taken for it
-        states = [path.stat() for path in self.paths.values() if path.is_file()]
-        object.__setattr__(self, "stamp", tuple((state.st_size, state.st_mtime_ns) for state in states))
+        object.__setattr__(self, "stamp", tuple(stamp(path) for path in self.paths.values() if path.is_file()))
 
     @property
     def paths(self) -> dict[str, Path]:
@@ -105,7 +104,7 @@ class Parsed:
 
 
 def checksums(wanted: Wanted) -> dict[str, str]:
-    """The checksums of the files' content. A file is read for it only when its size or date has changed.
+    """The checksums of the files' content. A file is read for it only when it has changed.
 
     Raises:
         UserError: no file is named, or one cannot be read.
@@ -118,7 +117,7 @@ def checksums(wanted: Wanted) -> dict[str, str]:
             load(path)  # one sentence about what is wrong with it
         else:
             open_file(path)
-        digests[name] = (known_content(path) or record_content(path, read_content(path))).sha256
+        digests[name] = content_of(path).sha256
     return digests
 
 
@@ -140,7 +139,10 @@ def parsed(wanted: Wanted) -> Parsed:
     stated = load(wanted.paths["bounds"]) if "bounds" in wanted.paths else None
 
     def build() -> tuple[cache.Arrays, cache.Facts]:
-        return _build(wanted, stated)
+        built = _build(wanted, stated)
+        if checksums(wanted) != digests:
+            raise UserError(f"{wanted.path} changed while it was read: give the command again.")
+        return built
 
     arrays, facts = cache.stored("csv", key, build)
     labels = facts["labels"]

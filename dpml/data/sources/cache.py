@@ -11,9 +11,10 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
-from dpml.atomic import seal, unseal
+from dpml.atomic import MACHINE, seal, unseal
 
 _CHUNK = 1 << 20
+_STALE = 24 * 3600  # seconds
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -53,9 +55,11 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
     entry = _read(place)
     if entry is not None:
         return entry
-    with turn(place.with_name(f".{place.name}.lock")):
+    with turn(place.with_name(f".{place.name}.lock")) as held:
         entry = _read(place)  # another process may have built it meanwhile
         if entry is None:
+            if held:
+                sweep(place.parent, place.name)
             arrays, facts = build()
             if not _write(place, arrays, facts):
                 return arrays, facts
@@ -65,8 +69,8 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
 
 
 @contextmanager
-def turn(path: Path) -> Iterator[None]:
-    """Wait until no other process holds the lock file `path`, and hold it.
+def turn(path: Path) -> Iterator[bool]:
+    """Wait until no other process holds the lock file `path`, and hold it: whether it is held.
 
     It only saves double work: what it guards is safe without it. So where a lock cannot be had, go on without one.
     """
@@ -75,13 +79,29 @@ def turn(path: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except (OSError, NotImplementedError):  # a folder that cannot be written, or a file system without locks
-        yield
+        yield False
         return
     try:
-        yield
+        yield True
     finally:
         path.unlink(missing_ok=True)
         lock.release()
+
+
+def parts(name: str = "") -> str:
+    """What the names of this machine's temporary folders for `name` begin with."""
+    return f".part-{MACHINE}-{name}"
+
+
+def sweep(folder: Path, name: str = "") -> None:
+    """Remove temporary folders that killed processes left; for who holds the lock that they held, on this machine.
+
+    Those of other machines, which may not see that lock, go when they are a day old.
+    """
+    for part in folder.glob(".part-*"):
+        with suppress(OSError):
+            if part.name.startswith(parts(name)) or time.time() - part.stat().st_mtime > _STALE:
+                shutil.rmtree(part)
 
 
 def _read(place: Path) -> tuple[Arrays, Facts] | None:
@@ -89,6 +109,8 @@ def _read(place: Path) -> tuple[Arrays, Facts] | None:
         return None
     try:
         described = json.loads(unseal((place / "facts.json").read_bytes()) or "")
+        if described["place"] != place.name:
+            raise ValueError(f"{place} holds another entry")
         return {name: _map(place / f"{name}.npy", crc) for name, crc in described["arrays"].items()}, described["facts"]
     except (OSError, ValueError, KeyError, EOFError):  # damaged: as good as absent
         shutil.rmtree(place, ignore_errors=True)
@@ -120,12 +142,12 @@ def _crc(path: Path) -> int:
 def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=".part-", dir=place.parent))
+        unfinished = Path(tempfile.mkdtemp(prefix=parts(place.name), dir=place.parent))
         try:
             for name, array in arrays.items():
                 np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
             crcs = {name: _crc(unfinished / f"{name}.npy") for name in arrays}
-            described = json.dumps({"arrays": crcs, "facts": facts}, indent=1)
+            described = json.dumps({"place": place.name, "arrays": crcs, "facts": facts}, indent=1)
             (unfinished / "facts.json").write_text(seal(described), encoding="utf-8")
             unfinished.chmod(0o755)  # mkdtemp's folders are private
             _move(unfinished, place)

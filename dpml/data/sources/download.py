@@ -4,7 +4,6 @@ No server can hold a run for ever or fill a disk: a transfer has a deadline, and
 """
 
 import lzma
-import shutil
 import struct
 import sys
 import tarfile
@@ -24,7 +23,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from dpml.data.info import Info, Raw
-from dpml.data.sources.cache import turn
+from dpml.data.sources.cache import parts, sweep, turn
 from dpml.errors import UserError
 
 T = TypeVar("T")
@@ -35,7 +34,6 @@ _DEADLINE = 3600  # seconds for one transfer: 65 kB/s are enough for the largest
 LARGEST = 1 << 30  # bytes of one file or archive, sent or unpacked: over four times what any data set has
 _TAPE = 16 * LARGEST  # bytes of all that is unpacked on the way to a file in a tar archive
 _CHUNK = 1 << 16
-_STALE = 24 * 3600  # seconds after which a part that a killed process left is swept away
 
 
 def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw, Path], str]) -> None:
@@ -52,10 +50,11 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
     """
     created = [path for path in (folder, folder.parent) if not path.exists()]
     try:
-        with turn(folder / ".lock"):
+        with turn(folder / ".lock") as held:
             folder.mkdir(parents=True, exist_ok=True)
-            _sweep(folder)
-            with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as part:
+            if held:
+                sweep(folder)
+            with tempfile.TemporaryDirectory(prefix=parts(), dir=folder) as part:
                 _Transfer(info, folder, Path(part), accept).run(wanted)
     except OSError as error:
         raise UserError(
@@ -66,12 +65,6 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
         for path in created:  # those that are still empty
             with suppress(OSError):
                 path.rmdir()
-
-
-def _sweep(folder: Path) -> None:
-    for part in folder.glob(".part-*"):
-        if time.time() - part.stat().st_mtime > _STALE:
-            shutil.rmtree(part, ignore_errors=True)
 
 
 class _Transfer:

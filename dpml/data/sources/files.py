@@ -75,7 +75,7 @@ class Files:
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
         """Path and checksum (of the uncompressed content) of each of a data set's files, by name.
 
-        A checksum is computed once per file, and recorded until the file's size or date changes.
+        A checksum is computed once per file, and recorded until the file or its dates change (`_stamp`).
 
         Raises:
             UserError: a file cannot be had, or is not the official one.
@@ -83,7 +83,7 @@ class Files:
         verified = {}
         for raw in info.files:
             path = self.find(info, raw.name)
-            content = known_content(path) or record_content(path, read_content(path, raw.separator))
+            content = content_of(path, raw.separator)
             problem = difference(raw, content) or change(raw, path, content)
             if problem:
                 raise UserError(
@@ -214,17 +214,37 @@ def _record_path(path: Path) -> Path:
     return cache.root() / "checksums" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
 
 
-def _stamp(path: Path) -> dict[str, object]:
+def stamp(path: Path) -> tuple[int, int, int, int]:
+    """What tells that a file has changed without reading it; it is only compared, so that no clock needs to be right.
+
+    The date of the content can be set to what it was, and copying tools do; that of the inode cannot.
+    """
     status = path.stat()
-    return {"path": str(path.resolve()), "size": status.st_size, "mtime_ns": status.st_mtime_ns}
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def known_content(path: Path) -> Content | None:
     """What is known of a file's content, if the file has not changed since."""
     record = _read_record(path)
-    if record and {key: record.get(key) for key in ("path", "size", "mtime_ns")} == _stamp(path):
+    if record and record.get("stamp") == list(stamp(path)):
         return Content(record["sha256"], record["lines"], record["fields"])
     return None
+
+
+def content_of(path: Path, separator: str | None = None) -> Content:
+    """What is known of a file's content, or what `fresh_content` finds."""
+    return known_content(path) or fresh_content(path, separator)
+
+
+def fresh_content(path: Path, separator: str | None = None) -> Content:
+    """Read a file through (`read_content`), and record what was found until the file changes."""
+    before = stamp(path)  # a file that changes while it is read is read again next time
+    content = read_content(path, separator)
+    record = asdict(content) | {"path": str(path.resolve()), "stamp": before}
+    with suppress(OSError):  # then it is computed again next time
+        _record_path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_record_path(path), seal(json.dumps(record | {"first": first_seen(path) or content.sha256})))
+    return content
 
 
 def first_seen(path: Path) -> str | None:
@@ -233,18 +253,9 @@ def first_seen(path: Path) -> str | None:
     return record["first"] if record else None
 
 
-def record_content(path: Path, content: Content) -> Content:
-    """Keep what is known of a file's content, where that is possible."""
-    record = asdict(content) | _stamp(path) | {"first": first_seen(path) or content.sha256}
-    with suppress(OSError):  # then it is computed again next time
-        _record_path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_record_path(path), seal(json.dumps(record)))
-    return content
-
-
 def _read_record(path: Path) -> dict | None:  # type: ignore[type-arg]
     try:
         record = json.loads(unseal(_record_path(path).read_bytes()) or "")
     except (OSError, ValueError):
         return None
-    return record if isinstance(record, dict) and {"sha256", "lines", "fields", "first"} <= record.keys() else None
+    return record if isinstance(record, dict) and record.get("path") == str(path.resolve()) else None

@@ -1,0 +1,134 @@
+"""Commands that are killed or ended at any moment: the same command then gives the same bytes, and nothing is left.
+
+Random moments, the first second among them; `test_killed_at_every_step_of_writing` has all those that matter.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from failing import BEFORE, COMMANDS, go, made, prepare, temporary
+
+from dpml.atomic import MACHINE, write_atomically
+
+PROGRAM = (
+    "import sys; from dpml import cli; sys.argv[0] = sys.argv.pop(1); getattr(cli, sys.argv[0].replace('-', '_'))()"
+)
+
+
+def start(folder: Path, words: list[str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *words],
+        cwd=folder,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_killed_at_every_step_of_writing(folder: Path, name: str) -> None:
+    program = [sys.executable, str(Path(__file__).with_name("crash.py")), str(folder), name]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["steps"] > 2
+    assert found["problems"] == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", ["sweep", "experiment", "report"])
+def test_ended_at_a_random_moment(folder: Path, name: str, workers: int, sign: signal.Signals) -> None:
+    """Moments are spread over as long as the command takes, eight of them, from a seed."""
+    words = [*COMMANDS[name], *([f"run.workers={workers}"] if name != "report" else [])]
+    prepare(folder)
+    for before in BEFORE.get(name, ()):
+        assert go(folder, before)[0] == 0
+    began = time.monotonic()
+    assert start(folder, words).wait() == 0
+    whole = time.monotonic() - began
+    expected = made(folder)
+    for part in np.random.default_rng(0).random(8):
+        prepare(folder)
+        for before in BEFORE.get(name, ()):
+            assert go(folder, before)[0] == 0
+        process = start(folder, words)
+        time.sleep(part * whole)
+        process.send_signal(sign)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode in (0, -sign, 128 + sign)
+        assert "Traceback" not in err
+        assert go(folder, words)[0] == 0
+        assert made(folder) == expected
+        assert temporary(folder) == []
+
+
+# ---- what is left of a killed process
+
+
+def test_who_writes_next_removes_what_was_left(tmp_path: Path) -> None:
+    left = tmp_path / f".table.csv-{MACHINE}-{'0' * 32}"
+    left.write_text("half")
+    write_atomically(tmp_path / "table.csv", "whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
+    """So do the files of another machine, whose locks may not be seen here, and what is of another name."""
+    held = tmp_path / f".table.csv-{MACHINE}-{'0' * 32}"
+    others = [tmp_path / f".table.csv-{'0' * 8}-{'0' * 32}", tmp_path / f".rows.csv-{MACHINE}-{'0' * 32}"]
+    for path in (held, *others):
+        path.write_text("half")
+    with held.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        write_atomically(tmp_path / "table.csv", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", held.name, *(path.name for path in others)}
+
+
+def test_a_file_that_is_swept_before_it_is_held_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, swept = fcntl.flock, []
+
+    def first_swept(number: int, how: int) -> None:
+        if not swept:
+            swept.extend(tmp_path.iterdir())
+            swept[0].unlink()
+        lock(number, how)
+
+    monkeypatch.setattr(fcntl, "flock", first_swept)
+    write_atomically(tmp_path / "table.csv", "whole")
+    assert (tmp_path / "table.csv").read_text() == "whole"
+    assert len(swept) == 1
+
+
+def test_without_locks_files_are_written_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(number: int, how: int) -> None:
+        raise OSError(os.strerror(37))
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    left = tmp_path / f".table.csv-{MACHINE}-{'0' * 32}"
+    left.write_text("half")
+    write_atomically(tmp_path / "table.csv", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", left.name}  # nobody knows whose it is
+
+
+@pytest.mark.parametrize("program", ["dpml", "dpml-run"])
+def test_ending_a_command_is_an_exception_so_that_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    from dpml.cli.mistakes import exit_on_mistakes
+
+    monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.update({number: handler}))
+    handlers: dict[int, object] = {}
+    exit_on_mistakes(program, lambda: None)
+    with pytest.raises(SystemExit) as stop:
+        handlers[signal.SIGTERM](signal.SIGTERM, None)  # type: ignore[operator]
+    assert stop.value.code == 143
