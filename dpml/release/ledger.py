@@ -9,9 +9,10 @@ One ledger is about one population: all of its releases are added up, whichever 
 was edited does not start anew, and people who are in two files are protected if both share a ledger. The checksums say
 which file each release used.
 
-Rows are only ever added. Each carries a checksum of itself and of the row before, so that a damaged row is noticed; a
-ledger that is not as it was written allows no release. Whoever may write the file can still make it anew, or put an old
-copy in its place: a ledger keeps honest people from mistakes, and is no protection against its owner.
+Rows are only ever added. Each carries a checksum of itself and of the row before, and the last one is written down
+apart, so that a damaged or missing row is noticed; a ledger that is not as it was written allows no release. Whoever
+may write the file can still make it anew, or put an old copy in its place: a ledger keeps honest people from mistakes, and
+is no protection against its owner.
 """
 
 import hashlib
@@ -36,14 +37,16 @@ T = TypeVar("T")
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
-_TABLE = """
-CREATE TABLE IF NOT EXISTS event (
+_TABLES = """
+CREATE TABLE event (
     number INTEGER PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('release', 'published')),
     time TEXT NOT NULL,
     content TEXT NOT NULL,
     checksum TEXT NOT NULL
-)
+);
+CREATE TABLE last (number INTEGER NOT NULL, checksum TEXT NOT NULL);
+INSERT INTO last VALUES (0, '');
 """
 
 
@@ -195,8 +198,10 @@ class Ledger:
             # other processes wait from here on, before anything is read
             connection.execute("BEGIN IMMEDIATE")
             try:
-                connection.execute(_TABLE)
-                connection.execute(f"PRAGMA user_version = {_VERSION}")
+                if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+                    for statement in _TABLES.split(";"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {_VERSION}")
                 result = change(connection)
                 connection.execute("COMMIT")
             except BaseException:
@@ -205,19 +210,39 @@ class Ledger:
                 raise
             return result
 
+    def _check_whole(self, connection: sqlite3.Connection) -> None:
+        """Raise UserError where the file is no ledger of ours, or SQLite finds a page of it damaged."""
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            raise UserError(
+                f"{self.path} is no ledger, or was emptied: restore it from a copy, or delete it if nothing was ever "
+                "released with it."
+            )
+        if version != _VERSION:
+            raise UserError(f"{self.path} is a ledger of a newer dpml (format {version}), or damaged.")
+        if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+            raise UserError(_damaged(self.path, "a page of it is damaged"))
+
     @contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        fresh = not self.path.exists()
         try:
             uri = f"{self.path.absolute().as_uri()}?mode={mode}"
             with closing(sqlite3.connect(uri, _PATIENCE, isolation_level=None, uri=True)) as connection:
                 # a commit is on the disk, and so is the folder's entry of the journal, before it returns
                 connection.execute("PRAGMA synchronous = EXTRA")
-                version = connection.execute("PRAGMA user_version").fetchone()[0]
-                if version not in (0, _VERSION):
-                    raise UserError(f"{self.path} is a ledger of a newer dpml (format {version}).")
+                if not fresh:
+                    self._check_whole(connection)
                 yield connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise UserError(f"the ledger {self.path} cannot be used: {error}; nothing was released.") from error
+
+
+def _damaged(path: Path, what: str) -> str:
+    return (
+        f"the ledger {path} is not as it was written, {what}: restore it from a copy; until then nothing can be "
+        "released with it."
+    )
 
 
 def spent(entries: Sequence[Entry], unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
@@ -252,19 +277,15 @@ class _Event:
 
 def _events(connection: sqlite3.Connection, path: Path) -> list[_Event]:
     """All rows, after a check of each."""
-    there = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'event'").fetchone()
-    if not there:
-        return []
     columns = ", ".join(field.name for field in fields(_Event))
     events = [_Event(*row) for row in connection.execute(f"SELECT {columns} FROM event ORDER BY number")]
     before = ""
     for number, event in enumerate(events, 1):
         before = _checksum(before, number, event.kind, event.time, event.content)
         if event.number != number or event.checksum != before:
-            raise UserError(
-                f"the ledger {path} is not as it was written, from its row {number} on: restore it from a copy; until "
-                "then nothing can be released with it."
-            )
+            raise UserError(_damaged(path, f"from its row {number} on"))
+    if connection.execute("SELECT number, checksum FROM last").fetchall() != [(len(events), before)]:
+        raise UserError(_damaged(path, "its last rows are missing"))
     return events
 
 
@@ -274,6 +295,7 @@ def _append(
     number, text = len(events) + 1, json.dumps(content)
     checksum = _checksum(events[-1].checksum if events else "", number, kind, time, text)
     connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (number, kind, time, text, checksum))
+    connection.execute("UPDATE last SET number = ?, checksum = ?", (number, checksum))
 
 
 def _checksum(before: str, *values: object) -> str:

@@ -118,7 +118,7 @@ def test_the_order_of_releases_does_not_matter(mus, epsilons):
     assert one >= gdp.eps_of(math.hypot(*mus), 1e-5)
 
 
-@pytest.mark.parametrize("damage", ["eps", "time", "row", "order", "page", "text"])
+@pytest.mark.parametrize("damage", ["eps", "time", "row", "tail", "order", "page", "text"])
 def test_a_damaged_ledger_allows_no_release(ledger, damage):
     for mu in (0.1, 0.2, 0.3):
         ledger.enter(DATA, "", [gaussian(mu)])
@@ -130,6 +130,7 @@ def test_a_damaged_ledger_allows_no_release(ledger, damage):
             "eps": "UPDATE event SET content = replace(content, '0.2', '0.1') WHERE number = 2",
             "time": "UPDATE event SET time = '2000-01-01' WHERE number = 1",
             "row": "DELETE FROM event WHERE number = 2",
+            "tail": "DELETE FROM event WHERE number = 3",
             "order": "UPDATE event SET number = number + 10 WHERE number = 3",
         }[damage]
         with sqlite3.connect(ledger.path) as connection:
@@ -162,6 +163,13 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_ledger_as_it_was(ledger, mon
 def test_no_folder_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="cannot be used: unable to open"):
         Ledger(tmp_path / "no" / "ledger").enter(DATA, "", [gaussian(0.1)])
+
+
+def test_what_is_no_ledger_is_not_taken_for_an_empty_one(ledger):
+    ledger.path.write_bytes(b"")
+    for use in (ledger.entries, lambda: ledger.enter(DATA, "", [gaussian(0.1)])):
+        with pytest.raises(UserError, match="is no ledger, or was emptied"):
+            use()
 
 
 def test_a_ledger_of_a_newer_dpml_is_refused(ledger):
