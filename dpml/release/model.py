@@ -130,4 +130,3 @@ def read_model(path: Path) -> Model:
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise UserError(f"{path} is no model file: {error!r}.") from None
     return model
-
