@@ -28,7 +28,7 @@ from dpml.privacy.discrete.rounding import Integers
 
 _EXACT = 53  # bits of whole numbers that floating-point sums have exactly, in any order
 _MOST = 18  # bits of Q
-_ROWS = 1 << 12  # multiplied at once
+_HELD = 1 << 22  # slopes held at once
 
 
 def slope_steps(unit: Unit, N: int, width: float = 0.0) -> int:
@@ -108,13 +108,17 @@ class DiscreteSums(ClippedSums):
         return Columns(size, [variance_of(width, self.parties.problem, size) for width in widths[::draws].tolist()])
 
     def _of_rows(self, w: Single, clip: float, Q: Index) -> Integers:
-        """Every party's sums, or those of all: (P, B, d). Both protocols have the same slopes, block by block."""
-        N, slopes = len(self.rows), Slopes(self.loss, clip)
+        """Every party's sums, or those of all: (P, B, d). Both protocols have the same slopes, block by block.
+
+        The last bits of a row's slope may depend on its place in a block. So equal rows are not folded: a row that is
+        replaced would then move others.
+        """
+        N, slopes, models = len(self.rows), Slopes(self.loss, clip), np.ldexp(w.T.astype(float), -BITS)
         offsets = self.parties.offsets if self.protocol == "secagg" else np.array([0, N])
-        total = np.zeros((len(offsets) - 1, *w.shape))
-        for start in range(0, N, _ROWS):
-            stop = min(start + _ROWS, N)
-            scores = np.ldexp(self.rows[start:stop], -BITS) @ w.T.astype(float)
+        total, together = np.zeros((len(offsets) - 1, *w.shape)), max(1, _HELD // len(w))
+        for start in range(0, N, together):
+            stop = min(start + together, N)
+            scores = self.rows[start:stop] @ models
             q = np.clip(np.rint(slopes.slope(scores, self.parties.y[start:stop]) * (Q / clip)), -Q, Q)
             first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
             for k in range(first, last + 1):

@@ -120,7 +120,7 @@ def test_a_noise_that_there_is_not(algorithm) -> None:
 @pytest.mark.parametrize("M", [2, 5])
 def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss, M, monkeypatch) -> None:
     """Blocks of rows do not end where parties do, and parties draw in several blocks."""
-    monkeypatch.setattr("dpml.algorithms.discrete_sums._ROWS", 37)
+    monkeypatch.setattr("dpml.algorithms.discrete_sums._HELD", 37 * 6)
     monkeypatch.setattr("dpml.algorithms.discrete_noise._HELD", 40)
     parties = some_parties(loss, M, N=120)
     simulated, real = (
@@ -238,7 +238,7 @@ def test_the_order_of_rows_and_their_blocks_do_not_change_a_bit(monkeypatch) -> 
     turned = Parties(parties.data, parties.order, parties.offsets, parties.X[::-1], parties.y[::-1], parties.X[:0])
     clip, Q = np.full(2, 0.1), np.full(2, slope_steps("sample", 3000))
     first = DiscreteSums(LOGISTIC, parties, "sample").answers(w, clip, Q)[0]
-    monkeypatch.setattr("dpml.algorithms.discrete_sums._ROWS", 7)
+    monkeypatch.setattr("dpml.algorithms.discrete_sums._HELD", 15)
     np.testing.assert_array_equal(DiscreteSums(LOGISTIC, turned, "sample").answers(w, clip, Q)[0], first)
 
 
