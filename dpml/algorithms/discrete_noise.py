@@ -91,10 +91,11 @@ def total(variances: Sequence[Fraction], parties: int, draws: int, size: int, rn
 
 def _blocks(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Iterator[Integers]:
     """The noise of some parties after the other, (P, len(variances) * draws, size)."""
+    kept = getattr(rng, "variance_kept", 1)  # less in the self-test of an audit only (`dpml.audit.half_noise`)
     together = max(1, _HELD // max(len(variances) * draws * size, 1))
     for start in range(0, parties, together):
         shape = min(together, parties - start), draws, size
-        each = [DiscreteGaussian(v).sample(shape, rng.bytes) if v else np.zeros(shape, np.int64) for v in variances]
+        each = [DiscreteGaussian(kept * v).sample(shape, rng.bytes) if v else np.zeros(shape, int) for v in variances]
         yield np.concatenate(each, axis=1)
 
 

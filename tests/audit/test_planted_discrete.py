@@ -47,6 +47,12 @@ def test_without_a_bug_none_is_found_and_the_pair_is_nearly_the_worst(algorithm,
         assert found.power >= 0.7, found
 
 
+@pytest.mark.parametrize("algorithm", [STATISTICS, ROWS], ids=["ssp", "dpgd"])
+def test_with_enough_draws_what_is_proven_is_called_consistent(algorithm) -> None:
+    """Which it is only where the same audit calls half of the noise a bug."""
+    assert {found.verdict for found in audit(algorithm, BUDGET, PROBLEM, 8000)} == {"consistent"}
+
+
 @every
 def test_a_quarter_of_the_variance(monkeypatch, algorithm, problem) -> None:
     right = discrete_noise.parts
