@@ -272,7 +272,8 @@ class PreparedDescent:
         channel = secure_sharing(self.problem).channel(view, self.problem)
 
         def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
-            both[which].release([budget], rng, draws, watch)
+            # a release leaves its generator as it was: the next one needs another, or it would have the same noise
+            both[which].release([budget], rng.spawn(1)[0], draws, watch)
 
         return transcript(view, release, lambda: Recorder(both, channel, scales), len(scales))
 

@@ -1,5 +1,6 @@
 """Bugs planted in noise on integers: each is seen in what is released."""
 
+import numpy as np
 import pytest
 from planted import BUDGET, shared_seed
 
@@ -51,6 +52,15 @@ def test_without_a_bug_none_is_found_and_the_pair_is_nearly_the_worst(algorithm,
 def test_with_enough_draws_what_is_proven_is_called_consistent(algorithm) -> None:
     """Which it is only where the same audit calls half of the noise a bug."""
     assert {found.verdict for found in audit(algorithm, BUDGET, PROBLEM, 8000)} == {"consistent"}
+
+
+@pytest.mark.parametrize("algorithm", [STATISTICS, REAL, ROWS, PARTIES, ClippedDescent(LOGISTIC, rounds=5), FEW])
+def test_blocks_of_draws_have_noise_of_their_own(algorithm) -> None:
+    """The same number of draws twice of one generator, as an audit of many draws asks for them."""
+    for exposure in algorithm.exposures(algorithm.worst_case(BUDGET, PROBLEM), BUDGET):
+        rng = np.random.default_rng(0)
+        first, second = (exposure.sample(0, rng, 10) for _ in range(2))
+        assert not np.isclose(first[:, 0], second[:, 0]).any()
 
 
 @every
