@@ -13,7 +13,7 @@ from scipy.special import expit
 from dpml.algorithms import discrete_noise
 from dpml.algorithms.clipped_descent import ClippedDescent
 from dpml.algorithms.discrete_noise import BITS, variance_of, whole_steps
-from dpml.algorithms.discrete_statistics import bits_of
+from dpml.algorithms.discrete_statistics import bits_of, rounded_mu
 from dpml.algorithms.discrete_sums import DiscreteSums, slope_steps
 from dpml.algorithms.preconditioned_descent import PreconditionedDescent
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
@@ -174,8 +174,8 @@ def test_the_noise_is_the_least_that_guarantees_what_continuous_noise_does(M, co
 
 def test_a_view_of_more_honest_parties_has_no_less_noise_where_the_rest_grows() -> None:
     """With the rest of the fewest honest parties, 511, all 512 would have too little."""
-    problem, width = Problem(512, 512, 1, colluders=1), 90 * math.sqrt(512)
-    fewest = smoothing(511, 1) / 511
+    problem, fewest = Problem(512, 512, 1, colluders=1), smoothing(511, 1) / 511
+    width = math.sqrt(512 * (8100 - fewest)) * (1 - 1e-15)  # 8100 would be enough for 511
     assert 512 * fewest < smoothing(512, 1)
     variance = variance_of(width, problem, 1)
     assert all(n * variance - smoothing(n, 1) >= Fraction(width) ** 2 * n / 512 for n in (511, 512))
@@ -345,6 +345,20 @@ def test_a_party_is_divided_by_its_rows_and_rounded_once() -> None:
     assert all(
         abs(found - truth) <= 2 for found, truth in zip(ready.sums(BITS)[0, :3].tolist(), exact, strict=True)
     )  # 4 halves
+
+
+@each_loss
+def test_means_that_are_rounded_count_one_step_in_every_coordinate(loss) -> None:
+    """Of d linear and d squared coordinates, and of d (d - 1)/2 products, whose noise is narrower by sqrt 2."""
+    problem = Problem(5, 50, 4)
+    made = SufficientStatistics(loss, unit="party", noise="discrete")
+    scales = made.scales(BUDGET, problem)
+    first, second = ({"logistic": 0.5, "squared": 2.0}, {"logistic": 0.125, "squared": 1.0})
+    noise = [scales.linear / first[loss.name]] * 4 + [scales.square / second[loss.name]] * 4
+    noise += [scales.square / second[loss.name] / math.sqrt(2)] * 6
+    expected = math.sqrt(sum((2.0**-40 / width) ** 2 for width in noise))
+    assert rounded_mu(loss.quadratic, scales, problem, "party") == pytest.approx(expected, rel=1e-9)
+    assert rounded_mu(loss.quadratic, scales, problem, "sample") < 1e-20
 
 
 @each_unit
