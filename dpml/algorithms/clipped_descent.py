@@ -106,7 +106,7 @@ class ClippedDescent(ClippedRounds):
 
     def counted_mu(self, budget: Budget, problem: Problem) -> tuple[float, str]:
         schedule = self.schedule(budget, problem)
-        mu = schedule.mu + self.rest(2 * schedule.rounds)
+        mu = schedule.mu + self.rest(schedule, problem)
         return mu, f"Gaussian DP of {schedule.rounds} adaptive rounds (clipped_descent)"
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedDescent:

@@ -13,7 +13,8 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release
 from dpml.algorithms.clipped_sums import ClippedSums, RowSums, Widths, exact_sums
-from dpml.algorithms.discrete_noise import Noise, asked, check_noise
+from dpml.algorithms.discrete_noise import BITS, NOISES, Noise, asked, whole_steps
+from dpml.algorithms.discrete_sums import slope_steps
 from dpml.algorithms.distributed_noise import secure_sharing
 from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import (
@@ -121,7 +122,7 @@ class ClippedRounds(ABC):
         check_choice("calibration", self.calibration, ("tight",))
         check_choice("algo.unit", self.unit, UNITS)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
-        check_noise(self.noise, self.protocol)
+        check_choice("algo.noise", self.noise, NOISES)
         if self.clip is not None:
             check_positive(f"algo.clip of {self.name}", self.clip)
         if self.rounds is not None and self.rounds < 1:
@@ -148,9 +149,18 @@ class ClippedRounds(ABC):
         mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
         return (asked(mu) if self.noise == "discrete" else mu) / max(secure_sharing(problem).views(problem).values())
 
-    def rest(self, sums: int) -> float:
-        """What the mu of so many sums is larger by because their noise is discrete."""
-        return sums * REST if self.noise == "discrete" else 0.0
+    def rest(self, schedule: Schedule, problem: Problem) -> float:
+        """What the mu of all rounds is larger by because their noise is discrete.
+
+        Raises:
+            UserError: 64 bits have no room for so much.
+        """
+        if self.noise == "continuous":
+            return 0.0
+        slope_steps(self.unit, problem.N, schedule.noise)
+        if schedule.adaptive:
+            whole_steps(1, schedule.count_noise * (1 << BITS))
+        return len(schedule.scales) * REST
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """The proven guarantee of every view."""
@@ -262,7 +272,8 @@ class PreparedDescent:
         channel = secure_sharing(self.problem).channel(view, self.problem)
 
         def release(which: int, rng: Generator, draws: int, watch: Watch) -> None:
-            both[which].release([budget], rng, draws, watch)
+            # a release leaves its generator as it was: the next one needs another, or it would have the same noise
+            both[which].release([budget], rng.spawn(1)[0], draws, watch)
 
         return transcript(view, release, lambda: Recorder(both, channel, scales), len(scales))
 

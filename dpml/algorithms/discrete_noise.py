@@ -1,23 +1,32 @@
 """Discrete noise on sums of integers, at least as much as the continuous noise that is counted.
 
-Every one of M parties adds N_Z(0, v) to each of its integers. Against H honest parties that is as private as continuous
-noise of variance ``H v - r^2`` in their sum (`dpml.privacy.discrete`). Continuous noise of standard deviation s in the
-sum of all parties has ``s^2 H/M`` of honest ones. So v is the least whole number with ``H v - r^2 >= s^2 H/M``: every
-view, of H or more honest parties, is as private as with the continuous noise, but for `REST` in the mu of a sum.
+Every one of M parties adds N_Z(0, v) to each of its integers. Against n honest parties that is as private as continuous
+noise of variance ``n v - r_n^2`` in their sum, ``r_n^2 = smoothing(n, coordinates)`` (`dpml.privacy.discrete`).
+Continuous noise of standard deviation s in the sum of all parties has ``s^2 n/M`` of these. So v is the least whole
+number with ``v >= s^2/M + r_M^2/H``, H the fewest that a view leaves honest, and no less than ``2 r_M^2``, which the
+proof needs: as r_n grows with n, every view, of n = H to M, is as private as with the continuous noise, but for `REST`
+in the mu of a sum.
+
+*Grid.* The steps of a sum are chosen from public numbers, so that it has room in the ring of the secure sum: without
+noise it is at most 2^61 steps, and its noise has a standard deviation of at most 2^55 (`whole_steps`). Then no
+coordinate in 10^300 wraps round modulo 2^64 (`wrap_probability`), with any settings; with the default ones at eps = 1
+the noise has less than 2^47 steps, and nothing is made coarser. Where less noise than `2 r_M^2` would be enough, at an
+eps of 10^10 say, there is more than is needed.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.hyperparameters import SumProtocol, check_choice
+from dpml.algorithms.hyperparameters import SumProtocol
 from dpml.errors import UserError
 from dpml.privacy import Problem
-from dpml.privacy.discrete import DiscreteGaussian, continuous_variance
+from dpml.privacy.discrete import DiscreteGaussian
 from dpml.privacy.discrete.accounting import smoothing
 from dpml.privacy.discrete.rounding import Integers
 
@@ -26,22 +35,31 @@ Noise = Literal["continuous", "discrete"]
 NOISES: tuple[Noise, ...] = ("continuous", "discrete")
 
 BITS = 20
-"""Fractional bits of rows, gradients and counts that are summed."""
+"""Fractional bits of rows, gradients and counts that are summed; fewer where there is much noise."""
 
 _HELD = 1 << 22  # numbers drawn at once
 _MARGIN = 1e-6
-
-
-def check_noise(noise: str, protocol: SumProtocol) -> None:
-    """Raise UserError unless there is such noise, and the protocol carries it."""
-    check_choice("algo.noise", noise, NOISES)
-    if noise == "discrete" and protocol == "secagg":
-        raise UserError("algo.noise=discrete needs algo.protocol=simulate: the real protocol takes real numbers.")
+_WIDEST = 2.0**55  # standard deviation of the noise in a sum, in steps
 
 
 def asked(mu: float) -> float:
     """The mu that noise on a grid is made for where `mu` may be spent: a millionth is left for what rounding adds."""
     return mu * (1 - _MARGIN)
+
+
+def whole_steps(most: int, width: float) -> int:
+    """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units has no room for it.
+
+    Raises:
+        UserError: there is no room for one.
+    """
+    steps = min(most, int(_WIDEST / max(width, 1.0)))
+    if steps < 1:
+        raise UserError(
+            "algo.noise=discrete has no room for so much noise in 64 bits: ask for a larger eps or delta, or set "
+            "algo.noise=continuous."
+        )
+    return steps
 
 
 def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
@@ -51,29 +69,70 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
         width: the standard deviation of the continuous noise in the sum of all parties, in steps; 0: none.
         problem: how many parties there are, and how many of them are honest.
         coordinates: of the vector that is summed.
-
-    Raises:
-        UserError: the grid is too coarse for so little noise.
     """
     if width == 0:
         return Fraction(0)
-    M, H = problem.M, problem.honest
-    variance = Fraction(math.ceil(Fraction(width) ** 2 / M + smoothing(H, coordinates) / H))
-    continuous_variance(variance, H, coordinates)  # which says whether the grid is too coarse
-    return variance
+    rough = smoothing(problem.M, coordinates)
+    return Fraction(math.ceil(max(Fraction(width) ** 2 / problem.M + rough / problem.honest, 2 * rough)))
 
 
 def parts(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Integers:
     """The noise of every party, of one variance after the other: (parties, len(variances) * draws, size)."""
-    shape = parties, draws, size
-    each = [DiscreteGaussian(v).sample(shape, rng.bytes) if v else np.zeros(shape, np.int64) for v in variances]
-    return np.concatenate(each, axis=1)
+    return np.concatenate(list(_blocks(variances, parties, draws, size, rng)))
 
 
 def total(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """The same summed over the parties: (len(variances) * draws, size)."""
+    """The same noise summed over the parties: (len(variances) * draws, size)."""
     summed = np.zeros((len(variances) * draws, size), np.int64)
-    together = max(1, _HELD // max(summed.size, 1))
-    for start in range(0, parties, together):
-        summed += parts(variances, min(together, parties - start), draws, size, rng).sum(axis=0)
+    for block in _blocks(variances, parties, draws, size, rng):
+        summed += block.sum(axis=0)
     return summed
+
+
+def _blocks(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Iterator[Integers]:
+    """The noise of some parties after the other, (P, len(variances) * draws, size)."""
+    kept = getattr(rng, "variance_kept", 1)  # less in the self-test of an audit only (`dpml.audit.half_noise`)
+    together = max(1, _HELD // max(len(variances) * draws * size, 1))
+    for start in range(0, parties, together):
+        shape = min(together, parties - start), draws, size
+        each = [DiscreteGaussian(kept * v).sample(shape, rng.bytes) if v else np.zeros(shape, int) for v in variances]
+        yield np.concatenate(each, axis=1)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Coordinates of a sum that have noise alike: `size` of them, and of each budget the variance of a party's."""
+
+    size: int
+    variances: Sequence[Fraction]
+
+
+@dataclass(frozen=True)
+class DiscreteSharing:
+    """Every party adds its noise to its own integers; the sum alone is shown, the same by either protocol."""
+
+    problem: Problem
+    protocol: SumProtocol
+
+    def noisy(
+        self, answers: Integers, columns: Sequence[Columns], draws: int, rng: Generator, watched: bool
+    ) -> tuple[Integers, Integers | None]:
+        """The noisy sum (B, k) of answers (P, B, k), and the noise (M, B, k) of every party where that is `watched`.
+
+        The real protocol needs the answers of all M parties, and one that is simulated may have their sum, P = 1. B
+        runs are `draws` of one budget after the other.
+        """
+        each = watched or self.protocol == "secagg"
+        draw = parts if each else total
+        drawn = [draw(some.variances, self.problem.M, draws, some.size, rng) for some in columns]
+        noise = np.concatenate(drawn, axis=-1)
+        if self.protocol == "secagg":
+            return self._secure_sum(answers + noise), noise
+        return answers.sum(axis=0) + (noise.sum(axis=0) if each else noise), noise if each else None
+
+    def _secure_sum(self, messages: Integers) -> Integers:
+        from dpml.protocols import choose, secure_sum_integers  # most runs need no cryptography
+
+        topology = choose(self.problem.M, self.problem.colluders)
+        summed = secure_sum_integers(messages.reshape(len(messages), -1), topology=topology)
+        return summed.total.reshape(messages.shape[1:])

@@ -12,13 +12,13 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms import discrete_noise
 from dpml.algorithms.clipped_sums import ClippedSums, PartySums, RowSums, SecureSums, Widths, exact_counts, exact_sums
-from dpml.algorithms.discrete_noise import BITS, Noise, variance_of
+from dpml.algorithms.discrete_noise import BITS, Columns, DiscreteSharing, Noise, variance_of, whole_steps
 from dpml.algorithms.hyperparameters import SumProtocol, Unit
 from dpml.algorithms.transcript import Watch
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.optim.descent import Single
 from dpml.optim.losses import Loss
 from dpml.optim.party_gradients import PartyGradients
@@ -28,77 +28,103 @@ from dpml.privacy.discrete.rounding import Integers
 
 _EXACT = 53  # bits of whole numbers that floating-point sums have exactly, in any order
 _MOST = 18  # bits of Q
-_ROWS = 1 << 12  # multiplied at once
+_HELD = 1 << 22  # slopes held at once
 
 
-def slope_steps(N: int) -> int:
-    """Q: so large that slopes are hardly rounded, so small that sums of N products are exact in floating point."""
-    return max(1, min(1 << _MOST, (1 << _EXACT - BITS - 1) // N))
+def slope_steps(unit: Unit, N: int, width: float = 0.0) -> int:
+    """Q; 1 at party level. `width` is the standard deviation of the noise, in clips: there is room for it.
 
+    So large that slopes are hardly rounded, so small that sums of N products are exact in floating point.
 
-def steps_of(unit: Unit, N: int) -> tuple[int, int]:
-    """How many steps the clip, and one party in a count, are."""
-    return (slope_steps(N) if unit == "sample" else 1) << BITS, 1 << BITS
+    Raises:
+        UserError: there is no room for so much noise.
+    """
+    most = max(1, min(1 << _MOST, (1 << _EXACT - BITS - 1) // N)) if unit == "sample" else 1
+    return whole_steps(most, width * (1 << BITS))
 
 
 @dataclass(frozen=True)
 class DiscreteSums(ClippedSums):
-    """Either level on its grid, as the sum of all parties."""
+    """Either level on its grid, by either protocol."""
 
     unit: Unit = "sample"
+    protocol: SumProtocol = "simulate"
 
     def exact(self, w: Single, clip: Single) -> tuple[Single, Single]:
-        sums, counts = self.integers(w, clip)
-        steps = steps_of(self.unit, self.parties.problem.N)
-        return sums / steps[0], counts / steps[1]
+        Q = np.full(len(w), slope_steps(self.unit, self.parties.problem.N))
+        sums, counts = self.answers(w, clip, Q)
+        return sums.sum(axis=0) / (Q << BITS)[:, None], counts.sum(axis=0) / (1 << BITS)
 
-    def integers(self, w: Single, clip: Single) -> tuple[Integers, Integers]:
-        """At models w (B, d): sums of gradients clipped at `clip` (B,), (B, d), and counts (B,), in steps."""
+    def answers(self, w: Single, clip: Single, Q: Index) -> tuple[Integers, Integers]:
+        """At models w (B, d): sums of gradients clipped at `clip` (B,), (P, B, d), and counts (P, B), in steps.
+
+        Of every party for the real protocol, else of all together, P = 1. `Q` (B,) are the `slope_steps`.
+
+        Raises:
+            UserError: a model is not finite: neither are slopes then, which could be no integers of a bounded length.
+        """
+        if not np.isfinite(w).all():
+            raise UserError("a model on the way is not finite: choose another algo.clip, rate or rounds.")
         if self.unit == "sample":
-            return self._of_rows(w, float(clip[0])), np.zeros(len(w), np.int64)
+            sums = self._of_rows(w, float(clip[0]), Q)
+            return sums, np.zeros(sums.shape[:2], np.int64)
         each, below = self.gradients.clipped(w, clip)
-        counts = below.sum(axis=0).astype(np.int64) << BITS
-        return to_integers(each / clip[:, None], BITS, 1.0).sum(axis=0), counts
+        sums, counts = to_integers(each / clip[:, None], BITS, 1.0), below.astype(np.int64) << BITS
+        if self.protocol == "secagg":
+            return sums, counts
+        return sums.sum(axis=0)[None], counts.sum(axis=0)[None]
 
     def noisy(
         self, w: Single, clip: Single, widths: Widths, rng: Generator, watch: Watch | None = None
     ) -> tuple[Single, Single]:
         """The same with noise, which runs of different budgets do not share."""
-        steps = steps_of(self.unit, self.parties.problem.N)
-        sums, counts = self.integers(w, clip)
-        found = (sums + self._noise(widths.sums * steps[0], self.parties.problem.d, widths.draws, rng, watch)) / steps[
-            0
-        ]
-        if watch is not None:
-            watch.sent(found, partial(exact_sums, w.copy(), clip.copy()))
-        if widths.counts is None:
-            return found.astype(np.float32), counts / steps[1]
-        noisy = (counts[:, None] + self._noise(widths.counts * steps[1], 1, widths.draws, rng, watch)) / steps[1]
-        if watch is not None:
-            watch.sent(noisy, partial(exact_counts, w.copy(), clip.copy()))
-        return found.astype(np.float32), noisy[:, 0]
-
-    def _noise(self, widths: Array, size: int, draws: int, rng: Generator, watch: Watch | None) -> Integers:
-        """The noise of all parties together (B, size), for what continuous noise would have as `widths` (B,), in steps.
-
-        `watch` is told every party's, in units of these.
-        """
         problem = self.parties.problem
-        variances = [variance_of(width, problem, size) for width in widths[::draws].tolist()]
-        if watch is None:
-            return discrete_noise.total(variances, problem.M, draws, size, rng)
-        parts = discrete_noise.parts(variances, problem.M, draws, size, rng)
-        watch.drawn(parts / widths[:, None])
-        return np.asarray(parts.sum(axis=0))
+        d, one = problem.d, 1 << BITS
+        Q = np.array([slope_steps(self.unit, problem.N, width) for width in widths.sums[:: widths.draws].tolist()])
+        Q = np.repeat(Q, widths.draws)
+        wide = widths.sums * (Q << BITS)  # in steps
+        answers, counts = self.answers(w, clip, Q)
+        columns = [self._columns(d, wide, widths.draws)]
+        if widths.counts is not None:
+            whole_steps(1, float(widths.counts.max()) * one)
+            columns.append(self._columns(1, widths.counts * one, widths.draws))
+            answers = np.concatenate([answers, counts[..., None]], axis=2)
+        sharing = DiscreteSharing(problem, self.protocol)
+        summed, parts = sharing.noisy(answers, columns, widths.draws, rng, watch is not None)
+        sums = summed[:, :d] / (Q << BITS)[:, None]
+        if watch is not None and parts is not None:
+            watch.drawn(parts[..., :d] / wide[:, None])
+            watch.sent(sums, partial(exact_sums, w.copy(), clip.copy()))
+        if widths.counts is None:
+            return sums.astype(np.float32), counts.sum(axis=0) / one
+        counted = summed[:, d:] / one
+        if watch is not None and parts is not None:
+            watch.drawn(parts[..., d:] / (widths.counts * one)[:, None])
+            watch.sent(counted, partial(exact_counts, w.copy(), clip.copy()))
+        return sums.astype(np.float32), counted[:, 0]
 
-    def _of_rows(self, w: Single, clip: float) -> Integers:
-        Q, slopes = slope_steps(self.parties.problem.N), Slopes(self.loss, clip)
-        total = np.zeros(w.shape)
-        for start in range(0, len(self.rows), _ROWS):
-            rows = self.rows[start : start + _ROWS]
-            scores = np.ldexp(rows, -BITS) @ w.T.astype(float)
-            q = np.rint(slopes.slope(scores, self.parties.y[start : start + _ROWS]) * (Q / clip))
-            total += np.clip(q, -Q, Q).T @ rows  # whole numbers below 2^53, so that the order does not matter
+    def _columns(self, size: int, widths: Array, draws: int) -> Columns:
+        """What has noise of `widths` (B,) steps."""
+        return Columns(size, [variance_of(width, self.parties.problem, size) for width in widths[::draws].tolist()])
+
+    def _of_rows(self, w: Single, clip: float, Q: Index) -> Integers:
+        """Every party's sums, or those of all: (P, B, d). Both protocols have the same slopes, block by block.
+
+        The last bits of a row's slope may depend on its place in a block. So equal rows are not folded: a row that is
+        replaced would then move others.
+        """
+        N, slopes, models = len(self.rows), Slopes(self.loss, clip), np.ldexp(w.T.astype(float), -BITS)
+        offsets = self.parties.offsets if self.protocol == "secagg" else np.array([0, N])
+        total, together = np.zeros((len(offsets) - 1, *w.shape)), max(1, _HELD // len(w))
+        for start in range(0, N, together):
+            stop = min(start + together, N)
+            scores = self.rows[start:stop] @ models
+            q = np.clip(np.rint(slopes.slope(scores, self.parties.y[start:stop]) * (Q / clip)), -Q, Q)
+            first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
+            for k in range(first, last + 1):
+                own = slice(max(start, offsets[k]), min(stop, offsets[k + 1]))
+                # whole numbers below 2^53, so that the order does not matter
+                total[k] += q[own.start - start : own.stop - start].T @ self.rows[own]
         return total.astype(np.int64)
 
     @cached_property
@@ -115,7 +141,7 @@ class DiscreteSums(ClippedSums):
 def clipped_sums(loss: Loss, parties: Parties, unit: Unit, protocol: SumProtocol, noise: Noise) -> ClippedSums:
     """The sums of a unit by a protocol, with one of the noises."""
     if noise == "discrete":
-        return DiscreteSums(loss, parties, unit)
+        return DiscreteSums(loss, parties, unit, protocol)
     if protocol == "secagg":
         return SecureSums(loss, parties, unit)
     return RowSums(loss, parties) if unit == "sample" else PartySums(loss, parties)

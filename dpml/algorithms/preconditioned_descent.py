@@ -92,7 +92,7 @@ class PreconditionedDescent(ClippedRounds):
 
     def counted_mu(self, budget: Budget, problem: Problem) -> tuple[float, str]:
         schedule = self.schedule(budget, problem)
-        mu = math.hypot(self.statistics.released_mu(budget, problem), schedule.mu) + self.rest(schedule.rounds)
+        mu = math.hypot(self.statistics.released_mu(budget, problem), schedule.mu) + self.rest(schedule, problem)
         return mu, f"Gaussian DP of the statistics and {schedule.rounds} adaptive rounds (preconditioned_descent)"
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedPreconditioned":

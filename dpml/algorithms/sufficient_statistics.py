@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
-from dpml.algorithms.discrete_noise import Noise, asked, check_noise
+from dpml.algorithms.discrete_noise import NOISES, Noise, asked
 from dpml.algorithms.discrete_statistics import PreparedIntegers, rounded_mu
 from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
 from dpml.algorithms.exposure import Pair
@@ -68,7 +68,7 @@ class SufficientStatistics(NoisyCoefficients):
         check_choice("calibration", self.calibration, ("tight",))
         check_choice("algo.unit", self.unit, UNITS)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
-        check_noise(self.noise, self.protocol)
+        check_choice("algo.noise", self.noise, NOISES)
 
     @property
     def sharing(self) -> SecureSumNoise:
@@ -100,7 +100,7 @@ class SufficientStatistics(NoisyCoefficients):
             weights = np.repeat(1 / (problem.M * parties.sizes), parties.sizes)
         prepared = PreparedQuadratic(self, problem, count, *self._summed(parties.X, parties.y, weights))
         if self.noise == "discrete":
-            return PreparedIntegers.of(prepared, parties, self.unit)
+            return PreparedIntegers.of(prepared, parties, self.unit, self.protocol)
         if self.protocol == "simulate":
             return prepared
         rows = [parties.of(k) for k in range(problem.M)]

@@ -1,6 +1,7 @@
 """The self-test of an audit: the same release with half of its noise, which an audit with power must call a bug."""
 
-from typing import Any
+from fractions import Fraction
+from typing import Any, ClassVar
 
 from numpy.random import Generator
 
@@ -11,7 +12,14 @@ class HalfNoise(Generator):
     """A generator whose privacy noise is half as wide as it should be; every sampler of `privacy.noise` draws from it.
 
     Lengths and coordinates are halved. `standard_gamma` is the variance of a Gaussian, whose coordinates are halved.
+    Noise on integers is drawn from bytes: `discrete_noise` asks for the part of its variance that is kept. Copies are
+    of this class, too.
     """
+
+    variance_kept: ClassVar[Fraction] = Fraction(1, 4)
+
+    def __reduce__(self) -> Any:
+        return HalfNoise, (self.bit_generator,)
 
     def standard_normal(self, *arguments: Any, **keywords: Any) -> Any:
         return _half(super().standard_normal(*arguments, **keywords))

@@ -22,21 +22,22 @@ def rows(
     """A line per algorithm, noise and view; `claimed`, `proven`, `pair` and `attacked` are eps, and `power` is a ratio.
 
     Args:
-        algorithms: for each `target` (a class), its `loss`, and options; `calibrations` where not both are to be tried.
+        algorithms: for each `target` (a class), its `loss`, and options; `calibrations` where not both are to be tried,
+            and `rows` where a party has not as many as `default_rows` says.
         eps: the budget.
         delta: the budget.
-        M: parties, of `default_rows` each.
+        M: parties.
         d: features.
         draws: releases of either of two neighbours.
     """
     lines = []
     for entry in algorithms:
-        options = {key: value for key, value in entry.items() if key not in ("target", "loss", "calibrations")}
+        options = {key: value for key, value in entry.items() if key not in ("target", "loss", "calibrations", "rows")}
         kind = get_class(entry["target"])
         few = {key: count for key, count in ROUNDS.items() if hasattr(kind, key)}
         for calibration in entry.get("calibrations", CALIBRATIONS):
             algorithm = kind(LOSSES[entry["loss"]], calibration=calibration, **{**few, **options})
-            problem = Problem(M, default_rows(algorithm) * M, d, auxiliary=10, classes=2)
+            problem = Problem(M, entry.get("rows", default_rows(algorithm)) * M, d, auxiliary=10, classes=2)
             own = {f"algo.{key}": value for key, value in options.items() if key != "variant"}
             for finding in audit(algorithm, Budget(eps, delta), problem, draws):
                 setting = {

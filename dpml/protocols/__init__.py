@@ -33,7 +33,9 @@ the signatures.
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import FixedPoint
@@ -43,9 +45,20 @@ from dpml.protocols.session import Session, Stage
 from dpml.protocols.transports import Dropouts, Traffic, Transport, in_process
 
 __all__ = [
-    "FixedPoint", "ProtocolError", "RefusedError", "SecureSum", "Session", "Stage", "Topology",
-    "choose", "complete", "in_process", "secure_sum", "sparse",
+    "FixedPoint", "ProtocolError", "RefusedError", "SecureIntegerSum", "SecureSum", "Session", "Stage", "Topology",
+    "choose", "complete", "in_process", "secure_sum", "secure_sum_integers", "sparse",
 ]  # fmt: skip
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SecureIntegerSum:
+    """The exact sum (d,) of the integers of the `survivors`, modulo 2^64 in [-2^63, 2^63), and the bytes it took."""
+
+    total: Integers
+    survivors: Index
+    traffic: Traffic
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,27 @@ def secure_sum(
     Raises:
         ProtocolError: an entry is larger than `bound`, or too few parties are left.
     """
+    codec = FixedPoint.fit(len(vectors), bound)
+    encoded = codec.encode(vectors, rng).view(np.int64)
+    summed = secure_sum_integers(encoded, transport, dropouts, topology)
+    return SecureSum(codec.decode(summed.total.view(np.uint64)), summed.survivors, codec.error, summed.traffic)
+
+
+def secure_sum_integers(
+    vectors: Integers,
+    transport: Transport = in_process,
+    dropouts: Dropouts | None = None,
+    topology: Topology | None = None,
+) -> SecureIntegerSum:
+    """The sum of one vector of integers of each party, by a run of secure aggregation: nothing is rounded.
+
+    Args:
+        vectors: (M, d), a row for each party. Sums outside [-2^63, 2^63) wrap around.
+        transport, dropouts, topology: as of `secure_sum`.
+
+    Raises:
+        ProtocolError: too few parties are left.
+    """
     parties, d = vectors.shape
-    codec = FixedPoint.fit(parties, bound)
-    outcome = transport(Session.of(parties, d, topology), codec.encode(vectors, rng), None, dropouts)
-    return SecureSum(codec.decode(outcome.total), outcome.survivors, codec.error, outcome.traffic)
+    outcome = transport(Session.of(parties, d, topology), np.ascontiguousarray(vectors).view(np.uint64), None, dropouts)
+    return SecureIntegerSum(outcome.total.view(np.int64), outcome.survivors, outcome.traffic)

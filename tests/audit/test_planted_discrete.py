@@ -1,0 +1,103 @@
+"""Bugs planted in noise on integers: each is seen in what is released."""
+
+import numpy as np
+import pytest
+from planted import BUDGET, shared_seed
+
+from dpml.algorithms import discrete_noise, discrete_statistics
+from dpml.algorithms.clipped_descent import ClippedDescent
+from dpml.algorithms.discrete_sums import DiscreteSums
+from dpml.algorithms.preconditioned_descent import PreconditionedDescent
+from dpml.algorithms.sufficient_statistics import SufficientStatistics
+from dpml.audit import audit
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Problem
+
+LOGISTIC = LOSSES["logistic"]
+STATISTICS = SufficientStatistics(LOGISTIC, noise="discrete")
+REAL = SufficientStatistics(LOGISTIC, noise="discrete", protocol="secagg")
+ROWS = ClippedDescent(LOGISTIC, noise="discrete", rounds=5)
+PARTIES = ClippedDescent(LOGISTIC, noise="discrete", unit="party", rounds=5)
+FEW = PreconditionedDescent(LOGISTIC, noise="discrete", rounds=3)
+PROBLEM, TWO = Problem(4, 40, 2, colluders=1), Problem(2, 40, 2)
+BIG = Problem(4, 400, 2, colluders=1)  # statistics of few rows have so much noise that slopes are not clipped
+DRAWS = 4000
+
+every = pytest.mark.parametrize(
+    ("algorithm", "problem"),
+    [(STATISTICS, PROBLEM), (REAL, PROBLEM), (ROWS, PROBLEM), (PARTIES, PROBLEM), (FEW, BIG)],
+    ids=["ssp", "secagg", "dpgd", "parties", "ssp_descent"],
+)
+
+
+@pytest.fixture(autouse=True)
+def unsearched(monkeypatch) -> None:
+    """No search: the neighbours that an algorithm names are bad enough."""
+    monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
+
+
+def bugs(algorithm, problem: Problem = PROBLEM, draws: int = DRAWS) -> set[str]:
+    return {found.view for found in audit(algorithm, BUDGET, problem, draws) if found.verdict == "BUG"}
+
+
+@every
+def test_without_a_bug_none_is_found_and_the_pair_is_nearly_the_worst(algorithm, problem) -> None:
+    """False alarm: 1e-3 for a verdict of BUG, by its definition."""
+    for found in audit(algorithm, BUDGET, problem, 1000):
+        assert found.verdict != "BUG"
+        assert found.power >= 0.7, found
+
+
+@pytest.mark.parametrize("algorithm", [STATISTICS, ROWS], ids=["ssp", "dpgd"])
+def test_with_enough_draws_what_is_proven_is_called_consistent(algorithm) -> None:
+    """Which it is only where the same audit calls half of the noise a bug."""
+    assert {found.verdict for found in audit(algorithm, BUDGET, PROBLEM, 8000)} == {"consistent"}
+
+
+@pytest.mark.parametrize("algorithm", [STATISTICS, REAL, ROWS, PARTIES, ClippedDescent(LOGISTIC, rounds=5), FEW])
+def test_blocks_of_draws_have_noise_of_their_own(algorithm) -> None:
+    """The same number of draws twice of one generator, as an audit of many draws asks for them."""
+    for exposure in algorithm.exposures(algorithm.worst_case(BUDGET, PROBLEM), BUDGET):
+        rng = np.random.default_rng(0)
+        first, second = (exposure.sample(0, rng, 10) for _ in range(2))
+        assert not np.isclose(first[:, 0], second[:, 0]).any()
+
+
+@every
+def test_a_quarter_of_the_variance(monkeypatch, algorithm, problem) -> None:
+    right = discrete_noise.parts
+    monkeypatch.setattr(discrete_noise, "parts", lambda v, *others: right([x / 4 for x in v], *others))
+    assert bugs(algorithm, problem, 2000) >= {"aggregate", "colluders"}
+
+
+@pytest.mark.parametrize("algorithm", [STATISTICS, REAL, ROWS], ids=["ssp", "secagg", "dpgd"])
+def test_one_party_of_two_adds_no_noise(monkeypatch, algorithm) -> None:
+    right = discrete_noise.parts
+
+    def silent(*arguments):
+        drawn = right(*arguments)
+        drawn[0] = 0
+        return drawn
+
+    monkeypatch.setattr(discrete_noise, "parts", silent)
+    assert bugs(algorithm, TWO, 10_000) >= {"release", "aggregate"}
+
+
+@pytest.mark.parametrize("algorithm", [STATISTICS, REAL, ROWS], ids=["ssp", "secagg", "dpgd"])
+def test_all_parties_with_the_same_random_bytes(monkeypatch, algorithm) -> None:
+    """The colluder knows everybody's noise."""
+    monkeypatch.setattr(discrete_noise, "parts", shared_seed(0, 1, 2, 3)(discrete_noise.parts))
+    assert "colluders" in bugs(algorithm)
+
+
+def test_steps_that_are_taken_for_larger_ones(monkeypatch) -> None:
+    """The integers are on a grid twice as fine as the one that the noise is made for."""
+    right = DiscreteSums._of_rows
+    monkeypatch.setattr(DiscreteSums, "_of_rows", lambda self, w, clip, Q: right(self, w, clip, 2 * Q))
+    assert "aggregate" in bugs(ROWS)
+
+
+def test_statistics_of_rows_that_are_not_clipped(monkeypatch) -> None:
+    right = discrete_statistics.to_integers
+    monkeypatch.setattr(discrete_statistics, "to_integers", lambda X, bits, clip: 2 * right(X, bits, clip))
+    assert bugs(STATISTICS) >= {"aggregate", "colluders"}
