@@ -11,8 +11,8 @@ which file each release used.
 
 Rows are only ever added. Each carries a checksum of itself and of the row before, and the last one is written down
 apart, so that a damaged or missing row is noticed; a ledger that is not as it was written allows no release. Whoever
-may write the file can still make it anew, or put an old copy in its place: a ledger keeps honest people from mistakes, and
-is no protection against its owner.
+may write the file can still make it anew, or put an old copy in its place: a ledger keeps honest people from mistakes,
+and is no protection against its owner.
 """
 
 import hashlib
