@@ -85,8 +85,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/proofs/gradient_balls.py",
-        "np.sqrt(1 - low**2)",
-        "np.sqrt(1 - high**2)",
+        "> middle / (1 - middle**2)",
+        "> middle / (1 - middle)",
         "privacy/test_gradient_balls.py",
     ),
     Mutant(
@@ -106,7 +106,7 @@ MUTANTS = (
         "dpml/algorithms/distributed_noise.py",
         '"colluders": math.sqrt(problem.M / problem.honest)}',
         '"colluders": 1.0}',
-        "algorithms/test_sufficient_statistics.py",
+        "algorithms/test_distributed_noise.py -k mu_of_a_view",
     ),
     Mutant(
         "dpml/algorithms/distributed_noise.py",
