@@ -21,11 +21,10 @@ import importlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
-from dpml.arrays import Index
 from dpml.errors import UserError
 from dpml.reporting.statistics import Shown, settings
 from dpml.running.rows import own_columns
@@ -165,11 +164,11 @@ class Evidence:
         return {}
 
     @cached_property
-    def _places(self) -> Mapping[Hashable, Index]:
-        """Which rows are of a block, algorithm, variant and metric."""
+    def _places(self) -> Mapping[Hashable, Any]:
+        """Row numbers, by block, algorithm, variant and metric."""
         return self.rows.groupby(["block", "algo", "variant", "metric"]).indices
 
-    def _runs(self, block: str, algorithm: str, places: Index) -> pd.DataFrame:
+    def _runs(self, block: str, algorithm: str, places: Any) -> pd.DataFrame:
         rows = self.rows.iloc[places]
         x = self.axis(block)
         if x not in rows:  # a setting's own column, which no cell has filled
