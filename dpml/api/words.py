@@ -13,7 +13,8 @@ from hydra.core.override_parser.types import Override, Quote, QuotedString
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from dpml.cli.mistakes import Line, sentence
+from dpml.cli.mistakes import sentence
+from dpml.cli.overrides import Line
 from dpml.errors import UserError
 
 LISTS = ("eps", "delta", "M", "N", "seed", "metrics")

@@ -1,25 +1,17 @@
 """From exceptions to one sentence and an exit status."""
 
-import argparse
 import errno
 import os
-import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor
-from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from dpml.errors import UserError
 
-from dpml.config.build import KEYS
-from dpml.config.compose import compose, options
-from dpml.errors import UserError, nearest
-
-_GROUPS = ("dataset", "partition", "algo", "experiment")
+if TYPE_CHECKING:
+    from dpml.cli.overrides import Line
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
@@ -51,32 +43,23 @@ def fail(program: str, message: str) -> NoReturn:
     sys.exit(2)
 
 
-class Line(NamedTuple):
-    """What Hydra was given: overrides, and the user's own folder of options. Hydra's errors have neither."""
-
-    overrides: Sequence[str]
-    config_dir: Path | None = None
-
-
-def sentence(error: Exception, line: Line | None = None) -> str | None:
+def sentence(error: Exception, line: "Line | None" = None) -> str | None:
     """What an exception means and what to do, with the nearest valid name; None for a bug.
 
     `line` is what the error is about; None: this process's command line.
     """
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, HydraException | OmegaConfBaseException):
-        return _of_configuration(error, line or _command_line())
-    if isinstance(error, OSError):
-        return _of_system(error)
+    if isinstance(error, OSError) and error.errno is not None:  # else the system did not say what: not its doing
+        return _of_system(error, error.errno)
     if isinstance(error, MemoryError):
         detail = f" ({error})" if str(error) else ""
         return f"there is not enough memory{detail}: ask for fewer rows, draws, parties or workers."
     if isinstance(error, BrokenExecutor):
         return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
-    if isinstance(error, ValueError) and str(error).startswith("Config group override must be"):
-        return _of_groups(line or _command_line())
-    return None
+    from dpml.cli import overrides  # now, not above: that imports Hydra and half of dpml, which `--help` can do without
+
+    return overrides.sentence(error, line)
 
 
 # ---- the system
@@ -98,78 +81,7 @@ _ADVICE: Mapping[int, str] = {
 }
 
 
-def _of_system(error: OSError) -> str | None:
-    """The path and what is wrong with it. None where the system did not say what: then it is not the system's doing."""
-    if error.errno is None:
-        return None
+def _of_system(error: OSError, number: int) -> str:
+    """The path and what is wrong with it."""
     path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-    return f"{path}{_ADVICE.get(error.errno, os.strerror(error.errno).lower())}."
-
-
-# ---- the configuration
-
-
-def _of_configuration(error: Exception, line: Line) -> str:
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        return _of_option(error.missing_cfg_file, error.options or (), line)
-    if isinstance(error, OverrideParseException):
-        return f"cannot read the override {error.override!r}: write KEY=VALUE, with quotes around special characters."
-    if isinstance(error, ConfigCompositionException):
-        unknown = re.search(r"Could not (?:override|append|delete|add) '([^']+)'", str(error))
-        if unknown:
-            return _of_groups(line) if unknown[1] in _GROUPS else _of_key(unknown[1], line)
-        several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
-        if several:
-            return f"{several[1]!r} has several values: add -m to sweep over them, or write a list, KEY=[A,B]."
-    return " ".join(str(error).split()).removesuffix(".") + "."
-
-
-def _of_option(path: str, beside: Sequence[str], line: Line) -> str:
-    """There is no option GROUP/NAME, either of which may have further slashes; there are some `beside` it."""
-    groups = [word.partition("=")[0].lstrip("+") for word in line.overrides]
-    group = next((key for key in groups if path.startswith(f"{key}/")), path.rpartition("/")[0])
-    return _unknown(group, path.removeprefix(f"{group}/"), beside, line)
-
-
-def _of_groups(line: Line) -> str:
-    """Something else than a name is given to a group, or a group is given as if it were none."""
-    for word in line.overrides:
-        group, _, name = word.lstrip("+").partition("=")
-        if group in _GROUPS and name not in options(group, line.config_dir):
-            return _unknown(group, name, (), line)
-    return f"{', '.join(_GROUPS)} are chosen by name, GROUP=NAME."
-
-
-def _unknown(group: str, name: str, beside: Sequence[str], line: Line) -> str:
-    known = (options(group, line.config_dir) if group else []) or beside
-    return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, known)}" if known else ".")
-
-
-def _of_key(key: str, line: Line) -> str:
-    sentence = f"unknown key {key!r}: {nearest(key, _keys_beside(key, line))}"
-    if "." in key and any(word.startswith("experiment=") for word in line.overrides):
-        # Hydra knows the keys of the default options only, not those of the options that an experiment's blocks choose
-        sentence = f"{sentence.removesuffix('.')} Where the experiment's own options have it, write +{key}=VALUE."
-    return sentence
-
-
-def _keys_beside(key: str, line: Line) -> list[str]:
-    """The keys of the group that `key` is in, as composed from this command line's choices, or those at the top."""
-    group, dot, _ = key.rpartition(".")
-    if not dot:
-        return KEYS
-    choices = [word for word in line.overrides if word.partition("=")[0] in _GROUPS]
-    try:
-        node = OmegaConf.select(compose(choices, line.config_dir, hydra_too=True), group)
-        return [f"{group}.{name}" for name in node if name != "_target_"]
-    except Exception:  # a second mistake on the same line: the top keys will do
-        return KEYS
-
-
-def _command_line() -> Line:
-    """What this process was started with."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config-dir", "-cd", type=Path)
-    known, words = parser.parse_known_args(sys.argv[1:])
-    # the words of a command, such as `data partition`, are none
-    return Line([word for word in words if "=" in word and not word.startswith("-")], known.config_dir)
+    return f"{path}{_ADVICE.get(number, os.strerror(number).lower())}."

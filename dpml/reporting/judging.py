@@ -18,9 +18,10 @@ it cannot be tested here, and the verdict names what is missing.
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -152,14 +153,23 @@ class Evidence:
         Raises:
             NotComputedError: the rows have several values of some other setting.
         """
-        rows = self.rows[
-            (self.rows["block"] == block)
-            & (self.rows["algo"] == algorithm)
-            & (self.rows["variant"] == reading.variant)
-            & (self.rows["metric"] == reading.metric)
-        ]
-        if rows.empty:
-            return pd.DataFrame()
+        key = block, algorithm, reading.variant, reading.metric
+        if key not in self._tables:  # the criteria of all claims ask for the same runs again and again
+            places = self._places.get(key)
+            self._tables[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
+        return self._tables[key]
+
+    @cached_property
+    def _tables(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
+        return {}
+
+    @cached_property
+    def _places(self) -> Mapping[Hashable, Any]:
+        """Row numbers, by block, algorithm, variant and metric."""
+        return self.rows.groupby(["block", "algo", "variant", "metric"]).indices
+
+    def _runs(self, block: str, algorithm: str, places: Any) -> pd.DataFrame:
+        rows = self.rows.iloc[places]
         x = self.axis(block)
         if x not in rows:  # a setting's own column, which no cell has filled
             return pd.DataFrame()

@@ -167,7 +167,8 @@ class Expansion:
 def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
     """The options of configuration groups, all composed at once; one that does not exist is left out."""
     loader = GlobalHydra.instance().config_loader()
-    known = [(group, name) for group, name in sorted(wanted) if name in loader.get_group_options(group)]
+    names = {group: loader.get_group_options(group) for group, _ in wanted}  # Hydra reads the folder for each call
+    known = [(group, name) for group, name in sorted(wanted) if name in names[group]]
     config = hydra.compose("config", overrides=[f"+{group}@_options.{group}.{name}={name}" for group, name in known])
     return {
         (group, name): OmegaConf.to_container(config._options[group][name], resolve=True)  # type: ignore[misc]

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpml.algorithms.distributed_noise import MASK, CapeNoise, IndependentNoise, NoiseSharing, TrustedCurator
+from dpml.algorithms.distributed_noise import (
+    MASK,
+    CapeNoise,
+    IndependentNoise,
+    NoiseSharing,
+    SecureSumNoise,
+    TrustedCurator,
+)
 from dpml.privacy import Problem, gdp, noise
 
 SHARINGS = [CapeNoise(1.0), CapeNoise(3.0), CapeNoise(MASK), IndependentNoise(), TrustedCurator(("release", "client"))]
@@ -34,7 +41,7 @@ def listened(sharing: NoiseSharing, seed: int, draws: int, M: int, size: int) ->
     return listener.parts, total
 
 
-@each_sharing
+@pytest.mark.parametrize("sharing", [*SHARINGS, SecureSumNoise()], ids=str)
 @pytest.mark.parametrize("M", SITES)
 def test_the_mu_of_a_view_is_that_of_what_it_sees(sharing: NoiseSharing, M: int) -> None:
     """One unit of shift of the first number in Gaussian noise of the stated covariance; the sum has variance 1."""

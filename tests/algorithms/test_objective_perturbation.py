@@ -231,7 +231,7 @@ def test_the_slack_pays_for_the_squared_jacobian(eps: float, lam: float) -> None
     assert 2 * math.log1p(0.25 / (1000 * (lam + extra))) <= (eps - left) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("d", [1, 10, 30])
+@pytest.mark.parametrize("d", [1, 30])
 @pytest.mark.parametrize(
     ("eps", "delta", "lam"), [(0.1, 0.05, 1.0), (0.1, 0.05, 1e-4), (1.0, 1e-5, 1e-2), (3.0, 1e-3, 1e-4)]
 )
@@ -325,23 +325,24 @@ def test_gop_draws_the_noise_that_is_counted(calibration: str) -> None:
     assert np.abs(np.corrcoef(eta.T) - np.eye(4)).max() < 5 / math.sqrt(draws)
 
 
-@pytest.mark.parametrize("N", [2, 455, 30_162, 10**7])
-def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(N: int) -> None:
-    """Without lam, from the smallest to the largest eps that a command line takes."""
+@pytest.mark.parametrize(
+    ("N", "dimensions"), [(2, (1, 9999)), (455, (9999, 1)), (30_162, (1, 9999)), (10**7, (9999, 1))]
+)
+def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(N: int, dimensions: tuple[int, int]) -> None:
+    """Without lam, from the smallest to the largest eps that a command line takes; few and many columns in turn."""
     rng = np.random.default_rng(N)
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
     assert algorithm.lam == 0
-    for eps in (1e-30, 1e-12, 1e-6, 1e-3, 0.05, 1.0, 20.0, 3000.0, 1e6, 1e30):
-        for d in (1, 10**4):
-            delta = 10 ** rng.uniform(-12, -0.31)
-            made = algorithm.perturbation(Budget(eps, delta), Problem(1, N, d))
-            assert made.extra > 0
-            found = proven(algorithm, Budget(eps, delta), Problem(1, N, d))["release"]
-            assert found <= eps * (1 + 1e-6)
-            # no eps is so small that the noise could do with less for it: it is that of delta alone
-            assert found >= 0.9999 * eps or (
-                eps < 1e-9 and made.sigma == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
-            )
+    for number, eps in enumerate((1e-30, 1e-12, 1e-6, 1e-3, 0.05, 1.0, 20.0, 3000.0, 1e6, 1e30)):
+        d, delta = dimensions[number % 2], 10 ** rng.uniform(-12, -0.31)
+        made = algorithm.perturbation(Budget(eps, delta), Problem(1, N, d))
+        assert made.extra > 0
+        found = proven(algorithm, Budget(eps, delta), Problem(1, N, d))["release"]
+        assert found <= eps * (1 + 1e-6)
+        # no eps is so small that the noise could do with less for it: it is that of delta alone
+        assert found >= 0.9999 * eps or (
+            eps < 1e-9 and made.sigma == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
+        )
 
 
 def test_without_a_lam_it_is_that_of_the_calibration() -> None:

@@ -301,9 +301,12 @@ def less(monkeypatch, name: str, factor: float) -> None:
     ids=lambda value: f"{value.name}-{value.calibration}" if hasattr(value, "lam") else str(value),
 )
 def test_too_little_noise(monkeypatch, algorithm, name, factor) -> None:
-    assert audit(algorithm, BUDGET, PROBLEM, 100_000)[0].verdict in ("consistent", "no violation seen")
+    """With these draws an attack proves at least 1.4 times the eps; with a public ridge it needs the command's own."""
+    draws = 100_000 if algorithm.name == "soft" and algorithm.lam > 0 else 30_000
+    assert audit(algorithm, BUDGET, PROBLEM, draws)[0].verdict in ("consistent", "no violation seen")
     less(monkeypatch, name, factor)
-    assert audit(algorithm, BUDGET, PROBLEM, 100_000)[0].verdict == "BUG"
+    monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *_: pair)  # bad enough without a search
+    assert audit(algorithm, BUDGET, PROBLEM, draws)[0].verdict == "BUG"
 
 
 @pytest.mark.parametrize("kind", [GaussianObjectivePerturbation, ApproximateMinima])

@@ -14,6 +14,15 @@ def test_the_version_is_dpmls(run_command, program) -> None:
     assert (done.code, done.out, done.err) == (0, f"dpml {__version__}\n", "")
 
 
+def test_help_of_dpml_waits_for_no_library() -> None:
+    """All that `dpml --help` needs is in Python; NumPy alone would make it five times as long."""
+    program = "import sys; from dpml import cli\ntry: cli.dpml()\nfinally: print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert "dpml.cli.main" in loaded
+    assert not {"numpy", "scipy", "pandas", "hydra", "omegaconf", "rich"} & loaded
+
+
 # a finder of modules that presses Ctrl-C when one of them is imported, which an import may catch and ignore
 INTERRUPT = """
 import os, signal, sys

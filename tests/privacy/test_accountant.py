@@ -179,13 +179,10 @@ def test_what_is_proven_as_mu_says_the_same_as_eps_and_adds_exactly(algorithm) -
     problem = Problem(5, 2000, 7)
     proven = [g for g in algorithm.guarantees(Budget(1.0, 1e-5), problem) if g.basis == "proven"]
     assert proven
-    for guarantee in proven:
-        assert guarantee.eps == gdp.eps_of(guarantee.mu, 1e-5)
-        if not 0.05 < guarantee.mu < 5:
-            continue
+    assert all(guarantee.eps == gdp.eps_of(guarantee.mu, 1e-5) for guarantee in proven)
+    for guarantee in {guarantee.mu: guarantee for guarantee in proven if 0.05 < guarantee.mu < 5}.values():
         twice = Accountant().add(guarantee, times=2)
-        assert twice.eps(1e-5) == pytest.approx(
-            theirs([1 / guarantee.mu] * 2, []).get_epsilon_for_delta(1e-5), rel=2e-3
-        )
+        other = theirs([1 / guarantee.mu] * 2, [], 1e-3 if guarantee.mu > 1 else 1e-4)
+        assert twice.eps(1e-5) == pytest.approx(other.get_epsilon_for_delta(1e-5), rel=2e-3)
         # what (eps, delta) alone allows to say is more
         assert twice.eps(1e-5) < Accountant().spend(guarantee.eps, guarantee.delta, 2).eps(3e-5)

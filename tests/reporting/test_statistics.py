@@ -280,10 +280,11 @@ def test_comparisons_are_wrong_as_often_as_they_say_and_decide_with_the_seeds_th
 
     low, high = rejections(600, 0.05)
     assert low <= share(0.0, 10, True)[0] <= high  # nothing is there, and is seen
-    assert low <= share(0.5, 10, False)[0] <= high  # what matters is there, and is ruled out
-    needed = int(np.median([one.needed for one in share(0.5, 10, None)[1] if one.needed]))
-    found, _ = share(0.5, needed, True)
-    assert found > rejections(600, 0.7)[0]  # the median of estimates from ten seeds is a few per cent off
+    ruled_out, found = share(0.5, 10, False)
+    assert low <= ruled_out <= high  # what matters is there, and is ruled out
+    needed = int(np.median([one.needed for one in found if one.needed]))
+    seen, _ = share(0.5, needed, True)
+    assert seen > rejections(600, 0.7)[0]  # the median of estimates from ten seeds is a few per cent off
 
 
 def test_alike_is_within_what_matters_not_without_significance():
