@@ -282,7 +282,7 @@ def test_creditcard_reads_the_official_format_and_draws_normals(tmp_path, monkey
         for i in range(2000)
     )
     (tmp_path / "creditcard.csv").write_text("\n".join([header, *body]) + "\n")
-    raw = replace(CreditCard.info.files[0], lines=2001)
+    raw = replace(CreditCard.info.files[0], sha256=())
     monkeypatch.setattr(
         CreditCard, "info", replace(CreditCard.info, files=(raw,), rows=2000, classes={-1: 1500, 1: 500})
     )
@@ -406,17 +406,18 @@ def test_the_checksum_of_an_authors_sample(tmp_path, monkeypatch):
 def test_a_checksum_changes_with_any_file(tmp_path, monkeypatch):
     info = replace(HAR.info, files=tuple(Raw(name) for name in "abc"))
     monkeypatch.setattr(HAR, "info", info)
-    for name in "abc":
-        (tmp_path / name).write_text(name)
-    seen = {checksum(HAR(), Files(str(tmp_path)))}
-    for name in "abc":
-        (tmp_path / name).write_text("something else")
-        seen.add(checksum(HAR(), Files(str(tmp_path))))
+    seen = set()
+    for changed in (None, *"abc"):  # in folders of their own: a file without a known checksum may not change
+        folder = tmp_path / f"{changed}"
+        folder.mkdir()
+        for name in "abc":
+            (folder / name).write_text("something else" if name == changed else name)
+        seen.add(checksum(HAR(), Files(str(folder))))
     assert len(seen) == 4
     assert all(len(digest) == 64 for digest in seen)
-    (tmp_path / "b").unlink()
+    (folder / "b").unlink()
     with pytest.raises(UserError, match="dataset=har needs the file b"):
-        checksum(HAR(), Files(str(tmp_path)))
+        checksum(HAR(), Files(str(folder)))
 
 
 def test_a_data_set_without_a_checksum_method_is_loaded_for_it():
