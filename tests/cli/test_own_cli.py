@@ -90,7 +90,7 @@ def test_a_bounds_file_is_written_edited_and_used(run_command, tmp_path):
     rows = pd.read_csv(tmp_path / "out" / "rows.csv", keep_default_na=False)
     assert set(rows["private_preprocessing"]) == {""}
     assert set(rows["dataset"]) == {"csv"}
-    assert set(rows["d"]) == {4}
+    assert set(rows["d"]) == {5}  # and the constant
 
 
 def test_mistakes_of_describe_are_sentences(run_command, tmp_path):
@@ -156,7 +156,7 @@ def test_csv_is_no_data_set_to_list_and_a_file_in_a_folder_of_ones_own_is(run_co
     (folder / "mine.yaml").write_text("_target_: dpml.data.sets.csv.CSV\npath: f.csv\nlabel: label\n")
     outcome = run_command("dpml", "data", "list", "--config-dir", "own")
     row = next(line.split() for line in outcome.out.splitlines() if line.split()[:1] == ["mine"])
-    assert row[:5] == ["mine", "binary", "2", "1", "ready"]
+    assert row[:7] == ["mine", "binary", "2", "1", "->", "2", "ready"]
 
 
 def test_the_page_about_own_data_can_be_followed(run_command, tmp_path):

@@ -131,7 +131,7 @@ def test_ids_are_no_feature(tmp_path):
     said = sentence(path)
     assert "the column 'id' of DIR/f.csv has another text in every row, such as 'n0', so that it tells nothing" in said
     assert said.endswith("or leave it out with dataset.drop=[id].")
-    assert CSV(path=str(path), label="income", drop=("id",)).size(None) == (24, 1)
+    assert CSV(path=str(path), label="income", drop=("id",)).size(None) == (24, 2)
 
 
 def test_numbers_and_a_word(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from failing import BEFORE, COMMANDS, Disk, failing, full, go, made, prepare, read_only, temporary
 
 QUICK = ("describe",)
+ONCE = ("describe",)  # what it writes it does not overwrite
 CASES = [
     pytest.param(name, fault, lasting, marks=() if name in QUICK and lasting else pytest.mark.slow)
     for name in COMMANDS
@@ -42,6 +43,7 @@ def test_whichever_step_of_writing_fails(folder: Path, name: str, fault: object,
         else:
             assert found == expected, at  # what failed was no more than a cache
         assert temporary(folder) == [], at
-        assert go(folder, COMMANDS[name])[0] == 0, at
-        assert made(folder) == expected, at
+        if status or name not in ONCE:
+            assert go(folder, COMMANDS[name])[0] == 0, at
+            assert made(folder) == expected, at
     assert at > 2

@@ -92,7 +92,7 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
         name = f"{change}.json"
         assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", name).code == 0
         content = json.loads((tmp_path / name).read_text())
-        assert len(content.pop("weights")[0]) == 5
+        assert len(content.pop("weights")[0]) == 6
         texts.append(json.dumps(content))
     assert texts[0] == texts[1]
     assert "3000" not in texts[0]
