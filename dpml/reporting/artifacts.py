@@ -150,7 +150,7 @@ def write_claims(folder: Path) -> list[Path]:
     """
     known = manifests(folder)
     path, page = folder / "claims.md", claims_page([*known, *not_computed(known)])
-    if path.is_file() and path.read_text(encoding="utf-8") == page:
+    if path.is_file() and path.read_bytes() == page.encode():
         return []
     write_atomically(path, page)
     return [path]

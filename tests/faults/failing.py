@@ -37,7 +37,7 @@ panels:
 RUN = ["dpml-run", "dataset=csv", "dataset.path=own.csv", "dataset.label=label", "algo=nonpriv", "draws=1"]
 COMMANDS = {
     "run": [*RUN, "hydra.run.dir=out"],
-    "sweep": [*RUN, "-m", "eps=1,2", "hydra.sweep.dir=out"],
+    "sweep": ["dpml-run", "-m", *RUN[1:], "eps=1,2", "hydra.sweep.dir=out"],
     "experiment": ["dpml-run", "--config-dir", "own", "experiment=mine/tiny", "results_dir=out"],
     "merge": ["dpml", "merge", "first", "second", "-o", "out/merged"],
     "plot": ["dpml", "plot", "out"],
