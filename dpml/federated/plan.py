@@ -138,13 +138,12 @@ class Plan:
     @property
     def statement(self) -> tuple[str, ...]:
         """The same in words."""
-        said = statement(self.guarantees, self.problem, exact=False)
         trust = (
-            f"Trust: no place had the records of two parties. {len(self.seats)} parties ran secure aggregation, of "
+            f"no place had the records of two parties. {len(self.seats)} parties ran secure aggregation, of "
             f"which {self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing: "
             f"above, both count as colluders."
         )
-        return tuple(trust if sentence.startswith("Trust:") else sentence for sentence in said)
+        return statement(self.guarantees, self.problem, exact=False, trust=trust)
 
     @property
     def topology(self) -> Topology:

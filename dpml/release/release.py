@@ -4,8 +4,8 @@ import hashlib
 import math
 import os
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         task=data.task,
         loss=algorithm.loss.name,
         label=request.label,
-        stated=request.stated,
+        stated=_named(request.stated, data.provenance.get("classes", {})),
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
         weights=np.reshape(weights[0, 0], (K, -1)),
         guarantees=tuple(guarantees),
@@ -100,6 +100,11 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
     write_atomically(place, text)
     ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
     return model, entry
+
+
+def _named(stated: Stated, classes: Mapping[str, str]) -> Stated:
+    """What is stated, its classes in the weights' order: -1 and +1, as `dataset.positive` says, or 0 to K-1."""
+    return replace(stated, classes=tuple(classes.values())) if classes else stated
 
 
 def _scale(stated: Stated) -> float:

@@ -17,13 +17,16 @@ _VIEWS = {
 }
 
 
-def statement(guarantees: Sequence[Guarantee], problem: Problem, exact: bool) -> tuple[str, ...]:
+def statement(
+    guarantees: Sequence[Guarantee], problem: Problem, exact: bool, trust: str | None = None
+) -> tuple[str, ...]:
     """Sentences about a release.
 
     Args:
         guarantees: what is proven, for every view.
         problem: how many parties and colluders there are.
         exact: whether its noise is discrete, so that floating point has no share in what is guaranteed.
+        trust: who is trusted with what; None: the one place where it was computed.
     """
     unit = guarantees[0].unit
     what = "one record" if unit == "sample" else "all records of one party"
@@ -42,7 +45,9 @@ def statement(guarantees: Sequence[Guarantee], problem: Problem, exact: bool) ->
         f"What eps means: by what is seen, nobody can tell at odds of more than e^{weakest.eps:.4g} which of two "
         f"neighbours it was made from, but for a probability of delta = {weakest.delta:g}.",
     ]
-    if problem.M == 1:
+    if trust is not None:
+        sentences.append(f"Trust: {trust}")
+    elif problem.M == 1:
         sentences.append("Trust: the one place that had all records and drew the noise is trusted with them.")
     else:
         sentences.append(

@@ -56,6 +56,24 @@ def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) ->
     assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
 
 
+@pytest.mark.parametrize("positive", ["well", "ill"])
+def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, people, tmp_path, positive) -> None:
+    words = (*STATED, "algo=ssp_descent", "eps=5", f"dataset.positive={positive}")
+    assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
+    assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
+    assert (pd.read_csv(tmp_path / "out.csv")["prediction"] == people["health"]).mean() > 0.75
+
+
+def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) -> None:
+    (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, well, ill]"))
+    words = (*STATED, "algo=ssp_descent", "eps=5", "dataset.positive=ill")
+    assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
+    assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
+    found = pd.read_csv(tmp_path / "out.csv")["prediction"]
+    assert set(found) == {"ill", "not ill"}
+    assert ((found == "ill") == (people["health"] == "ill")).mean() > 0.75
+
+
 def test_two_releases_of_the_same_setting_have_different_noise_and_one_ledger(run_command, people, tmp_path) -> None:
     for name in ("a.json", "b.json"):
         assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", name).code == 0

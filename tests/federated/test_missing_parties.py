@@ -1,0 +1,68 @@
+"""What a sum shows when parties are missing, by the covariance of all that is seen: no more than is proven."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.distributed_noise import SecureSumNoise, cape_whole_view
+from dpml.algorithms.sufficient_statistics import SufficientStatistics
+from dpml.federated.plan import most_dropouts
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem
+from dpml.protocols.graph import least_quorum
+
+CASES = [(M, C, D) for M in range(3, 9) for C in range(M - 2) for D in range(most_dropouts(M, C) + 1)]
+
+
+def mu_of(noise: np.ndarray, shift: np.ndarray) -> float:
+    """mu of a view whose noise is ``noise @ N(0, I)`` (k, sources) and whose mean moves by `shift` (k,)."""
+    return math.sqrt(shift @ np.linalg.solve(noise @ noise.T, shift))
+
+
+@pytest.mark.parametrize(("M", "C", "D"), CASES)
+def test_missing_parties_counted_as_colluders_leave_enough_noise_in_a_secure_sum(M, C, D) -> None:
+    """The aggregator sees the sum over M - D parties, and knows the noise of C of them: honest noise of the others."""
+    proven = SecureSumNoise().views(Problem(M, 10 * M, 2, colluders=C + D))["colluders"]
+    for missing in range(D + 1):
+        honest = M - missing - C  # in the sum
+        seen = mu_of(np.full((1, honest), 1 / math.sqrt(M)), np.ones(1))
+        assert seen <= proven * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("M", "C", "D"), CASES)
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_missing_parties_counted_as_colluders_leave_enough_noise_in_cape(M, C, D, spread) -> None:
+    """The aggregator sees every honest party's open message, also of those whose vector is missing, and the sum."""
+    proven = cape_whole_view(M, M - C - D, spread)
+    for missing in range(D + 1):
+        H = M - C  # honest parties; the last `missing` of them are not in the secure sum
+        secrets, own = np.eye(H), np.eye(H) / math.sqrt(M)
+        messages = np.hstack([spread * secrets, own])
+        summed = np.hstack([(np.arange(H) < H - missing) * 1.0, np.zeros(H)])
+        seen = mu_of(np.vstack([messages, summed]), np.eye(H + 1)[0])  # party 0 is in the sum
+        assert seen <= proven * (1 + 1e-9)
+        if missing == D:
+            assert seen == pytest.approx(proven)
+
+
+@pytest.mark.parametrize("M", [3, 5, 10, 32, 101])
+def test_a_server_that_leaves_out_as_many_as_it_can_gains_less_than_a_root_of_two(M) -> None:
+    """docs/secure_aggregation.md: a quorum of parties is in every sum, whatever the server says."""
+    for C in range(M - 1):
+        quorum = least_quorum(M, C)
+        if quorum > M:
+            continue
+        honest = quorum - C
+        whole = SecureSumNoise().views(Problem(M, 10 * M, 2, colluders=C))["colluders"]
+        assert mu_of(np.full((1, honest), 1 / math.sqrt(M)), np.ones(1)) < math.sqrt(2) * whole
+        for spread in (1.0, 30.0):
+            assert cape_whole_view(M, honest, spread) < math.sqrt(2) * cape_whole_view(M, M - C, spread)
+
+
+@pytest.mark.parametrize("algorithm", [SufficientStatistics, CapeFM])
+def test_the_noise_of_a_plan_with_missing_parties_is_wider(algorithm) -> None:
+    made, budget = algorithm(LOSSES["logistic"], "tight"), Budget(1.0, 1e-5)
+    few, many = (made.scales(budget, Problem(6, 600, 3, colluders=count)).linear for count in (1, 3))
+    assert many > few
