@@ -16,6 +16,13 @@ _VIEWS = {
     "colluders": "the aggregator together with {colluders} of the {M} parties, who pool all that they know",
 }
 
+_TRUST = {
+    True: "the one place that had all records and drew the noise is trusted with them.",
+    False: "this release was computed in one place on behalf of {M} parties, and that place is trusted with all "
+    "records. The views above hold for parties that run the protocol on their own machines.",
+}
+"""By whether there is one party."""
+
 
 def statement(
     guarantees: Sequence[Guarantee], problem: Problem, exact: bool, trust: str | None = None
@@ -45,15 +52,7 @@ def statement(
         f"What eps means: by what is seen, nobody can tell at odds of more than e^{weakest.eps:.4g} which of two "
         f"neighbours it was made from, but for a probability of delta = {weakest.delta:g}.",
     ]
-    if trust is not None:
-        sentences.append(f"Trust: {trust}")
-    elif problem.M == 1:
-        sentences.append("Trust: the one place that had all records and drew the noise is trusted with them.")
-    else:
-        sentences.append(
-            f"Trust: this release was computed in one place on behalf of {problem.M} parties, and that place is "
-            "trusted with all records. The views above hold for parties that run the protocol on their own machines."
-        )
+    sentences.append(f"Trust: {_TRUST[problem.M == 1].format(M=problem.M) if trust is None else trust}")
     sentences.append(
         "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as they "
         "are published."
