@@ -28,7 +28,7 @@ def load(name: str) -> ModuleType:
     An exception would be a traceback, or be swallowed by one of the extension modules that are being imported.
     """
     usual = signal.getsignal(signal.SIGINT)
-    if usual is signal.default_int_handler:
+    if callable(usual):
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     try:
         return import_module(f"{__name__}.{name}")

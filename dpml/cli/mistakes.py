@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor
+from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from dpml.errors import UserError
@@ -20,6 +21,14 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
     What is nobody's mistake but ours stays an exception.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left half-written
+    interrupted: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        interrupted.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, or somebody else's
+        signal.signal(signal.SIGINT, interrupt)
     try:
         try:
             main()
@@ -31,6 +40,8 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
+        if interrupted:  # what a library made of Ctrl-C while it restored its own state
+            sys.exit(130)
         message = sentence(error)
         if message is None:
             raise

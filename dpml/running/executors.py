@@ -8,12 +8,14 @@ need share no disk except the data. The numbers are the same bits whichever engi
 import importlib
 import multiprocessing
 import os
+import signal
 import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +118,8 @@ def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
             except BaseException:
                 for process in list(pool._processes.values()):  # Ctrl-C: do not wait for jobs in flight
                     process.terminate()
-                pool.shutdown(wait=False, cancel_futures=True)
+                # but for the pool's own thread: at exit it would race with the interpreter for the pipe between them
+                pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
 
@@ -130,12 +133,35 @@ def _as_completed(
     queue = iter(numbers)
     while True:
         while len(running) <= workers and (number := next(queue, None)) is not None:
-            running[pool.submit(attempt, jobs[number])] = number
+            with _ctrl_c_held():
+                running[pool.submit(attempt, jobs[number])] = number
         if not running:
             return
         for done in wait(running, return_when=FIRST_COMPLETED).done:
             outcome = done.result()
             yield running.pop(done), outcome
+
+
+@contextmanager
+def _ctrl_c_held() -> Iterator[None]:
+    """Hold Ctrl-C back while a worker may be started: its start is whole, and the worker never sees Ctrl-C.
+
+    A terminal sends it to all processes, and a worker that is still importing would tell where it was; the main process
+    ends its workers. The mask is what a worker inherits; the handler is for signals that come by another thread.
+    """
+    if threading.current_thread() is not threading.main_thread():  # nor does Ctrl-C ever come there
+        yield
+        return
+    came: list[int] = []
+    usual = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, usual)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _end_with_parent() -> None:

@@ -32,6 +32,7 @@ def start(folder: Path, words: list[str]) -> "subprocess.Popen[str]":
         text=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        start_new_session=True,  # a terminal of its own, in a way: its signals reach nobody else
     )
 
 
@@ -43,6 +44,25 @@ def test_killed_at_every_step_of_writing(folder: Path, name: str) -> None:
     found = json.loads(done.stdout)
     assert found["steps"] > 2
     assert found["problems"] == {}
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_a_terminal_leaves_no_traceback(folder: Path) -> None:
+    """It reaches the workers too, and finds them starting, waiting or at work."""
+    words = [*COMMANDS["sweep"], "run.workers=2"]
+    prepare(folder)
+    began = time.monotonic()
+    process = start(folder, words)
+    process.communicate(timeout=60)
+    whole = time.monotonic() - began
+    for part in np.linspace(0.15, 0.9, 6):
+        prepare(folder)
+        process = start(folder, words)
+        time.sleep(part * whole)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode in (0, -signal.SIGINT, 128 + signal.SIGINT)
+        assert "Traceback" not in err
 
 
 @pytest.mark.slow
