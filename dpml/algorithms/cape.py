@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.distributed_noise import CapeNoise, NoiseSharing, cape_spread
+from dpml.algorithms.discrete_statistics import PreparedIntegers
+from dpml.algorithms.distributed_noise import CapeNoise, NoiseSharing, SecureSumNoise, cape_spread
 from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, SumProtocol, check_choice
 from dpml.algorithms.noisy_coefficients import PreparedQuadratic, flat
@@ -29,6 +30,10 @@ class CapeFM(FunctionalMechanism):
     `protocol=simulate` adds up the noise that the sites draw. With `secagg` every site's coefficients and noise go
     through the real protocol (`dpml.protocols.cape`), all budgets and a block of draws as one long vector: the same
     release up to rounding, for the price of key agreements, masks and M times the memory.
+
+    With `noise=discrete` messages are integers modulo 2^64. There zero-sum noise can be uniform: given their sum, any
+    M - 1 messages are then uniform, and nothing but the sum is seen. That is the secure sum of `ssp`, whose release it
+    is, bit for bit (docs/privacy/discrete_noise.md).
     """
 
     name = "capefm"
@@ -44,11 +49,15 @@ class CapeFM(FunctionalMechanism):
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedQuadratic":
         pooled = super().prepare(parties, rng)
-        if self.protocol == "simulate":
+        if self.protocol == "simulate" or self.noise == "discrete":
             return pooled
         rows = [parties.of(k) for k in range(parties.problem.M)]
         shares = [self.share_of(parties.X[of], parties.y[of], pooled.count) for of in rows]
         return PreparedSites(**vars(pooled), shares=np.array(shares))
+
+    def on_a_grid(self, pooled: PreparedQuadratic, parties: Parties) -> PreparedIntegers:
+        """The rows as integers, to whose sums every site adds its own noise."""
+        return PreparedIntegers.of(pooled, parties, self.unit, self.protocol)
 
     def share_of(self, X: Array, y: Array, count: int) -> Array:
         """What one site has of (L0, L1, L2), means over `count` rows of which these are its own: (1 + d + d^2,)."""
@@ -63,7 +72,7 @@ class CapeFM(FunctionalMechanism):
 
     @property
     def sharing(self) -> NoiseSharing:
-        return CapeNoise(self.spread)
+        return CapeNoise(self.spread) if self.noise == "continuous" else SecureSumNoise()
 
 
 @dataclass(frozen=True)

@@ -16,20 +16,44 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.coefficients import Scales
-from dpml.algorithms.discrete_noise import BITS, Columns, DiscreteSharing, variance_of, whole_steps
+from dpml.algorithms.discrete_noise import BITS, Columns, DiscreteSharing, Noise, asked, variance_of, whole_steps
 from dpml.algorithms.hyperparameters import SumProtocol, Unit
-from dpml.algorithms.noisy_coefficients import PreparedQuadratic, flat
+from dpml.algorithms.noisy_coefficients import NoisyCoefficients, PreparedQuadratic, flat
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.optim.losses import Quadratic
-from dpml.privacy import Problem
+from dpml.privacy import Budget, Problem
 from dpml.privacy.discrete import divide, to_integers
 from dpml.privacy.discrete.accounting import REST
 from dpml.privacy.discrete.rounding import Integers
 
 _ROOM = 1 << 61  # of sums of integers
 _FINE = 21  # bits by which a step is finer than 1/d
+
+
+class OnAGrid(NoisyCoefficients):
+    """Coefficients whose noise may be discrete, and what is then asked for and proven of them."""
+
+    @property
+    def noise(self) -> Noise:
+        """The only one there is, unless a subclass has a field for it."""
+        return "continuous"
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected: one sample, unless a subclass has a field for it."""
+        return "sample"
+
+    def mu(self, budget: Budget) -> float:
+        mu = super().mu(budget)
+        return asked(mu) if self.noise == "discrete" else mu
+
+    def released_mu(self, budget: Budget, problem: Problem) -> float:
+        mu = super().released_mu(budget, problem)
+        if self.noise == "continuous" or math.isinf(mu):
+            return mu
+        return mu + rounded_mu(self.quadratic, self.scales(budget, problem), problem, self.unit)
 
 
 def rounded_mu(quadratic: Quadratic, scales: Scales, problem: Problem, unit: Unit) -> float:

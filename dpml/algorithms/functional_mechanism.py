@@ -6,7 +6,7 @@ sample is replaced.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,22 +15,25 @@ from numpy.typing import NDArray
 
 from dpml.algorithms import require_domain
 from dpml.algorithms.coefficients import Scales
+from dpml.algorithms.discrete_noise import NOISES, Noise
+from dpml.algorithms.discrete_statistics import OnAGrid, PreparedIntegers
 from dpml.algorithms.distributed_noise import IndependentNoise, NoiseSharing, TrustedCurator
-from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_not_negative
-from dpml.algorithms.noisy_coefficients import NoisyCoefficients, PreparedQuadratic
+from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_choice, check_not_negative
+from dpml.algorithms.noisy_coefficients import PreparedQuadratic
 from dpml.arrays import Array
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.optim.interior_point import stop_in_box, usual_start
 from dpml.optim.quadratic import minimise_quadratic
-from dpml.privacy import Budget, Calibration, Problem, gdp
+from dpml.privacy import Adversary, Budget, Calibration, Problem, gdp
 
 # The paper's L2 sensitivities of (L0, L1, L2), times N (Secs. 4.3 and H).
 PUBLISHED_SENSITIVITY = {"squared": (1.0, 4.0, math.sqrt(2)), "logistic": (0.0, 1.0, math.sqrt(2) / 8)}
 
 
 @dataclass(frozen=True)
-class FunctionalMechanism(NoisyCoefficients):
-    """The improved functional mechanism at one trusted curator (Alg. 3), and the frame of the distributed ones.
+class FunctionalFamily(OnAGrid):
+    """What the improved functional mechanism at one trusted curator (Alg. 3) and all that are made of it share.
 
     Args:
         variant: `paper` solves, `published`, as Zhang et al. 2012, Sec. 6: add a ridge, and trim the spectrum if that
@@ -41,8 +44,7 @@ class FunctionalMechanism(NoisyCoefficients):
             privacy).
     """
 
-    name: ClassVar[str] = "fm"
-    claim: ClassVar[str] = "Imtiaz et al. 2019, Thm 2"
+    claim: ClassVar[str]
     variants: ClassVar[tuple[str, ...]] = VARIANTS
 
     calibration: Calibration = "published"
@@ -100,7 +102,42 @@ class FunctionalMechanism(NoisyCoefficients):
         return minimise_quadratic(A + self.ridge * edges[:, None, None, None] * np.eye(d), b)
 
 
-class Conventional(FunctionalMechanism):
+@dataclass(frozen=True)
+class FunctionalMechanism(FunctionalFamily):
+    """The improved functional mechanism at one trusted curator (Alg. 3).
+
+    With discrete noise it is `ssp` of one party, who has all rows.
+
+    Args:
+        noise: `continuous`, or `discrete`: exact integers on a grid, the least noise that is proven to be enough
+            (docs/privacy/discrete_noise.md).
+    """
+
+    name: ClassVar[str] = "fm"
+    claim: ClassVar[str] = "Imtiaz et al. 2019, Thm 2"
+
+    noise: Noise = "continuous"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("algo.noise", self.noise, NOISES)
+        if self.noise == "discrete" and self.calibration != "tight":
+            raise UserError(
+                f"algo.noise=discrete of algo={self.name} is the least noise that is proven to be enough: set "
+                "calibration=tight."
+            )
+
+    def prepare(self, parties: Parties, rng: Generator) -> PreparedQuadratic:
+        pooled = super().prepare(parties, rng)
+        return pooled if self.noise == "continuous" else self.on_a_grid(pooled, parties)
+
+    def on_a_grid(self, pooled: PreparedQuadratic, parties: Parties) -> PreparedIntegers:
+        """The rows as integers, with the noise of one curator who has those of all parties."""
+        curator = replace(parties, offsets=np.array([0, len(parties.y)]), adversary=Adversary(0))
+        return PreparedIntegers.of(replace(pooled, problem=curator.problem), curator, self.unit, "simulate")
+
+
+class Conventional(FunctionalFamily):
     """`conv` (Sec. 4.4): every site releases its own coefficients by the functional mechanism, the aggregator averages.
 
     Each message is protected by its own noise alone, so the aggregator and any colluders see what one message shows.
@@ -117,7 +154,7 @@ class Conventional(FunctionalMechanism):
         return IndependentNoise()
 
 
-class Local(FunctionalMechanism):
+class Local(FunctionalFamily):
     """`local`: the functional mechanism at the last site, on its own rows. The other sites reveal nothing."""
 
     name = "local"

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
 from dpml.algorithms.exposure import Exposure, Pair
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.functional_mechanism import FunctionalFamily
 from dpml.algorithms.hyperparameters import check_published_only
 from dpml.algorithms.neighbours import one_replaced_for_loss
 from dpml.algorithms.noisy_coefficients import EXACT, GDP_SOURCE, PreparedQuadratic, flat
@@ -18,7 +18,7 @@ from dpml.arrays import Array
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 
 
-class PureFunctionalMechanism(FunctionalMechanism):
+class PureFunctionalMechanism(FunctionalFamily):
     """`dpfm` (Zhang et al. 2012): Laplace noise on every coefficient, pure eps-DP at one trusted curator.
 
     Published: one scale Delta/eps, Delta = 2 (d+1)^2 (squared) or d^2/4 + 3d (logistic), on all d^2 entries of L2. By

@@ -5,7 +5,6 @@ X'X alone is the mechanism of Dwork et al. 2014. Here both are released jointly 
 counted exactly, split between them for the least noise in the gradient, and shared by the parties.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,13 +12,13 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
-from dpml.algorithms.discrete_noise import NOISES, Noise, asked
-from dpml.algorithms.discrete_statistics import PreparedIntegers, rounded_mu
+from dpml.algorithms.discrete_noise import NOISES, Noise
+from dpml.algorithms.discrete_statistics import OnAGrid, PreparedIntegers
 from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
 from dpml.algorithms.exposure import Pair
 from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, UNITS, SumProtocol, Unit, check_choice
 from dpml.algorithms.neighbours import whole_party
-from dpml.algorithms.noisy_coefficients import NoisyCoefficients, PreparedQuadratic, flat
+from dpml.algorithms.noisy_coefficients import PreparedQuadratic, flat
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -30,7 +29,7 @@ _WIDTHS = 16.0
 
 
 @dataclass(frozen=True)
-class SufficientStatistics(NoisyCoefficients):
+class SufficientStatistics(OnAGrid):
     """`ssp`: the least squares solution of noisy X'X and X'y, whose M parties add up both in one secure sum.
 
     Logistic loss stands for its expansion at 0, ``log 2 - y x'w/2 + (x'w)^2/8``, which is the squared loss of another
@@ -76,16 +75,6 @@ class SufficientStatistics(NoisyCoefficients):
 
     def views(self, problem: Problem) -> dict[View, float]:
         return secure_sharing(problem).views(problem)
-
-    def mu(self, budget: Budget) -> float:
-        mu = super().mu(budget)
-        return asked(mu) if self.noise == "discrete" else mu
-
-    def released_mu(self, budget: Budget, problem: Problem) -> float:
-        mu = super().released_mu(budget, problem)
-        if self.noise == "continuous" or math.isinf(mu):
-            return mu
-        return mu + rounded_mu(self.quadratic, self.scales(budget, problem), problem, self.unit)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Proven for every view, and for the `unit` that was chosen."""

@@ -91,7 +91,7 @@ def _choose_for_a_release(config: DictConfig, given: set[str]) -> None:
                 "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
                 "how many there are: a release needs dataset.missing=refuse, or keep with the step impute."
             )
-    if "noise" in config.algo and "algo.noise" not in given:
+    if "noise" in config.algo and "algo.noise" not in given and config.calibration == "tight":
         config.algo.noise = "discrete"
 
 

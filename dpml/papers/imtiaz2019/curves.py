@@ -16,7 +16,7 @@ from scipy.special import log_ndtr
 
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.distributed_noise import cape_whole_view
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism
+from dpml.algorithms.functional_mechanism import Conventional, FunctionalFamily, FunctionalMechanism
 from dpml.arrays import Array
 from dpml.data import Files
 from dpml.data.partition import Equal, Parties, TwoGroup, partition
@@ -26,7 +26,9 @@ from dpml.privacy import Budget, Calibration, Problem, gdp, noise, worst
 from dpml.running.cell import Cell, measure
 from dpml.seeds import generator
 
-FAMILY = {algorithm.name: algorithm for algorithm in (FunctionalMechanism, CapeFM, Conventional)}
+FAMILY: dict[str, type[FunctionalFamily]] = {
+    algorithm.name: algorithm for algorithm in (FunctionalMechanism, CapeFM, Conventional)
+}
 
 
 DRAWN = -20.0
@@ -167,7 +169,7 @@ def noise_of_uneven_sites(
     return pd.DataFrame(rows).assign(M=M, N=N, samples=samples)
 
 
-def _released_variance(kind: type[FunctionalMechanism], parties: Parties, rng: Generator, samples: int) -> float:
+def _released_variance(kind: type[FunctionalFamily], parties: Parties, rng: Generator, samples: int) -> float:
     """The variance of the released linear coefficients around those of all rows, over a trusted curator's."""
     budget, loss = Budget(1.0, 1e-5), for_task("regression")
     prepared = kind(loss).prepare(parties, rng)
@@ -232,7 +234,7 @@ def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[st
     ]
 
 
-def _asked(algorithm: FunctionalMechanism, target: float, delta: float, problem: Problem) -> float:
+def _asked(algorithm: FunctionalFamily, target: float, delta: float, problem: Problem) -> float:
     """The eps to ask for so that the worst view is proven to have `target`."""
 
     def excess(log_eps: float) -> float:
