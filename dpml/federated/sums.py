@@ -59,11 +59,11 @@ def one_sum(algorithm: Algorithm, setting: Setting) -> OneSum:
     """
     if isinstance(algorithm, SufficientStatistics) and algorithm.name == "ssp" and algorithm.noise == "continuous":
         return StatisticsSum(algorithm, setting)
-    if isinstance(algorithm, CapeFM):
+    if isinstance(algorithm, CapeFM) and algorithm.noise == "continuous":
         return CapeSum(algorithm, setting)
     raise UserError(
-        f"algo={algorithm.name} cannot run between parties on machines of their own: choose algo=ssp (with "
-        "algo.noise=continuous) or algo=capefm."
+        f"algo={algorithm.name} cannot run between parties on machines of their own: choose algo=ssp or algo=capefm, "
+        "with algo.noise=continuous."
     )
 
 

@@ -93,6 +93,20 @@ def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -
     assert len(Ledger(tmp_path / "people.csv.ledger").entries()) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "noise"),
+    [
+        (("algo=fm",), "exact integers"),
+        (("algo=capefm",), "exact integers"),
+        (("algo=fm", "calibration=published"), "floating-point numbers"),
+    ],
+)
+def test_least_noise_of_sums_is_exact_and_published_noise_is_as_published(run_command, people, words, noise) -> None:
+    done = run_command("dpml", "release", *FOUR, *words, "eps=0.5", "-o", "model.json")
+    assert done.code == 0, done.err
+    assert f"Noise: {noise}" in " ".join(done.out.split())
+
+
 def test_what_is_no_sum_has_floating_point_noise_and_says_so(run_command, people) -> None:
     done = run_command("dpml", "release", *STATED, "algo=gop", "eps=1", "-o", "model.json")
     assert done.code == 0, done.err
