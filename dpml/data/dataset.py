@@ -37,7 +37,8 @@ class Dataset:
     steps; what was fitted on the training rows may leave a test row or target a little outside. `truth` is the weight
     vector that generated the labels, where there is one. `provenance` records source, checksum, the rows in all after
     cleaning, and every preprocessing step with what it was fitted on. `party` says whose each training row is, (N,) of
-    0..P-1, where the data set does. Arrays may be read-only and memory-mapped.
+    0..P-1, where the data set does. `classes` is how many classes labels may have, whichever of them rows have; 1 where
+    nothing is stated of that. Arrays may be read-only and memory-mapped.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Dataset:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     truth: Array | None = None
     party: Index | None = None
+    classes: int = 1
 
 
 PLACE: Mapping[str, Any] = {"place": True}

@@ -110,3 +110,8 @@ class Info:
     columns: Mapping[str, Column] = field(default_factory=dict)
     target: Range | None = None
     bounds: str = "its class states none"
+
+    @property
+    def width(self) -> int:
+        """K of a multiclass task whose labels, 0 to K-1, are known; else 1."""
+        return 1 + int(max(self.classes)) if self.task == "multiclass" and self.classes else 1

@@ -46,9 +46,13 @@ class Parties:
 
     @property
     def problem(self) -> Problem:
-        """M, N, d and what else the privacy analysis needs. The number of classes is public: that of all labels."""
-        y, y_test = self.data.y, self.data.y_test
-        classes = 1 + int(max(y.max(), y_test.max(initial=0))) if self.data.task == "multiclass" else 1
+        """M, N, d and what else the privacy analysis needs.
+
+        The number of classes is public: what is stated of it, or else that of all labels.
+        """
+        y, y_test, classes = self.data.y, self.data.y_test, 1
+        if self.data.task == "multiclass":
+            classes = max(self.data.classes, 1 + int(max(y.max(), y_test.max(initial=0))))
         M, N, d = len(self.offsets) - 1, len(self.y), self.X.shape[1]
         colluders = self.adversary.count(M)
         return Problem(M, N, d, len(self.X_auxiliary), classes, colluders=colluders).of_sizes(self.sizes)

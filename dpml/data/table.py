@@ -101,7 +101,8 @@ class Tabular:
             X, y, X_test, y_test, record = self._preprocess(table, train, test)
         provenance = source | {"rows": self.drawn(), "preprocessing": record}
         party = None if table.party is None else table.party[train]
-        return Dataset(self.info.name, self.info.task, X, y, X_test, y_test, provenance, party=party)
+        info = self.info
+        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
         """The parsed files (from the cache if they are there) and where they come from, for the provenance.

@@ -69,9 +69,8 @@ class Cell:
         info = self.dataset.info
         check_task(self.partition, info.task, info.name)
         aside = set_aside(self.partition, rows)
-        classes = 1 + int(max(info.classes)) if info.task == "multiclass" and info.classes else 1
         colluders = self.adversary.count(self.M)
-        problem = Problem(self.M, rows - aside, d, aside, classes, colluders=colluders)
+        problem = Problem(self.M, rows - aside, d, aside, info.width, colluders=colluders)
         sizes = party_sizes(self.partition, rows, self.M, generator(self.seed, "partition"))
         return problem if sizes is None else problem.of_sizes(sizes)
 

@@ -8,6 +8,7 @@ from dpml.data import Files
 from dpml.data.own import bounds_file
 from dpml.data.own.describe import bounds_text, describe
 from dpml.data.own.table import Wanted
+from dpml.data.partition import Equal, partition
 from dpml.data.preprocess import norms, private_note
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
@@ -52,6 +53,15 @@ def test_steps_take_the_stated_ranges(files):
     np.testing.assert_array_equal(data.y[order], [-1, -1, 1, 1])
     assert private_note(data.provenance["preprocessing"]) == ""
     assert data.provenance["classes"] == {"-1": "low", "+1": "high"}
+
+
+def test_a_class_that_is_stated_counts_whether_a_row_has_it_or_not(files):
+    """A replaced row might have it: how many classes there are must not depend on the rows."""
+    source = CSV(**files(STATED.replace("[low, high]", "[low, high, none]")), label="income", test_fraction=0)
+    data = load(source)
+    assert set(data.y) == {0, 1}
+    assert data.classes == source.info.width == 3
+    assert partition(data, Equal(), 1, np.random.default_rng(0)).problem.classes == 3
 
 
 def test_nothing_of_a_row_moves_another(files):

@@ -74,6 +74,20 @@ def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) 
     assert ((found == "ill") == (people["health"] == "ill")).mean() > 0.75
 
 
+def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, people, tmp_path) -> None:
+    """Else a replaced row would change how long the published weights are, and how much noise they have."""
+    (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, ill, well, young]"))
+    words = (*FOUR, "algo=avg", "algo.lam=0.1", "eps=500")
+    assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
+    model = read_model(tmp_path / "model.json")
+    assert model.weights.shape == (4, 6)
+    assert model.stated.classes == ("dead", "ill", "well", "young")
+    told = json.loads(run_command("dpml", "guarantee", *words, "calibration=tight", "--json").out)
+    assert [each["eps"] for each in told if each["basis"] == "proven"] == [each.eps for each in model.guarantees]
+    assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
+    assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
+
+
 def test_two_releases_of_the_same_setting_have_different_noise_and_one_ledger(run_command, people, tmp_path) -> None:
     for name in ("a.json", "b.json"):
         assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", name).code == 0

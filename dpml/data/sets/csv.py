@@ -88,7 +88,7 @@ class CSV(Wanted):
             "preprocessing": record,
         }
         party = None if rows.party is None else rows.party[train]
-        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party)
+        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
     def _features(self, rows: Parsed, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
         """The preprocessed features of both parts, and the record, which says what was found from private rows."""
