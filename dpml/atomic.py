@@ -2,12 +2,14 @@
 
 import glob
 import hashlib
+import json
 import os
 import platform
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 try:
     import fcntl
@@ -84,3 +86,34 @@ def unseal(content: bytes) -> str | None:
     """What was sealed; None when it is not as it was written."""
     checksum, _, rest = content.partition(b"\n")
     return rest.decode() if checksum.decode("latin-1") == hashlib.sha256(rest).hexdigest() else None
+
+
+CHECKSUM = "checksum"
+"""The key of a JSON object under which it has the checksum of all else in it."""
+
+
+def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values, and their checksum behind them: JSON that people and other programs read as it is."""
+    return {**content, CHECKSUM: _checksum(content)}
+
+
+def unseal_object(content: bytes, older: bool = False) -> dict[str, Any] | None:
+    """The values that were sealed; None when there are none, or they are not as they were written.
+
+    White space between them may be another: programs that set JSON out anew change nothing. Of a kind of file that once
+    had no checksum, those without one are taken, too, where it is an `older` kind.
+    """
+    try:
+        whole = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(whole, dict):
+        return None
+    if older and CHECKSUM not in whole:
+        return whole
+    checksum = whole.pop(CHECKSUM, None)
+    return whole if checksum == _checksum(whole) else None
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

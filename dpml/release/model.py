@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from dpml.arrays import Array
+from dpml.atomic import seal_object, unseal_object
 from dpml.data.bounds import stated_apply
 from dpml.data.info import Task
 from dpml.data.own.bounds_file import Stated, stated_from
@@ -57,7 +58,7 @@ class Model:
     scale: float = 1.0
 
     def text(self) -> str:
-        """The content of its file."""
+        """The content of its file: JSON, with a checksum of all else in it at the end."""
         content = {
             "format": FORMAT,
             "task": self.task,
@@ -73,7 +74,7 @@ class Model:
             "setting": self.setting,
             "versions": dict(self.versions),
         }
-        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def scores(self, X: Array) -> Array:
         """The scores x'w of rows X (n, p) as a file has them, numbers and codes of values: (n,), or (n, K)."""
@@ -105,15 +106,15 @@ def read_model(path: Path) -> Model:
     """The model in a file.
 
     Raises:
-        UserError: there is none, or the file is not of this form.
+        UserError: there is none, the file is not of this form, or it is not as it was written.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = unseal_object(path.read_bytes())
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError:
-        raise UserError(f"{path} is no model file: it is not JSON.") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if content is None:
+        raise UserError(f"{path} is no model file, or not as it was written: take another copy of the published one.")
+    if content.get("format") != FORMAT:
         raise UserError(f"{path} is no model file of this dpml: it does not say format: {FORMAT!r}.")
     try:
         model = Model(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dpml import __version__, code
-from dpml.atomic import write_atomically
+from dpml.atomic import seal_object, unseal_object, write_atomically
 from dpml.config.compose import natural
 from dpml.errors import UserError
 from dpml.reporting.results import Publication
@@ -41,13 +41,9 @@ class Manifest:
 
     def read(self) -> dict[str, Any]:
         """Its content; empty when there is none that is as it was written."""
-        content: Any = None
-        with suppress(OSError, ValueError):
-            content = json.loads(self.path.read_bytes())
-        if not isinstance(content, dict):
-            return {}
-        # older ones have none
-        return content if content.pop(_CHECKSUM, None) in (None, _digest(content)) else {}
+        with suppress(OSError):
+            return unseal_object(self.path.read_bytes(), older=True) or {}
+        return {}
 
     def current(self, made_from: str) -> bool:
         """Whether all the files that it names are there, unchanged, and made from the same."""
@@ -68,19 +64,11 @@ class Manifest:
 
     def keep(self, content: Mapping[str, Any]) -> None:
         """Write plain values, and their checksum."""
-        whole = {**content, _CHECKSUM: _digest(content)}
-        write_atomically(self.path, json.dumps(whole, indent=1) + "\n")
+        write_atomically(self.path, json.dumps(seal_object(content), indent=1) + "\n")
 
     def keep_with(self, content: Mapping[str, Any], files: Iterable[Path]) -> None:
         """Write plain values, the checksums of files beside it, and their checksum."""
         self.keep({**content, "files": _checksums(files)})
-
-
-_CHECKSUM = "checksum"
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def beside(folder: Path) -> Manifest:

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import os
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from dpml.atomic import seal_object
 from dpml.data.info import Range
 from dpml.data.own.bounds_file import Stated
 from dpml.errors import UserError
@@ -245,23 +247,78 @@ def test_predictions_are_those_of_the_formula() -> None:
     assert found == pytest.approx(1 + 50 * row @ [0.1, 0.25, -1 / 3, 0.5])
 
 
+NOT_A_MODEL = r"m\.json is no model file"
+
+
+def resealed(change):
+    """Another content with a checksum that is right: what no damage makes."""
+
+    def altered(text: str) -> str:
+        content = json.loads(change(text))
+        content.pop("checksum", None)
+        return json.dumps(seal_object(content))
+
+    return altered
+
+
 @pytest.mark.parametrize(
-    "damage",
+    "change",
     [
         lambda text: text[:100],
-        lambda text: text.replace('"dpml model 1"', '"dpml model 9"'),
-        lambda text: text.replace('"steps"', '"stops"'),
-        lambda text: text.replace('"symmetric"', '"symetric"'),
-        lambda text: text.replace("0.25,", ""),
-        lambda text: text.replace("0.25", '"much"'),
         lambda text: "[]",
         lambda text: "",
+        lambda text: "[" * 100_000,
+        lambda text: text.replace("0.25", "0.26"),
+        lambda text: text.replace('"checksum"', '"cheksum"'),
+        lambda text: re.sub(r',\s*"checksum": "\w+"', "", text),
+        resealed(lambda text: text.replace('"dpml model 1"', '"dpml model 9"')),
+        resealed(lambda text: text.replace('"steps"', '"stops"')),
+        resealed(lambda text: text.replace("0.25,", "")),
+        resealed(lambda text: text.replace("0.25", '"much"')),
     ],
 )
-def test_a_file_that_is_no_model_is_one_sentence(tmp_path, damage) -> None:
-    (tmp_path / "m.json").write_text(damage(a_model().text()))
-    with pytest.raises(UserError):
+def test_a_file_that_is_no_model_is_one_sentence(tmp_path, change) -> None:
+    (tmp_path / "m.json").write_text(change(a_model().text()))
+    with pytest.raises(UserError, match=NOT_A_MODEL):
         read_model(tmp_path / "m.json")
+
+
+def test_a_step_that_there_is_not_is_one_sentence(tmp_path) -> None:
+    (tmp_path / "m.json").write_text(resealed(lambda text: text.replace("symmetric", "symetric"))(a_model().text()))
+    with pytest.raises(UserError, match="symmetric"):
+        read_model(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize("bit", [0, 2, 5, 7])
+def test_every_byte_that_is_flipped_is_noticed_or_harmless(tmp_path, bit) -> None:
+    """Harmless: white space that becomes other white space, and 1E-05 for 1e-05. All else is one sentence."""
+    path, text = tmp_path / "m.json", a_model().text()
+    content = text.encode()
+    harmless = [place for place in range(len(content)) if not notices(path, flipped(content, place, bit), text)]
+    assert all(json.loads(flipped(content, place, bit)) == json.loads(text) for place in harmless)
+    assert len(harmless) < 100
+
+
+def flipped(content: bytes, place: int, bit: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
+
+
+def notices(path, content: bytes, text: str) -> bool:
+    """Whether the file is refused; else it is the same model."""
+    path.write_bytes(content)
+    try:
+        found = read_model(path)
+    except UserError as error:
+        return (
+            str(error) == f"{path} is no model file, or not as it was written: take another copy of the published one."
+        )
+    return found.text() != text
+
+
+def test_a_file_that_another_program_sets_out_anew_is_the_same_model(tmp_path) -> None:
+    text = a_model().text()
+    (tmp_path / "m.json").write_text(json.dumps(json.loads(text), indent=4).replace("\n", "\r\n"))
+    assert read_model(tmp_path / "m.json").text() == text
 
 
 @pytest.mark.parametrize(
