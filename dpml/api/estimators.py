@@ -32,7 +32,7 @@ from dpml.data.preprocess import shrink, to_both_sides
 from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee, worst
-from dpml.release.release import SystemBytes
+from dpml.privacy.entropy import SystemGenerator
 from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
@@ -95,9 +95,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             guarantees = algorithm.guarantees(asked, parties.problem)
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
             exact = getattr(algorithm, "noise", "continuous") == "discrete"
-            noise: Any = generator(seed, "noise", algorithm.name, algorithm.variant)
-            if exact and self.random_state is None:
-                noise = SystemBytes()
+            noise = generator(seed, "noise", algorithm.name, algorithm.variant)
+            if self.random_state is None:
+                noise = SystemGenerator()
             weights = mechanism.release([asked], noise, 1).weights
         if weights is None:
             raise UserError(f"algo={self.algo} releases no linear model: choose another, such as dpgd.")
@@ -143,7 +143,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     def _seed(self) -> int:
-        """What all random streams begin from: 128 bits of the operating system, unless it is given."""
+        """What all random streams but the noise of a release begin from: 128 bits of the system's, unless it is given."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         given = plain(self.random_state)
@@ -253,7 +253,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     parties' number and sizes, and all parameters. Every `fit` spends its budget anew; so does every fold of a
     cross-validation, every point of a grid search and every class of `OneVsRestClassifier` on the same rows
     (`dpml.privacy.accountant` adds them up). `score` on training rows is not private. Noise is floating-point (Mironov
-    2012).
+    2012) unless `algo_options` has ``{"noise": "discrete"}``.
 
     Args:
         algo: an algorithm of `dpml-run`. With the logistic loss for two classes, with softmax for more (only some).
@@ -268,7 +268,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         colluders: parties that pool what they know with the aggregator, a number or a share below 1; None:
             ``ceil(parties/3) - 1``.
         algo_options: further options of the algorithm, those under `algo` of `dpml-run`: ``{"lam": 0.01}``.
-        random_state: None: noise from 128 bits of the operating system's entropy. A whole number is for tests only: who
+        random_state: None: noise from the operating system's random numbers. A whole number is for tests only: who
             knows it can subtract the noise, so that nothing is guaranteed.
 
     Attributes:

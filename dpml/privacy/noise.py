@@ -1,7 +1,8 @@
 """Every floating-point number that protects somebody is drawn here, in units of its own scale, and nowhere else.
 
-The generators are NumPy's: right for research and reproducible, not hardened against floating-point attacks
-(Mironov 2012). What is to be deployed has exact noise: `dpml.privacy.discrete`.
+The generators of experiments are NumPy's, which can be reproduced; those of a release are the operating system's
+(`dpml.privacy.entropy`). Neither is hardened against floating-point attacks (Mironov 2012): exact noise is in
+`dpml.privacy.discrete`.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,12 +2,9 @@
 
 import hashlib
 import math
-import os
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +15,7 @@ from dpml.data.own.bounds_file import Stated
 from dpml.data.partition import Partition, partition
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget, Guarantee, worst
+from dpml.privacy.entropy import SystemGenerator
 from dpml.release.ledger import Cap, Entry, Ledger
 from dpml.release.model import Model
 from dpml.release.statement import statement
@@ -74,9 +72,7 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         mechanism = algorithm.prepare(parties, entropy())
         entry = ledger.enter(digest, request.setting, guarantees, cap)
         exact = getattr(algorithm, "noise", "continuous") == "discrete"
-        # discrete noise asks for bytes and nothing else
-        source: Any = SystemBytes() if exact else entropy()
-        weights = mechanism.release([budget], source, 1).weights
+        weights = mechanism.release([budget], entropy(), 1).weights
     if weights is None:
         raise UserError(
             f"algo={algorithm.name} releases no linear model, so that nothing was published; entry {entry.number} of "
@@ -115,17 +111,9 @@ def _scale(stated: Stated) -> float:
     return float(np.abs(np.log1p(ends) if stated.target.log else ends).max())
 
 
-class SystemBytes:
-    """What discrete noise is drawn from: the operating system's random numbers themselves."""
-
-    def bytes(self, length: int) -> bytes:
-        """So many of them."""
-        return os.urandom(length)
-
-
 def entropy() -> np.random.Generator:
-    """Random numbers that begin from 256 bits of the operating system's, which nobody keeps."""
-    return np.random.default_rng(secrets.randbits(256))
+    """Random numbers that nobody knows or keeps."""
+    return SystemGenerator()
 
 
 def _proven(algorithm: Algorithm, budget: Budget, guarantees: Sequence[Guarantee]) -> list[Guarantee]:

@@ -57,8 +57,8 @@ def statement(
         "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as they "
         "are published."
         if exact
-        else "Noise: floating-point numbers whose generator was seeded by the operating system. What is proven is "
-        "about real numbers: the low bits of floating-point noise can leak (Mironov 2012), which is not covered."
+        else "Noise: floating-point numbers made from the operating system's random numbers. What is proven is about "
+        "real numbers: the low bits of floating-point noise can leak (Mironov 2012), which is not covered."
     )
     sentences += [
         "Preprocessing: by ranges and lists that were stated, not taken from the records; values outside were clipped. "

@@ -17,7 +17,6 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import shrink
 from dpml.errors import UserError
-from dpml.federated.sums import one_sum
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, worst
 
@@ -197,8 +196,3 @@ def test_an_audit_finds_no_bug_and_a_pair_that_is_nearly_the_worst(kind) -> None
     for found in audit(discrete(kind), BUDGET, Problem(4, 40, 2, colluders=1), 1000):
         assert found.verdict != "BUG"
         assert found.power >= 0.7, found
-
-
-def test_parties_on_machines_of_their_own_have_no_discrete_noise_and_are_not_told_that_they_have() -> None:
-    with pytest.raises(UserError, match=r"algo=capefm, with algo\.noise=continuous"):
-        one_sum(discrete(CapeFM), setting=None)

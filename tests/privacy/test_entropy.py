@@ -1,0 +1,104 @@
+"""Noise from the operating system's random numbers: its laws, and that there is no other source."""
+
+import ast
+import inspect
+import os
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpml.privacy import entropy, noise
+from dpml.privacy.entropy import SystemGenerator
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """The system's random numbers, from a seed."""
+
+    def hold(seed: int) -> SystemGenerator:
+        monkeypatch.setattr(os, "urandom", np.random.default_rng(seed).bytes)
+        return SystemGenerator()
+
+    return hold
+
+
+LAWS = {
+    "standard_normal": (lambda rng, n: rng.standard_normal(n), stats.norm),
+    "laplace": (lambda rng, n: rng.laplace(size=n), stats.laplace),
+    "exponential": (lambda rng, n: rng.exponential(size=n), stats.expon),
+    "gamma": (lambda rng, n: rng.gamma(7, size=n), stats.gamma(7)),
+    "half": (lambda rng, n: rng.standard_gamma(0.5, size=n), stats.gamma(0.5)),
+    "wide": (lambda rng, n: rng.standard_gamma(20_000.5, size=(n, 1))[:, 0], stats.gamma(20_000.5)),
+    "random": (lambda rng, n: rng.random(n), stats.uniform),
+    "single": (lambda rng, n: rng.standard_normal((n // 2, 2), dtype=np.float32).ravel().astype(float), stats.norm),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_every_number_has_its_law(held, name) -> None:
+    """Kolmogorov and Smirnov's test on 200,000 numbers, and on the largest and least hundredth; false alarm 3e-6."""
+    draw, law = LAWS[name]
+    found = draw(held(5), 200_000)
+    assert stats.kstest(found, law.cdf).pvalue > 1e-6
+    ends = [found[found < law.ppf(0.01)], found[found > law.ppf(0.99)]]
+    assert stats.kstest(law.cdf(ends[0]) * 100, "uniform").pvalue > 1e-6
+    assert stats.kstest(law.sf(ends[1]) * 100, "uniform").pvalue > 1e-6
+
+
+def test_what_noise_is_made_of_is_the_systems(held) -> None:
+    """All samplers of `noise` twice from the same bytes, which are all that they depend on, and from others."""
+    samplers = {
+        "gaussian": lambda rng: noise.gaussian(rng, (50, 3)),
+        "single_gaussian": lambda rng: noise.single_gaussian(rng, (50, 3)),
+        "laplace": lambda rng: noise.laplace(rng, (50, 3)),
+        "l2_laplace": lambda rng: noise.l2_laplace(rng, 50, 3),
+        "radial": lambda rng: noise.radial(rng, 50, 3),
+        "l2_laplace_total": lambda rng: noise.l2_laplace_total(rng, 50, 4, 3),
+        "cape_total": lambda rng: noise.cape_total(rng, 50, 4, 3, 2.0, 0.5),
+    }
+    for draw in samplers.values():
+        one, again, other = (draw(held(seed)) for seed in (1, 1, 2))
+        np.testing.assert_array_equal(one, again)
+        assert not np.isclose(one, other).any()
+        whole = draw(np.random.default_rng(0))
+        assert (one.shape, one.dtype) == (whole.shape, whole.dtype)
+
+
+def test_every_distribution_that_noise_draws_from_is_the_systems() -> None:
+    """Whatever is added to `noise` must be here, or it would be NumPy's."""
+    calls = [node.func for node in ast.walk(ast.parse(inspect.getsource(noise))) if isinstance(node, ast.Call)]
+    drawn = {call.attr for call in calls if isinstance(call, ast.Attribute) and ast.unparse(call.value) == "rng"}
+    assert drawn
+    assert drawn | {"bytes", "random"} <= set(vars(SystemGenerator))
+
+
+def test_numbers_are_within_their_ends_at_the_ends_of_the_digits() -> None:
+    """The least and the largest 64 bits: no infinite noise, and no zero that is not a number."""
+    for byte in (0, 255):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "urandom", lambda length, byte=byte: bytes([byte]) * length)
+            rng = SystemGenerator()
+            found = [rng.standard_normal(3), rng.laplace(size=3), rng.exponential(size=3), rng.gamma(0.5, size=3)]
+            assert np.isfinite(found).all()
+            assert np.abs(rng.standard_normal(3)).max() < 8.4
+            assert (rng.random(3) > 0).all()
+            assert (rng.random(3) < 1).all()
+
+
+def test_no_state_is_kept_or_handed_on() -> None:
+    """Copies, and generators that are split off, draw afresh."""
+    rng = SystemGenerator()
+    copies = [pickle.loads(pickle.dumps(rng)), *rng.spawn(2)]
+    assert {type(copy) for copy in copies} == {SystemGenerator}
+    drawn = [copy.standard_normal(4) for copy in (rng, *copies)]
+    assert len(np.unique(drawn)) == 16
+    assert len({copy.bytes(8) for copy in (rng, *copies)}) == 4
+    assert len(np.unique([SystemGenerator().permutation(1000) for _ in range(3)], axis=0)) == 3
+
+
+def test_a_scalar_is_a_scalar() -> None:
+    rng = SystemGenerator()
+    assert np.shape(rng.standard_normal()) == np.shape(rng.random()) == np.shape(rng.laplace()) == ()
+    assert entropy._words((2, 3)).shape == (2, 3)
