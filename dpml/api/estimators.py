@@ -143,7 +143,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     def _seed(self) -> int:
-        """What all random streams but the noise of a release begin from: 128 bits of the system's, unless it is given."""
+        """What random streams begin from: 128 bits of the operating system, unless it is given."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         given = plain(self.random_state)
