@@ -5,8 +5,10 @@ import pytest
 from planted import BUDGET, shared_seed
 
 from dpml.algorithms import discrete_noise, discrete_statistics
+from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.clipped_descent import ClippedDescent
 from dpml.algorithms.discrete_sums import DiscreteSums
+from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.preconditioned_descent import PreconditionedDescent
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from dpml.audit import audit
@@ -16,6 +18,8 @@ from dpml.privacy import Problem
 LOGISTIC = LOSSES["logistic"]
 STATISTICS = SufficientStatistics(LOGISTIC, noise="discrete")
 REAL = SufficientStatistics(LOGISTIC, noise="discrete", protocol="secagg")
+CURATOR = FunctionalMechanism(LOGISTIC, calibration="tight", noise="discrete")
+SITES = CapeFM(LOGISTIC, calibration="tight", noise="discrete")
 ROWS = ClippedDescent(LOGISTIC, noise="discrete", rounds=5)
 PARTIES = ClippedDescent(LOGISTIC, noise="discrete", unit="party", rounds=5)
 FEW = PreconditionedDescent(LOGISTIC, noise="discrete", rounds=3)
@@ -48,10 +52,21 @@ def test_without_a_bug_none_is_found_and_the_pair_is_nearly_the_worst(algorithm,
         assert found.power >= 0.7, found
 
 
-@pytest.mark.parametrize("algorithm", [STATISTICS, ROWS], ids=["ssp", "dpgd"])
-def test_with_enough_draws_what_is_proven_is_called_consistent(algorithm) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "problem"),
+    [
+        (STATISTICS, PROBLEM),
+        (CURATOR, PROBLEM),
+        (SITES, PROBLEM),
+        (ROWS, PROBLEM),
+        (PARTIES, PROBLEM),
+        pytest.param(FEW, BIG, marks=pytest.mark.slow),
+    ],
+    ids=["ssp", "fm", "capefm", "dpgd", "parties", "ssp_descent"],
+)
+def test_with_enough_draws_what_is_proven_is_called_consistent(algorithm, problem) -> None:
     """Which it is only where the same audit calls half of the noise a bug."""
-    assert {found.verdict for found in audit(algorithm, BUDGET, PROBLEM, 8000)} == {"consistent"}
+    assert {found.verdict for found in audit(algorithm, BUDGET, problem, 8000)} == {"consistent"}
 
 
 @pytest.mark.parametrize("algorithm", [STATISTICS, REAL, ROWS, PARTIES, ClippedDescent(LOGISTIC, rounds=5), FEW])
@@ -68,6 +83,13 @@ def test_a_quarter_of_the_variance(monkeypatch, algorithm, problem) -> None:
     right = discrete_noise.parts
     monkeypatch.setattr(discrete_noise, "parts", lambda v, *others: right([x / 4 for x in v], *others))
     assert bugs(algorithm, problem, 2000) >= {"aggregate", "colluders"}
+
+
+@pytest.mark.parametrize(("algorithm", "views"), [(CURATOR, {"release"}), (SITES, {"aggregate", "colluders"})])
+def test_a_quarter_of_the_variance_at_one_curator_and_at_sites(monkeypatch, algorithm, views) -> None:
+    right = discrete_noise.parts
+    monkeypatch.setattr(discrete_noise, "parts", lambda v, *others: right([x / 4 for x in v], *others))
+    assert bugs(algorithm, PROBLEM, 2000) >= views
 
 
 @pytest.mark.parametrize("algorithm", [STATISTICS, REAL, ROWS], ids=["ssp", "secagg", "dpgd"])
