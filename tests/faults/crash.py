@@ -13,7 +13,11 @@ import shutil
 import sys
 from pathlib import Path
 
+import mini
+import requests  # noqa: F401  # what a command loads late, and would load anew in every attempt
 from failing import BEFORE, COMMANDS, PROGRAMS, Disk, die, failing, made, prepare, temporary
+
+from dpml.config import catalogue
 
 
 def attempt(folder: Path, words: list[str], disk: Disk | None = None) -> tuple[int, str]:
@@ -76,4 +80,7 @@ def main(folder: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).absolute(), sys.argv[2])
+    catalogue.sources()
+    with mini.serving() as address:
+        os.environ |= {mini.URL: address, "DPML_OFFLINE": "0", "NO_PROXY": "127.0.0.1"}
+        main(Path(sys.argv[1]).absolute(), sys.argv[2])

@@ -42,6 +42,7 @@ COMMANDS = {
     "merge": ["dpml", "merge", "first", "second", "-o", "out/merged"],
     "plot": ["dpml", "plot", "out"],
     "report": ["dpml", "report", "out"],
+    "get": ["dpml", "data", "get", "mini", "--config-dir", "own", "--data-dir", "out"],
     "describe": ["dpml", "data", "describe", "own.csv", "--label", "label", "--bounds-out", "out/bounds.yaml"],
 }
 BEFORE = {
@@ -59,6 +60,8 @@ def prepare(folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "own.csv").write_text(f"a,b,label\n{OWN}")
     (folder / "own/experiment/mine/tiny.yaml").write_text(EXPERIMENT)
+    (folder / "own/dataset").mkdir()
+    (folder / "own/dataset/mini.yaml").write_text("_target_: mini.Mini\n")
 
 
 def made(folder: Path) -> dict[str, bytes]:

@@ -9,16 +9,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import IO
 
+import mini
 import numpy as np
 import pytest
 from failing import BEFORE, COMMANDS, go, made, prepare, temporary
 
 from dpml.atomic import MACHINE, write_atomically
 
-EVERY_STEP = ("run", "merge", "plot", "report", "describe")  # a sweep and an experiment write as a run does
+EVERY_STEP = ("run", "merge", "plot", "report", "describe", "get")  # a sweep and an experiment write as a run does
 
 PROGRAM = (
     "import sys; from dpml import cli; sys.argv[0] = sys.argv.pop(1); getattr(cli, sys.argv[0].replace('-', '_'))()"
@@ -93,6 +96,44 @@ def test_ended_at_a_random_moment(folder: Path, name: str, workers: int, sign: s
         assert go(folder, words)[0] == 0
         assert made(folder) == expected
         assert temporary(folder) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_while_a_file_is_on_its_way(folder: Path, monkeypatch: pytest.MonkeyPatch, sign: signal.Signals) -> None:
+    """Half of it has come. Nothing of it is taken for the file, and the next try fetches what is missing."""
+    half_sent, ended = threading.Event(), threading.Event()
+
+    def half(path: str, answer: IO[bytes]) -> None:
+        content = mini.served()[path]
+        if path == "/two.zip" or ended.is_set():
+            answer.write(content)
+            return
+        answer.write(content[: len(content) // 2])
+        answer.flush()
+        half_sent.set()
+        ended.wait(60)
+
+    prepare(folder)
+    with mini.serving(half) as address:
+        for name, value in {mini.URL: address, "DPML_OFFLINE": "0", "NO_PROXY": "127.0.0.1"}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        process = start(folder, COMMANDS["get"])
+        assert half_sent.wait(60)
+        process.send_signal(sign)
+        _, err = process.communicate(timeout=60)
+        ended.set()
+        assert process.returncode in (-sign, 128 + sign)
+        assert "Traceback" not in err
+        assert [path for path in made(folder) if "/." not in path] == ["out/mini/a.csv", "out/mini/b.csv"]
+        status, out, err = go(folder, COMMANDS["get"])
+    assert (status, out) == (0, "mini: ready, 120 rows x 2 columns as parsed, verified\n")
+    assert "two.zip" not in err
+    assert [path for path in made(folder) if "/." not in path] == [
+        f"out/mini/{name}" for name in ("a.csv", "b.csv", "c.csv.gz")
+    ]
+    assert temporary(folder) == []
 
 
 # ---- what is left of a killed process
