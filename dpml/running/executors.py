@@ -97,15 +97,21 @@ def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None)
 
 
 def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
-    """Local processes. When one dies the pool is made anew and what it had not finished is done again."""
+    """Local processes. When one dies the pool is made anew and what it had not finished is done again.
+
+    Which of the jobs in flight brought it down nobody knows: each of them is done again alone, so that none is failed
+    for what another did.
+    """
     waiting = dict.fromkeys(range(len(jobs)), 0)  # number of the job -> workers that died with it
     while waiting:
+        suspects = [number for number, deaths in waiting.items() if deaths]
+        numbers, at_once = (suspects, 1) if suspects else (list(waiting), workers + 1)
         # spawned, not forked: a fork copies locks that BLAS threads may hold
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(workers, len(waiting)), context, initializer=_end_with_parent) as pool:
+        with ProcessPoolExecutor(min(workers, at_once, len(numbers)), context, initializer=_end_with_parent) as pool:
             running: dict[Future[Outcome], int] = {}
             try:
-                for number, outcome in _as_completed(pool, jobs, list(waiting), running, workers):
+                for number, outcome in _as_completed(pool, jobs, numbers, running, at_once):
                     del waiting[number]
                     yield jobs[number], outcome
             except BrokenProcessPool:
@@ -124,7 +130,7 @@ def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
 
 
 def _as_completed(
-    pool: ProcessPoolExecutor, jobs: list[Job], numbers: list[int], running: dict[Future[Outcome], int], workers: int
+    pool: ProcessPoolExecutor, jobs: list[Job], numbers: list[int], running: dict[Future[Outcome], int], at_once: int
 ) -> Iterator[tuple[int, Outcome]]:
     """The outcomes of some jobs as they come; `running` has those in flight.
 
@@ -132,7 +138,7 @@ def _as_completed(
     """
     queue = iter(numbers)
     while True:
-        while len(running) <= workers and (number := next(queue, None)) is not None:
+        while len(running) < at_once and (number := next(queue, None)) is not None:
             with _ctrl_c_held():
                 running[pool.submit(attempt, jobs[number])] = number
         if not running:

@@ -136,6 +136,33 @@ def test_ended_while_a_file_is_on_its_way(folder: Path, monkeypatch: pytest.Monk
     assert temporary(folder) == []
 
 
+DEADLY = """import os, time
+def deadly(weights, parties, loss, lam):
+    time.sleep(0 if lam == 0.5 else 1)  # the others are in flight when it dies
+    if lam == 0.5:
+        os._exit(1)
+    return weights[:, 0]
+"""
+
+
+@pytest.mark.slow
+def test_a_job_that_brings_down_three_workers_is_failed_and_no_other(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are slower than it, so that each of them is in flight whenever it dies, unless it is alone."""
+    prepare(folder)
+    (folder / "out/own_metric.py").write_text(DEADLY)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "out"), os.environ.get("PYTHONPATH", "")]))
+    words = [*COMMANDS["sweep"][:-2], "algo.lam=0.3,0.4,0.5,0.6,0.7", "hydra.sweep.dir=out"]
+    process = start(folder, [*words, "metrics=[own_metric.deadly]", "run.workers=2"])
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    (told,) = (path.read_text() for path in folder.glob("results/.cells/*/*/error.txt"))
+    assert told == "3 worker processes died while computing it (out of memory?)\n"
+    assert len(list(folder.glob("results/.cells/*/*/result.json"))) == 4
+
+
 # ---- what is left of a killed process
 
 
