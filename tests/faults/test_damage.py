@@ -8,9 +8,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from failing import COMMANDS, RUN, go, made, prepare
 
+import dpml
 from dpml.data.own import table
 from dpml.running import cell
 
@@ -55,12 +57,17 @@ READ = {
     "array of the cache": ("cache/processed/*/X.npy", "uncached", None),
     "facts of the cache": ("cache/processed/*/facts.json", "uncached", None),
     "checksum record": ("cache/checksums/*.json", "uncached", None),
+    "model.json": ("model.json", "predict", REFUSED),
 }
 QUICK = ("a digit is another", "another file of its kind")
 CASES = [
-    pytest.param(kind, damage, marks=() if damage in QUICK else pytest.mark.slow) for kind in READ for damage in DAMAGES
+    pytest.param(kind, damage, marks=() if damage in QUICK else pytest.mark.slow)
+    for kind in READ
+    for damage in DAMAGES
+    if (kind, damage) != ("model.json", "another file of its kind")  # it is whole, and predicts as it should
 ]
-WORDS = {**COMMANDS, "uncached": COMMANDS["run"]}
+PREDICT = ["dpml", "predict", "model.json", "own.csv", "-o", "predictions.csv"]
+WORDS = {**COMMANDS, "uncached": COMMANDS["run"], "predict": PREDICT}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +79,9 @@ def whole(folder: Path) -> Path:
     other = [word.replace("own.csv", "other.csv") for word in [*RUN, "hydra.run.dir=other"]]
     for words in [first, [*RUN, "seed=1", "hydra.run.dir=second"], other, COMMANDS["run"], COMMANDS["merge"]]:
         assert go(folder, words)[0] == 0
+    rows = pd.read_csv(folder / "own.csv")
+    for place in (folder, folder / "other"):
+        dpml.PrivateClassifier("ssp", bounds=(-5, 5)).fit(rows[["a", "b"]], rows["label"]).save(place / "model.json")
     shutil.copytree(folder, folder.with_name("whole"))
     return folder.with_name("whole")
 
