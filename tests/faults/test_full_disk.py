@@ -1,7 +1,9 @@
 """A full or read-only disk at any moment: one sentence, nothing half-written, and the next try works."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import mini
 import pytest
 from failing import BEFORE, COMMANDS, Disk, failing, full, go, made, prepare, read_only, temporary
 
@@ -20,6 +22,14 @@ def ready(folder: Path, name: str) -> None:
     prepare(folder)
     for words in BEFORE.get(name, ()):
         assert go(folder, words)[0] == 0
+
+
+@pytest.fixture(autouse=True)
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with mini.serving() as address:
+        for name, value in {mini.URL: address, "DPML_OFFLINE": "0", "NO_PROXY": "127.0.0.1"}.items():
+            monkeypatch.setenv(name, value)
+        yield
 
 
 @pytest.mark.parametrize(("name", "fault", "lasting"), CASES)
