@@ -1,4 +1,4 @@
-"""Options from a folder of one's own, in every command that takes overrides: the algorithm of docs/howto/plug_ins.md."""
+"""Options from a folder of one's own, in every command that takes them: the algorithm of docs/howto/plug_ins.md."""
 
 import json
 import re

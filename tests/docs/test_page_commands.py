@@ -70,8 +70,8 @@ def in_a_shell(line: str, folder: Path) -> str:
     return done.stdout
 
 
-def follow(name: str, folder: Path, run: Callable[[str], str], kind: str) -> None:
-    """Write a page's files, run its commands of a kind, and compare what they print with what the page says."""
+def follow(name: str, folder: Path, run: Callable[[str], str], kinds: tuple[str, ...]) -> None:
+    """Write a page's files, run its commands of some kinds, and compare what they print with what the page says."""
     page = blocks((DOCS / name).read_text(encoding="utf-8"))
     for block in page:
         if block.file:
@@ -81,7 +81,7 @@ def follow(name: str, folder: Path, run: Callable[[str], str], kind: str) -> Non
     printed = ""
     for block in page:
         if block.language == "bash":
-            printed = "".join(run(line) for line in block.commands) if block.comment == kind else ""
+            printed = "".join(run(line) for line in block.commands) if block.comment in kinds else ""
         elif block.language == "text" and printed:
             lines = [flat(line) for line in printed.splitlines()]
             for line in map(flat, block.body.splitlines()):
@@ -90,13 +90,13 @@ def follow(name: str, folder: Path, run: Callable[[str], str], kind: str) -> Non
 
 @pytest.mark.parametrize("name", with_commands(""))
 def test_commands_print_what_the_page_says(name, tmp_path, run_line) -> None:
-    follow(name, tmp_path, run_line, "")
+    follow(name, tmp_path, run_line, ("",))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", with_commands("slow"))
 def test_slow_commands_run(name, tmp_path) -> None:
-    follow(name, tmp_path, lambda line: in_a_shell(line, tmp_path), "slow")
+    follow(name, tmp_path, lambda line: in_a_shell(line, tmp_path), ("", "slow"))
 
 
 def test_what_is_not_run_says_why() -> None:
