@@ -1,6 +1,6 @@
 """The first picture and the first table of the README, from the committed results.
 
-    python scripts/overview.py > table.md          # and docs/overview.png
+python scripts/overview.py > table.md          # and docs/overview.png
 """
 
 from dataclasses import dataclass
