@@ -14,7 +14,7 @@ from dpml.reporting.charts import with_published
 from dpml.reporting.labels import assignment, settings, text
 from dpml.reporting.page.inputs import Experiment, Figure
 from dpml.reporting.page.markup import Html, disclosure, html, table, tag
-from dpml.reporting.tables import read_table, short, value
+from dpml.reporting.tables import read_table, value
 
 _COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "seeds", "interval"]
 _COLUMNS += ["published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view"]
@@ -45,7 +45,7 @@ def _published(rows: pd.DataFrame) -> Html:
     places = [key for key in ("block", "metric", "algo", *settings(here)) if key in here]
     places = [key for key in places if here[key].nunique(dropna=False) > 1]
     lines = [
-        [*(text(row[key]) for key in places), value(row["mean"], row.get("interval", 0.0)), short(row["published"])]
+        [*(text(row[key]) for key in places), value(row["mean"], row.get("interval", 0.0)), f"{row['published']:.5g}"]
         for row in here.to_dict("records")
     ]
     heads = [*(_HEADS.get(key, key) for key in places), "here, mean ± 95 %", "published"]

@@ -75,7 +75,7 @@ def _tables(figure: Figure) -> list[Html]:
     """The tables of the figure's Markdown page, each behind a click of its own."""
     sections = re.split(r"^## (.+)\n", figure.text("md"), flags=re.MULTILINE)
     return [
-        disclosure(name, block(content, 2))
+        disclosure(name, block(content, 1))
         for name, content in zip(sections[1::2], sections[2::2], strict=True)
         if name not in _SHOWN
     ]
