@@ -102,7 +102,7 @@ def _parser() -> MarkdownIt:
     """CommonMark and tables, without HTML and pictures; tables as `table` makes them."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     rules = {
-        "table_open": lambda *_: f"{_SCROLLS.format('Table')}<table>",
+        "table_open": _table_open,
         "table_close": lambda *_: "</table></div>",
         "th_open": lambda *_: "<th scope=col>",
         "td_open": _td_open,
@@ -113,6 +113,13 @@ def _parser() -> MarkdownIt:
     for name, rule in rules.items():
         parser.add_render_rule(name, lambda _, *arguments, rule=rule: rule(*arguments))
     return parser
+
+
+def _table_open(tokens: Sequence[Token], index: int, *_: Any) -> str:
+    """A table is called by the heading that it stands under."""
+    before = range(index - 1, 0, -1)
+    label = next((tokens[i].content for i in before if tokens[i - 1].type == "heading_open"), "Table")
+    return f"{_SCROLLS.format(escape(label))}<table>"
 
 
 def _td_open(tokens: Sequence[Token], index: int, *_: Any) -> str:

@@ -61,7 +61,11 @@ def _figure(experiment: Experiment, figure: Figure, picture: Picture) -> Html:
             tag("p", f"Not as written: {figure.wrong}. The command makes it again.", class_="wrong"),
             command(experiment),
         )
-    drawn = picture.html(figure.text("svg"), f"{experiment.title} ({caption(figure)}): {described(experiment)}") if figure.drawn else Html("")
+    drawn = (
+        picture.html(figure.text("svg"), f"{experiment.title} ({caption(figure)}): {described(experiment)}")
+        if figure.drawn
+        else Html("")
+    )
     named = tag("h4", caption(figure)) if len(experiment.figures) > 1 else Html("")
     shown = tag(
         "figure",
