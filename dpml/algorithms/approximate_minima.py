@@ -1,9 +1,9 @@
-"""Approximate minima perturbation: objective perturbation of which a guarantee holds for what a real solver returns.
+"""Approximate minima perturbation: objective perturbation whose guarantee holds for what a real solver returns.
 
 `amp` (Iyengar, Near, Song, Thakkar, Thakurta & Wang 2019, "Towards practical differentially private convex
 optimization", Alg. 1) minimises the objective of `gop` until its gradient is at most gamma long, and adds Gaussian
-noise to the model. That hides how far it is from the exact minimiser, which the proofs of `gop` are about. One sample
-is the unit, and all rows are at one trusted curator.
+noise to the model, which hides the distance from the exact minimiser that the proofs of `gop` assume. One sample is
+the unit, and all rows are at one trusted curator.
 """
 
 import math
@@ -41,7 +41,7 @@ class ApproximatePerturbation(Perturbation):
     output: float
 
     def mu(self, ridge: float, N: int) -> float:
-        """What the release of v beside the exact minimiser gives, with R = `ridge`: two models N gamma/R from it."""
+        """The mu of releasing v beside the exact minimiser, with R = `ridge`: two models at most N gamma/R from it."""
         return 2 * N * self.gamma / ridge / self.output if self.output > 0 and ridge > 0 else math.inf
 
 
@@ -121,9 +121,9 @@ class ApproximateMinima(GaussianObjectivePerturbation):
         return [Guarantee("release", "sample", budget.eps, delta, "published", "Iyengar et al. 2019, Thm 1"), proven]
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The model, judged as if it was an exact minimiser: of the sum of both noises no density is known.
+        """The model, scored as if it were an exact minimiser: the density of the sum of both noises is not known.
 
-        The scores are as normal as those of `gop` where the output's noise is lost in the other one.
+        The scores are as normal as those of `gop` where the output's noise is negligible beside the other one.
         """
         (exposure,) = super().exposures(pair, budget)
         sigma, ridge = self._noise(budget, pair[0].problem)

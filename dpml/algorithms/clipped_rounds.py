@@ -46,7 +46,7 @@ AVERAGED = 0.5
 
 @dataclass(frozen=True)
 class Schedule:
-    """All that a release under one budget depends on.
+    """The noise, clip and step of a release under one budget.
 
     Attributes:
         rounds: T.
@@ -88,10 +88,10 @@ class Exposed(Protocol):
 
 @dataclass(frozen=True)
 class ClippedRounds(ABC):
-    """What algorithms of clipped, noisy sums have in common.
+    """The base class of algorithms of clipped, noisy sums.
 
-    With one party it is a trusted place. With M, each adds 1/M of the noise to its part of a secure sum; colluders, who
-    know their own, leave sqrt(M/H) of mu, and the noise is for that.
+    One party is a trusted curator. With M, each adds 1/M of the noise to its term of a secure sum; colluders know their
+    own shares, so that their mu is sqrt(M/H) times that of the sum, and the noise is calibrated to it.
 
     Args:
         loss: logistic or squared.
@@ -145,15 +145,15 @@ class ClippedRounds(ABC):
         return problem.N if self.unit == "sample" else problem.M
 
     def budget_mu(self, budget: Budget, problem: Problem) -> float:
-        """What all sums together may have, so that the worst view has the budget."""
+        """The mu of all sums together with which the worst view has exactly the budget."""
         mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
         return (asked(mu) if self.noise == "discrete" else mu) / max(secure_sharing(problem).views(problem).values())
 
     def rest(self, schedule: Schedule, problem: Problem) -> float:
-        """What the mu of all rounds is larger by because their noise is discrete.
+        """How much discrete noise adds to the mu of all rounds.
 
         Raises:
-            UserError: 64 bits have no room for so much.
+            UserError: so much noise does not fit into 64 bits.
         """
         if self.noise == "continuous":
             return 0.0
@@ -235,7 +235,7 @@ class PreparedDescent:
         """All budgets with the same rounds and clip, and all draws, descend together.
 
         Every budget has the same noise directions, whichever others there are. `rounds`, `clip` (the last one, where
-        it is adaptive) and `step` are what was used. `watch` is told of every sum in units of c, and of every count.
+        it is adaptive) and `step` are those used. `watch` records every sum, in units of c, and every count.
         """
         schedules = [self.algorithm.schedule(budget, self.problem) for budget in budgets]
         weights = np.empty((len(budgets), draws, self.problem.d))

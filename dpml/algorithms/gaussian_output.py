@@ -106,7 +106,7 @@ class GaussianOutput:
         return 2 * float(radius(length))
 
     def unsolved(self, N: int, strength: float) -> float:
-        """How far from the exact minimiser the one that is computed is at most.
+        """A bound on the distance of the computed minimiser from the exact one.
 
         A gradient g leaves ``||g||/strength``; in a ball, a step of a projected gradient that is e long leaves
         ``(1 + smoothness) e/strength`` (Pang 1987).
@@ -132,7 +132,7 @@ class GaussianOutput:
         return Calibrated(strength, self.sensitivity(problem, strength) / mu)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """What is proven of the model; one sample is the unit."""
+        """The proven guarantee of the model; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         strength, sigma = self.calibrate(budget, problem)
         mu = self.sensitivity(problem, strength) / sigma if sigma else math.inf

@@ -1,4 +1,4 @@
-"""Where a general solver with a small budget stops on a quadratic over a box, which need not be the minimum.
+"""The point at which a general solver with few evaluations stops on a quadratic over a box: not always the minimum.
 
 Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon`, at its
 defaults: no gradient is given, so that it takes d evaluations of the objective by forward differences, and after 3,000

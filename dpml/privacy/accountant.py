@@ -16,16 +16,16 @@ from dpml.privacy import gdp, pld
 from dpml.privacy.guarantee import Guarantee
 
 _HUGE = 1e4  # a mu whose eps is above 4e7, to which the others' are added
-_PLAIN = 40.0  # an eps above this is added: the answer that lies has a probability below e^-40
+_PLAIN = 40.0  # an eps above this is added: randomised response then lies with a probability below e^-40
 
 
 @dataclass(frozen=True)
 class Accountant:
-    """All that was spent on one sample (or one party, where every release is accounted for that unit).
+    """The privacy budget spent on one sample (or one party, where every release is accounted for that unit).
 
-    Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. Of an (eps, delta) one no more is known than that, so it
-    counts as the worst there is: with probability delta all is lost, else it is a randomised response with odds e^eps
-    (Kairouz, Oh & Viswanath 2015, Thm 3.3). Equal ones compose in closed form, different ones by privacy loss
+    Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release counts as the worst of its kind:
+    with probability delta everything is revealed, else it is a randomised response with odds e^eps (Kairouz, Oh &
+    Viswanath 2015, Thm 3.3). Equal ones compose in closed form, different ones by privacy loss
     distributions (`pld`), whose errors only ever raise the answer. The order of releases does not matter.
 
     Args:
@@ -79,7 +79,7 @@ class Accountant:
             return 1.0
         composed = bool(self._pure) and self.mu < _HUGE
         rest = eps - self._added - (0.0 if composed else self._plain)
-        # neighbours can change places: what the curve is below 0 follows from what it is above
+        # replace-one adjacency is symmetric: the curve below 0 follows from that above
         at = abs(rest)
         finite = self._losses(eps=at).delta(at) if composed else math.exp(gdp.log_delta_of(self.mu, at))
         if rest < 0:
@@ -88,7 +88,7 @@ class Accountant:
 
     @property
     def _lost(self) -> float:
-        """The probability that some (eps, delta) release loses all."""
+        """The probability that some (eps, delta)-DP release reveals everything."""
         return -math.expm1(math.fsum(times * math.log1p(-delta) for _, delta, times in self.spent))
 
     @property
