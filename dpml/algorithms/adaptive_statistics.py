@@ -86,7 +86,7 @@ class AdaptiveStatistics:
         return 1 / math.sqrt(2) if self.calibration == "tight" else 1.0
 
     def joint(self, d: int) -> Scales:
-        """Noise on -2 X'y and X'X that hides a replaced row as well as noise of deviation 1 on all three does."""
+        """Noise on -2 X'y and X'X that has the mu of noise of standard deviation 1 on all three."""
         return Scales(math.inf, 2.0, math.sqrt(1 / 1.5 if d > 1 else 1 / 2))
 
     def sensitivity(self, d: int) -> float:

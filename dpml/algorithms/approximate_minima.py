@@ -67,7 +67,7 @@ def published(budget: Budget, problem: Problem, lam: float, who: str) -> Approxi
 
 
 def tight(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximatePerturbation:
-    """The least noise that is proven, with the ridge from which on it stays the same."""
+    """The least noise that is proven, with the least ridge at which it is enough."""
     N = problem.N
     if math.isinf(budget.eps):
         return ApproximatePerturbation(0.0, 0.0, _gamma(0.0, 0.0, problem), 0.0)
@@ -81,7 +81,7 @@ def tight(budget: Budget, problem: Problem, lam: float, who: str) -> Approximate
 
 
 def _gamma(wanted: float, sigma: float, problem: Problem) -> float:
-    """The bound on the gradient that is wanted, or the least that rounding allows for; it depends on no row.
+    """The `wanted` bound on the gradient, or the least that rounding allows; it is public.
 
     ||eta|| is above ``sigma (sqrt d + 10)`` once in 10^21.
     """

@@ -74,14 +74,14 @@ class Schedule:
 
     @property
     def mu(self) -> float:
-        """Of all rounds' sums and counts."""
+        """The mu of all rounds' sums and counts."""
         if self.noise == 0:
             return math.inf
         return math.sqrt(self.rounds * (4 / self.noise**2 + 1 / self.count_noise**2))
 
 
 class Exposed(Protocol):
-    """What is prepared for a release in rounds."""
+    """A mechanism that releases in rounds, for the audit."""
 
     def exposure(self, view: View, both: Any, budget: Budget) -> Exposure: ...
 
@@ -141,7 +141,7 @@ class ClippedRounds(ABC):
         """Lay out the rows."""
 
     def counted(self, problem: Problem) -> int:
-        """How many gradients there are in a sum."""
+        """The number of gradients in a sum."""
         return problem.N if self.unit == "sample" else problem.M
 
     def budget_mu(self, budget: Budget, problem: Problem) -> float:
@@ -172,7 +172,7 @@ class ClippedRounds(ABC):
         ]
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row, or all rows of a party, turn where as many pull one way as the other, so that slopes stay clipped."""
+        """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
         return undecided(problem) if self.unit == "sample" else undecided_parties(problem)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
@@ -228,7 +228,7 @@ class PreparedDescent:
 
     @property
     def problem(self) -> Problem:
-        """Of the parties."""
+        """The public facts about the parties."""
         return self.sums.parties.problem
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
@@ -280,7 +280,7 @@ class PreparedDescent:
 
 @dataclass(frozen=True)
 class RowDescent(PreparedDescent):
-    """At record level, where the clip is fixed, the rounds go through the engine for long descents."""
+    """Record level, where the clip is fixed: the rounds run in `optim.descent`."""
 
     sums: RowSums
 

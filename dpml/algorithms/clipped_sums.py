@@ -157,7 +157,7 @@ class SecureSums(PartySums):
 
 
 def exact_sums(w: Single, clip: Single, mechanism: Any) -> Array:
-    """What a prepared mechanism with `sums` would have sent without noise: (B, d)."""
+    """The sums of a prepared mechanism with `sums`, without noise: (B, d)."""
     return mechanism.sums.exact(w, clip)[0]
 
 

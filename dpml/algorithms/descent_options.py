@@ -15,7 +15,7 @@ from dpml.privacy import Calibration, View
 
 @dataclass(frozen=True)
 class DescentOptions:
-    """The hyper-parameters, and the constants of the loss that they make.
+    """The hyper-parameters, and the constants of the loss that follow from them.
 
     Args:
         loss: logistic; sigmoid, which is not convex; or squared, whose slopes have no bound of their own, so that only

@@ -52,7 +52,7 @@ class Exposure:
 
 
 class Auditable(Protocol):
-    """What an algorithm adds to `Algorithm` so that it can be attacked."""
+    """The methods that an `Algorithm` needs in order to be audited."""
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """The neighbours with `problem`'s sizes that the proof of the guarantee says are worst."""

@@ -87,11 +87,11 @@ class GaussianOutput:
 
     @property
     def logistic(self) -> bool:
-        """Whether the loss is logistic, and w free."""
+        """Whether the loss is logistic, and w unconstrained."""
         return self.loss.name == "logistic"
 
     def longest(self, strength: float) -> float:
-        """L: no minimiser is longer.
+        """L, an upper bound on the norm of every minimiser.
 
         Squared loss: where w is inside the ball, ``strength ||w||^2 = 2 mean (y - t) t <= 1/2``; on its surface the
         left-hand side is less.
@@ -144,7 +144,7 @@ class GaussianOutput:
         return PreparedMinimiser(self, parties)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A crowd holds a long w where nothing resists a move across it, and a row pulls to either side."""
+        """Many equal rows make w long and leave moves across it free; the row that differs pulls to either side."""
         strength = self.calibrate(budget, problem).strength
         if problem.d == 1:
             return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)

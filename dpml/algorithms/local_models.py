@@ -71,7 +71,7 @@ class LocalClassifiers:
         return self.variant.endswith("radial")
 
     def without_noise(self) -> Self:
-        """The algorithm that fits the same models: they do not depend on how noise is read or calibrated."""
+        """The same algorithm with the default noise: the models without noise do not depend on it."""
         return replace(self, calibration="published", variant="sum" if self.sums else "paper")
 
     def strength(self, n: int) -> float:

@@ -114,7 +114,7 @@ def gaussian_log_density(sigma: float) -> Callable[[Array], Array]:
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """How far apart the pair is under b ~ N(0, sigma^2 I): (mu, mu'); NaN: not known.
+    """The mu of the pair under b ~ N(0, sigma^2 I), by two measures (mu, mu'); NaN: not known.
 
     At `delta` the best test distinguishes the two data sets as well as Gaussians mu apart. Their scores' means are mu'
     standard deviations apart: at most mu where the scores are normal.
@@ -144,7 +144,7 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
 
 
 def _eps_of(losses: Array, probability: Array, delta: float) -> float:
-    """The eps at which privacy losses with these probabilities under the likelier data set make up for `delta`."""
+    """The eps at `delta` of privacy losses with these probabilities."""
 
     def excess(eps: float) -> float:
         return float(np.sum(probability * -np.expm1(np.minimum(eps - losses, 0.0)))) - delta

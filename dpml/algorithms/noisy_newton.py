@@ -148,7 +148,7 @@ class NoisyNewton:
         return PreparedNewton(self, parties)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """All other rows are zero, so that w stays near 0; a row turns by an angle.
+        """All other rows are zero, so that w stays near 0; a row is rotated by an angle.
 
         At w = 0 the gradients' difference is sin(angle/2) of what is counted, and the directions' at least sin(angle)
         where G lies in the rows' plane. On a line a row changes its label, or vanishes: one of the two is then 0.

@@ -83,7 +83,7 @@ class NoisyDescent(DescentOptions, ABC):
 
     @abstractmethod
     def groups(self, parties: Parties) -> list[Rows]:
-        """The rows of every group of runs that never meets another."""
+        """The rows of every group of runs; groups do not interact."""
 
     @abstractmethod
     def shares(self, parties: Parties) -> Array:
@@ -101,7 +101,7 @@ class NoisyDescent(DescentOptions, ABC):
 
     @abstractmethod
     def channel(self, view: View, parties: Parties) -> Channel:
-        """What a view that sees rounds sees of one, in units of `per_row`."""
+        """One round as seen by a view of rounds, in units of `per_row`."""
 
     # The same for all algorithms.
 
@@ -190,7 +190,7 @@ class NoisyDescent(DescentOptions, ABC):
         return guarantees
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row in a crowd that drives the model from a far start still farther.
+        """One row differs among many equal ones, which drive the model from a far start still farther.
 
         Clipped slopes are as steep as they get where a row has no score, and no crowd is needed: of the squared loss a
         label turns there.
@@ -333,7 +333,7 @@ class PreparedNoisyDescent:
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array]:
-        """The different rows, their labels, and the weight in the released mean of all that are alike."""
+        """The distinct rows, their labels, and the total weight of their copies in the released mean."""
         X, y, v = self.parties.X, self.parties.y, self.algorithm.weights(self.parties)
         first, where, _ = distinct(X, y)
         return X[first], y[first], np.bincount(where, weights=v).astype(float)

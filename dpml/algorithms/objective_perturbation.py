@@ -178,7 +178,7 @@ class ObjectivePerturbation:
         return [replace(exposure, score=score, loss=largest_loss(self.loss, rows, ridge, scale))]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedLaplaceObjective":
-        """Nothing to do before the noise is known, except what `authors` does: the model in the box."""
+        """Nothing to do before the noise is known; `authors` fits the model in the box."""
         require_domain(parties, self.loss)
         return PreparedLaplaceObjective(self, parties)
 

@@ -143,7 +143,7 @@ class PartyLevelModel(LocalClassifiers, ABC):
         return PreparedOutput(self, weights, parties.problem)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Party 0 turns all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
+        """Party 0 flips all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
         M, K = problem.M, max(problem.classes, 2)
         theta = float(lambertw((K - 1) / math.e).real)
         reach = longest_minimiser(self.loss, self.lam, K) * (math.sqrt(K / (K - 1)) if self.multiclass else 1.0)

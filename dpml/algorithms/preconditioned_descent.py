@@ -74,7 +74,7 @@ class PreconditionedDescent(ClippedRounds):
 
     @property
     def statistics(self) -> FirstStage:
-        """The first stage."""
+        """The first stage: `ssp` with a share of mu^2."""
         return FirstStage(
             self.loss, "tight", self.lam, unit=self.unit, protocol=self.protocol, noise=self.noise, share=self.share
         )

@@ -67,7 +67,7 @@ SHARE = 0.1
 
 
 def distance(slopes: Slopes) -> float:
-    """D of a loss and its clip."""
+    """D, for a loss and its clip."""
     return LEAST_SQUARES if slopes.loss.name == "squared" else DISTANCE * (1 + slopes.bend)
 
 

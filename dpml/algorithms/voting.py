@@ -61,7 +61,7 @@ class Vote(PartyLevelModel):
         return self.local is None
 
     def voters(self, M: int) -> int:
-        """Among how many parties a row's target is shared: one of them changes it by at most 1 over that."""
+        """The number of parties that share a row's target: one of them changes it by at most 1 over that."""
         return 1
 
     def targets(self, shares: Array) -> Array:
@@ -71,7 +71,7 @@ class Vote(PartyLevelModel):
         return hard_targets(np.argmax(shares, axis=1).astype(float), shares.shape[1])
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """With protect_auxiliary one row may be replaced altogether: it counts 1 (published) or 2 (proven) labels.
+        """With protect_auxiliary one auxiliary row may be replaced: it counts as 1 (published) or 2 (proven) labels.
 
         Where a row is replaced, the gradient's term moves from (a - p) (x) x to (a' - p') (x) x', by up to two labels'
         worth. The paper's bound of 2 is that for the logistic loss; it has no multiclass version of Sec. 4.5.

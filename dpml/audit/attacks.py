@@ -26,7 +26,7 @@ class Attack(NamedTuple):
 
 
 def informed(exposure: Exposure, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-    """The attacks that know everything but the noise, and the mu that the pair shows (`Exposure.mu`).
+    """The attacks that know everything but the noise, and the mu of the pair (`Exposure.mu`).
 
     They are trained on observations of either data set, (n, k). `rng` is the attacker's own.
     """

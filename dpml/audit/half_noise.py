@@ -35,6 +35,6 @@ class HalfNoise(Generator):
 
 
 def _half(drawn: Array) -> Array:
-    """In the precision that was asked for."""
+    """Half of the numbers drawn, in their precision."""
     drawn /= 2
     return drawn

@@ -83,7 +83,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """How much of what is proven the pair shows."""
+        """The share of the proven mu (or eps, at delta = 0) that the pair shows."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:

@@ -37,25 +37,25 @@ class Accountant:
     spent: tuple[tuple[float, float, int], ...] = ()
 
     def gaussian(self, mu: float, times: int = 1) -> "Accountant":
-        """This and `times` releases that are `mu`-GDP each."""
+        """The accountant after `times` further releases that are `mu`-GDP each."""
         if not mu >= 0:
             raise UserError(f"mu of a Gaussian release must be a non-negative number, got mu={mu}.")
         return replace(self, mu=math.hypot(self.mu, mu * math.sqrt(_counted(times))))
 
     def spend(self, eps: float, delta: float = 0.0, times: int = 1) -> "Accountant":
-        """This and `times` releases that are (`eps`, `delta`)-DP each."""
+        """The accountant after `times` further releases that are (`eps`, `delta`)-DP each."""
         if not (eps >= 0 and 0 <= delta < 1):
             raise UserError(f"A release needs eps >= 0 and delta in [0, 1), got eps={eps} and delta={delta}.")
         return replace(self, spent=(*self.spent, (float(eps), float(delta), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """This and `times` releases of this `guarantee`. One for a party holds for each of its samples."""
+        """The accountant after `times` releases of this `guarantee`. One for a party holds for each of its samples."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         return self.spend(guarantee.eps, guarantee.delta, times)
 
     def eps(self, delta: float) -> float:
-        """The least eps that is proven at `delta` in [0, 1) for all together; inf where there is none."""
+        """The least eps that is proven at `delta` in [0, 1) for all releases together; inf where there is none."""
         if not 0 <= delta < 1:
             raise UserError(f"delta must lie in [0, 1), got delta={delta}.")
         if delta == 0:
@@ -72,7 +72,7 @@ class Accountant:
         return self._added + eps
 
     def delta(self, eps: float) -> float:
-        """The least delta that is proven at `eps` >= 0 for all together."""
+        """The least delta that is proven at `eps` >= 0 for all releases together."""
         if not eps >= 0:
             raise UserError(f"eps must be a non-negative number, got eps={eps}.")
         if self._added == math.inf:
@@ -93,7 +93,7 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum of those eps that are so large that adding them loses nothing."""
+        """The sum of the eps above `_PLAIN`, for which basic composition is exact to rounding."""
         return math.fsum(eps * times for eps, _, times in self.spent if eps > _PLAIN)
 
     @property

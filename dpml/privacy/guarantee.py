@@ -59,7 +59,7 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Budget:
-    """An (eps, delta) budget. ``eps = inf`` is the way to ask for no noise; ``delta = None`` means none was given."""
+    """An (eps, delta) budget. ``eps = inf`` means no noise; ``delta = None`` means that none was given."""
 
     eps: float
     delta: float | None = None

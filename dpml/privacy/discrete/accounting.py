@@ -28,7 +28,7 @@ def smoothing(honest: int, coordinates: int) -> Fraction:
 
 
 def continuous_variance(variance: Fraction, honest: int, coordinates: int) -> Fraction:
-    """The variance of a continuous Gaussian release that guarantees less than this discrete one, but for `REST` in mu.
+    """The variance of a continuous Gaussian release with at most this guarantee, up to `REST` in mu.
 
     For releases whose coordinates have noise of different variances: mu of the continuous release with these in their
     place, plus `REST` once. `coordinates` is the number of all of them.
