@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -87,13 +88,18 @@ def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) 
     return Clinics(folder, Plan(words, stated(), tuple(seats), colluders, dropouts), tuple(files), tuple(keys))
 
 
-def run(members: list[Member], plan: Plan, silent: Mapping[int, Stage] | None = None) -> Federated:
-    """A release in this process; some parties fall silent, at the message that is named."""
-    stages = iter(Stage)
+def run(
+    members: list[Member], plan: Plan, silent: Mapping[int, Stage] | None = None, first: int = 0
+) -> Federated:
+    """A release in this process; some parties fall silent, at the message that is named of the sum number `first`."""
+    stages = cycle(list(Stage)[: Stage.DONE])
+    stage, number = Stage.DONE, -1
 
     def exchange(mail: Mapping[int, bytes]) -> dict[int, bytes]:
+        nonlocal stage, number
         stage = next(stages)
-        here = [node for node in mail if (silent or {}).get(node - 10, Stage.DONE) > stage]
+        number += stage is Stage.KEYS
+        here = [node for node in mail if number < first or (silent or {}).get(node - 10, Stage.DONE) > stage]
         return {node: members[node - 10].answer(mail[node]) for node in here}
 
     return aggregate(plan, range(10, 10 + len(members)), exchange)

@@ -86,8 +86,8 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("algo=psgd",), "choose algo=ssp"),
-        (("algo=ssp", "algo.noise=discrete"), "choose algo=ssp"),
+        (("algo=gop",), "choose algo=ssp"),
+        (("algo=psgd", "algo.variant=halving"), "set calibration=published"),
         (("algo=ssp", "epz=1"), "did you mean 'eps'"),
         (("algo=ssp", "seed=1"), "a plan has no 'seed'"),
         (("algo=ssp", "calibration=published"), "a plan has no 'calibration'"),

@@ -1,0 +1,31 @@
+"""Which secure sums an algorithm is."""
+
+from dpml.algorithms import Algorithm
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.clipped_rounds import ClippedRounds
+from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.algorithms.sufficient_statistics import SufficientStatistics
+from dpml.errors import UserError
+from dpml.federated.rounds import ClippedRoundSums, GradientSums
+from dpml.federated.statistics import CapeSum, StatisticsSum
+from dpml.federated.sums import Setting, Sums
+
+
+def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
+    """The secure sums that an algorithm is.
+
+    Raises:
+        UserError: it is none.
+    """
+    if isinstance(algorithm, SufficientStatistics) and algorithm.name == "ssp":
+        return StatisticsSum(algorithm, setting)
+    if isinstance(algorithm, CapeFM):
+        return CapeSum(algorithm, setting)
+    if isinstance(algorithm, ClippedRounds):
+        return ClippedRoundSums(algorithm, setting)
+    if isinstance(algorithm, PrivateSGD):
+        return GradientSums(algorithm, setting)
+    raise UserError(
+        f"algo={algorithm.name} cannot run between parties on machines of their own: choose algo=ssp, ssp_descent, "
+        "capefm, dpgd or psgd."
+    )
