@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dpml.errors import UserError
 
 OPEN, MESSAGE, REFUSED = b"o", b"m", b"r"
-"""The first byte of what is relayed: a secure sum begins (`Opening`), a message of the protocol, and why there is none."""
+"""The first byte of what is relayed: an `Opening`, a message of the protocol, and why there is none."""
 
 LONGEST = 1 << 32
 """Bytes of a message."""

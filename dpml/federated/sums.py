@@ -26,7 +26,7 @@ from dpml.protocols.errors import RefusedError
 
 @dataclass(frozen=True)
 class Setting:
-    """What is public of a release: the budget, the problem, the rows of every party, `sizes` (M,), what is predicted."""
+    """What is public of a release: the budget, the problem, the parties' rows `sizes` (M,), what is predicted."""
 
     budget: Budget
     problem: Problem

@@ -51,9 +51,7 @@ def test_without_noise_a_sum_without_one_party_gives_the_ridge_regression_of_the
     pooled, plan = parties.pooled(), parties.plan
     whole = sums_of(plan.algorithm, Setting(Budget(np.inf, 1e-5), plan.problem, pooled.sizes))
     here = np.array([0, 1, 3])
-    answers = [
-        whole.party(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k, np.random.default_rng(k)) for k in here
-    ]
+    answers = [whole.party(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k, np.random.default_rng(k)) for k in here]
 
     def ask(told: bytes) -> Summed:
         rings, floats = zip(*(answer(0, told) for answer in answers), strict=True)
