@@ -7,14 +7,13 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dpml.arrays import Array
 from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
-from dpml.protocols.masks import Agree, End
+from dpml.protocols.masks import PAIRS, End, Pairs, Seal
 from dpml.protocols.messages import Kind
 from dpml.protocols.session import Session
 
@@ -36,7 +35,7 @@ class Party:
         signer: Ed25519PrivateKey,
         vector: Ring | Contribution,
         beside: Array | None = None,
-        agree: Agree = masks.agree,
+        pairs: Pairs = PAIRS,
     ) -> None:
         if not 0 <= party < session.parties:
             raise ProtocolError(
@@ -45,7 +44,7 @@ class Party:
         session.require_identities()
         if signer.public_key().public_bytes_raw() != session.identities[party]:
             raise ProtocolError(f"party {party} must bring the signing key of its identity.")
-        self.session, self.party, self._signer, self._agree = session, party, signer, agree
+        self.session, self.party, self._signer, self._pairs = session, party, signer, pairs
         self._due: Kind | None = Kind.KEYS
         self._sealing, self._masking = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._seal_end, self._mask_end = (
@@ -58,7 +57,7 @@ class Party:
             content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
             self._contribution = lambda: content
         self._neighbours: dict[int, End] = {}  # with mask keys; in the end only those who shared their secrets
-        self._seals: dict[int, bytes] = {}  # the keys for what we receive
+        self._seals: dict[int, Seal] = {}  # of what we receive
         self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
         self._survivors = b""  # the list that we signed
 
@@ -98,16 +97,14 @@ class Party:
         seals, keys = self._check_neighbours(messages.unpack_neighbours(body))
         to_seal, to_open = {}, {}
         for who, end in seals.items():
-            secret = self._agree(self._sealing, end)
-            to_seal[who] = masks.seal_key(secret, self.session, self._seal_end, end)
-            to_open[who] = masks.seal_key(secret, self.session, end, self._seal_end)
+            to_seal[who], to_open[who] = self._pairs.seals(self._sealing, self.session, self._seal_end, end)
         seed = os.urandom(shamir.SECRET_BYTES)
         secrets = np.concatenate([shamir.split(seed), shamir.split(self._masking.private_bytes_raw())])
         holders = shamir.holders_of((*seals, self.party))
         shares = shamir.share(secrets, holders, self.session.topology.threshold).astype("<u4")
         sealed = []
-        for (who, key), share in zip(to_seal.items(), shares, strict=False):  # the last share is our own
-            content = ChaCha20Poly1305(key).encrypt(bytes(12), share.tobytes(), self._associated(self.party, who))
+        for (who, seal), share in zip(to_seal.items(), shares, strict=False):  # the last share is our own
+            content = seal.encrypt(bytes(12), share.tobytes(), self._associated(self.party, who))
             sealed.append((who, content))
         self._seals, self._seed = to_open, seed
         self._held = {self.party: shares[-1].tobytes()}
@@ -136,8 +133,7 @@ class Party:
         held = {}
         for who, sealed in inbox:
             try:
-                aead = ChaCha20Poly1305(self._seals[who])
-                held[who] = aead.decrypt(bytes(12), sealed, self._associated(who, self.party))
+                held[who] = self._seals[who].decrypt(bytes(12), sealed, self._associated(who, self.party))
             except InvalidTag:
                 raise RefusedError(f"the share from party {who} for party {self.party} does not decrypt.") from None
         vector, beside = self._checked(*self._contribution())
@@ -145,7 +141,8 @@ class Party:
         masks.add_self_mask(total, self._seed, self.session, self._mask_end)
         for who in ids:
             end = self._neighbours[who]
-            masks.add_pair_mask(total, self._agree(self._masking, end), self.session, self._mask_end, end)
+            key = self._pairs.mask_key(self._masking, self.session, self._mask_end, end)
+            masks.add_between(total, key, self._mask_end, end)
         self._held |= held
         self._seals.clear()
         del self._seed
