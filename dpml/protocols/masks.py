@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -43,10 +42,6 @@ class End(NamedTuple):
 
     party: int
     key: bytes
-
-
-Seal = ChaCha20Poly1305
-"""What seals or opens one message."""
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
@@ -96,15 +91,14 @@ def require_canonical(other: End) -> None:
 class Pairs:
     """The keys that a party has in common with each of its neighbours: each party of a deployment computes its own."""
 
-    def seals(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[Seal, Seal]:
-        """What seals our message for another, and what opens its for us.
+    def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
+        """The key that seals our message for another, and the one that opens its for us.
 
         Raises:
             RefusedError: as `agree`.
         """
         secret = agree(private, other)
-        keys = seal_key(secret, session, own, other), seal_key(secret, session, other, own)
-        return ChaCha20Poly1305(keys[0]), ChaCha20Poly1305(keys[1])
+        return seal_key(secret, session, own, other), seal_key(secret, session, other, own)
 
     def mask_key(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> bytes:
         """The key of the mask that two parties share.
@@ -125,15 +119,15 @@ class OncePerPair(Pairs):
     """
 
     def __init__(self) -> None:
-        self._seals: dict[bytes, tuple[Seal, Seal]] = {}
+        self._seal_keys: dict[bytes, tuple[bytes, bytes]] = {}
         self._mask_keys: dict[bytes, bytes] = {}
 
-    def seals(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[Seal, Seal]:
-        kept = self._seals.pop(other.key + own.key, None)
+    def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
+        kept = self._seal_keys.pop(other.key + own.key, None)
         if kept is not None:
             return kept
-        to_seal, to_open = super().seals(private, session, own, other)
-        self._seals[own.key + other.key] = to_open, to_seal  # as the other has them
+        to_seal, to_open = super().seal_keys(private, session, own, other)
+        self._seal_keys[own.key + other.key] = to_open, to_seal  # as the other has them
         return to_seal, to_open
 
     def mask_key(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> bytes:

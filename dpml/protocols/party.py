@@ -7,13 +7,14 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dpml.arrays import Array
 from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
-from dpml.protocols.masks import PAIRS, End, Pairs, Seal
+from dpml.protocols.masks import PAIRS, End, Pairs
 from dpml.protocols.messages import Kind
 from dpml.protocols.session import Session
 
@@ -57,7 +58,7 @@ class Party:
             content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
             self._contribution = lambda: content
         self._neighbours: dict[int, End] = {}  # with mask keys; in the end only those who shared their secrets
-        self._seals: dict[int, Seal] = {}  # of what we receive
+        self._seals: dict[int, bytes] = {}  # the keys for what we receive
         self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
         self._survivors = b""  # the list that we signed
 
@@ -97,14 +98,14 @@ class Party:
         seals, keys = self._check_neighbours(messages.unpack_neighbours(body))
         to_seal, to_open = {}, {}
         for who, end in seals.items():
-            to_seal[who], to_open[who] = self._pairs.seals(self._sealing, self.session, self._seal_end, end)
+            to_seal[who], to_open[who] = self._pairs.seal_keys(self._sealing, self.session, self._seal_end, end)
         seed = os.urandom(shamir.SECRET_BYTES)
         secrets = np.concatenate([shamir.split(seed), shamir.split(self._masking.private_bytes_raw())])
         holders = shamir.holders_of((*seals, self.party))
         shares = shamir.share(secrets, holders, self.session.topology.threshold).astype("<u4")
         sealed = []
-        for (who, seal), share in zip(to_seal.items(), shares, strict=False):  # the last share is our own
-            content = seal.encrypt(bytes(12), share.tobytes(), self._associated(self.party, who))
+        for (who, key), share in zip(to_seal.items(), shares, strict=False):  # the last share is our own
+            content = ChaCha20Poly1305(key).encrypt(bytes(12), share.tobytes(), self._associated(self.party, who))
             sealed.append((who, content))
         self._seals, self._seed = to_open, seed
         self._held = {self.party: shares[-1].tobytes()}
@@ -133,7 +134,8 @@ class Party:
         held = {}
         for who, sealed in inbox:
             try:
-                held[who] = self._seals[who].decrypt(bytes(12), sealed, self._associated(who, self.party))
+                aead = ChaCha20Poly1305(self._seals[who])
+                held[who] = aead.decrypt(bytes(12), sealed, self._associated(who, self.party))
             except InvalidTag:
                 raise RefusedError(f"the share from party {who} for party {self.party} does not decrypt.") from None
         vector, beside = self._checked(*self._contribution())

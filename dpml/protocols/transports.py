@@ -81,7 +81,7 @@ def in_process(
             if silent.get(k, Stage.DONE) <= server.stage:
                 continue
             try:
-                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(mail[k])
+                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(mail.pop(k))
                 sent[k] += len(message)
                 server.receive(message, k)
             except RefusedError as error:
