@@ -2,8 +2,9 @@
 
 from dpml.algorithms import Algorithm
 from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.clipped_rounds import ClippedRounds
+from dpml.algorithms.clipped_descent import ClippedDescent
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.algorithms.preconditioned_descent import PreconditionedDescent
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from dpml.errors import UserError
 from dpml.federated.rounds import ClippedRoundSums, GradientSums
@@ -21,7 +22,7 @@ def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
         return StatisticsSum(algorithm, setting)
     if isinstance(algorithm, CapeFM):
         return CapeSum(algorithm, setting)
-    if isinstance(algorithm, ClippedRounds):
+    if isinstance(algorithm, ClippedDescent | PreconditionedDescent):
         return ClippedRoundSums(algorithm, setting)
     if isinstance(algorithm, PrivateSGD):
         return GradientSums(algorithm, setting)

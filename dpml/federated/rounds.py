@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.clipped_rounds import LEAST_CLIP, ClippedRounds, widths_of
+from dpml.algorithms.clipped_descent import ClippedDescent
+from dpml.algorithms.clipped_rounds import LEAST_CLIP, widths_of
 from dpml.algorithms.clipped_sums import ClippedSums, Widths
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD, SecureSums
 from dpml.algorithms.noisy_gradient_sums import Widths as RoundWidths
@@ -36,12 +37,12 @@ class ClippedRoundSums:
 
     beside = 0
 
-    def __init__(self, algorithm: ClippedRounds, setting: Setting) -> None:
+    def __init__(self, algorithm: ClippedDescent | PreconditionedDescent, setting: Setting) -> None:
         self._algorithm, self._setting = algorithm, setting
         self._schedule = algorithm.schedule(setting.budget, setting.problem)
         d = setting.problem.d
         self._first = (statistics_length(d),) if isinstance(algorithm, PreconditionedDescent) else ()
-        self.lengths = self._first + (d + self._schedule.adaptive,) * self._schedule.rounds
+        self.lengths: tuple[int, ...] = self._first + (d + self._schedule.adaptive,) * self._schedule.rounds
 
     def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
         own, setting = Own(party), self._setting
@@ -105,7 +106,7 @@ class GradientSums:
 
     def __init__(self, algorithm: PrivateSGD, setting: Setting) -> None:
         self._algorithm, self._setting = algorithm, setting
-        self.lengths = (setting.problem.d,) * algorithm.rounds
+        self.lengths: tuple[int, ...] = (setting.problem.d,) * algorithm.rounds
 
     def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
         own = Own(party)

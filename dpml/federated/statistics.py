@@ -27,7 +27,7 @@ class StatisticsSum:
 
     def __init__(self, algorithm: SufficientStatistics, setting: Setting) -> None:
         self._algorithm, self._setting = algorithm, setting
-        self.lengths = (statistics_length(setting.problem.d),)
+        self.lengths: tuple[int, ...] = (statistics_length(setting.problem.d),)
 
     def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
         own = Own(party)
@@ -56,7 +56,7 @@ class CapeSum:
         d = setting.problem.d
         self._algorithm, self._setting = algorithm, setting
         self.beside = 1 + d + d * d
-        self.lengths = (self.beside,)
+        self.lengths: tuple[int, ...] = (self.beside,)
         self._prepared = PreparedSites(
             algorithm, setting.problem, setting.problem.N, 0.0, np.zeros(d), np.zeros((d, d)),
             shares=np.zeros((1, self.beside)),
