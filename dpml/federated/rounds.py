@@ -135,7 +135,6 @@ class TellingGradients(SecureSums):
 
     adder: Remote
 
-    # many parameters: those of the sum that it stands for
     def noisy_sum(
         self, w: Array, widths: RoundWidths, constant: Array, rng: Generator, watch: Watch | None = None
     ) -> Array:
