@@ -38,7 +38,7 @@ from dpml.privacy.discrete.accounting import REST
 
 TARGET = 0.25  # the quantile of the parties' lengths that an adaptive clip follows
 FIRST_CLIP = 0.3  # where it starts
-_LEAST_CLIP = 1e-6  # where it ends: all gradients then count by their direction
+LEAST_CLIP = 1e-6  # where it ends: all gradients then count by their direction
 _PACE = 0.3  # by how much it moves in a round, in logarithms, for all parties that are below or above
 AVERAGED = 0.5
 """The part of all rounds, the last ones, whose models are averaged."""
@@ -187,6 +187,14 @@ def averaged(rounds: int) -> int:
     return max(1, round(AVERAGED * rounds))
 
 
+def widths_of(schedules: Sequence[Schedule], draws: int) -> Widths:
+    """The noise of every run in a round."""
+    width, count_width = (
+        np.repeat([getattr(schedule, key) for schedule in schedules], draws) for key in ("noise", "count_noise")
+    )
+    return Widths(draws, width, count_width if schedules[0].adaptive else None)
+
+
 def run(
     sums: ClippedSums,
     schedules: Sequence[Schedule],
@@ -200,11 +208,7 @@ def run(
     Runs of schedule 0, all its draws, come first. All schedules have the same rounds and first clip. ``move(w, g, c)``
     says how far models go by the noisy sums of gradients g (B, d) in units of the clips c (B,).
     """
-    first, draws = schedules[0], len(start) // len(schedules)
-    width, count_width = (
-        np.repeat([getattr(schedule, key) for schedule in schedules], draws) for key in ("noise", "count_noise")
-    )
-    widths = Widths(draws, width, count_width if first.adaptive else None)
+    first, widths = schedules[0], widths_of(schedules, len(start) // len(schedules))
     w, total = start.copy(), np.zeros_like(start)
     clip = np.full(len(w), first.clip, np.float32)
     last = averaged(first.rounds)
@@ -213,7 +217,7 @@ def run(
         w -= move(w, gradients, clip)
         if first.adaptive:
             share = np.clip(counts / len(sums.parties.sizes), 0, 1)  # the noise may be wider than the parties are many
-            clip = np.maximum(clip * np.exp(-_PACE * (share - TARGET)), _LEAST_CLIP).astype(np.float32)
+            clip = np.maximum(clip * np.exp(-_PACE * (share - TARGET)), LEAST_CLIP).astype(np.float32)
         if t >= first.rounds - last:
             total += w
     return total / np.float32(last), clip

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from dpml.algorithms.adders import IN_PROCESS, Adder
 from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
 from dpml.algorithms.hyperparameters import Unit
 from dpml.algorithms.transcript import Watch
@@ -108,6 +109,7 @@ class SecureSums(PartySums):
     """Either level by the real protocol: every party's part, with its noise, goes through secure aggregation."""
 
     unit: Unit = "sample"
+    adder: Adder = IN_PROCESS
 
     def exact(self, w: Single, clip: Single) -> tuple[Single, Single]:
         parts, counts = self.answers(w, clip)
@@ -128,8 +130,6 @@ class SecureSums(PartySums):
     def noisy(
         self, w: Single, clip: Single, widths: Widths, rng: Generator, watch: Watch | None = None
     ) -> tuple[Single, Single]:
-        from dpml.protocols import choose, secure_sum  # most runs need no cryptography
-
         problem = self.parties.problem
         d = problem.d
         answers, counts = self.answers(w, clip)
@@ -141,9 +141,7 @@ class SecureSums(PartySums):
         answers = answers + wide * np.tile(parts, (1, len(w) // widths.draws, 1))
         # public: no more gradients than rows, and longer noise is less likely than 1 in 10^40
         bound = problem.N + 16 * float(wide.max())
-        topology = choose(problem.M, problem.colluders)
-        summed = secure_sum(answers.reshape(problem.M, -1), bound, rng, topology=topology)
-        total = summed.total.reshape(answers.shape[1:])
+        total = self.adder.reals(answers.reshape(problem.M, -1), bound, problem, rng).reshape(answers.shape[1:])
         sums = total[:, :d].astype(np.float32)
         if watch is not None:
             watch.drawn(parts[..., :d])

@@ -23,6 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
+from dpml.algorithms.adders import IN_PROCESS, Adder
 from dpml.algorithms.hyperparameters import SumProtocol
 from dpml.errors import UserError
 from dpml.privacy import Problem
@@ -113,6 +114,7 @@ class DiscreteSharing:
 
     problem: Problem
     protocol: SumProtocol
+    adder: Adder = IN_PROCESS
 
     def noisy(
         self, answers: Integers, columns: Sequence[Columns], draws: int, rng: Generator, watched: bool
@@ -127,12 +129,7 @@ class DiscreteSharing:
         drawn = [draw(some.variances, self.problem.M, draws, some.size, rng) for some in columns]
         noise = np.concatenate(drawn, axis=-1)
         if self.protocol == "secagg":
-            return self._secure_sum(answers + noise), noise
+            messages = answers + noise
+            summed = self.adder.integers(messages.reshape(len(messages), -1), self.problem)
+            return summed.reshape(messages.shape[1:]), noise
         return answers.sum(axis=0) + (noise.sum(axis=0) if each else noise), noise if each else None
-
-    def _secure_sum(self, messages: Integers) -> Integers:
-        from dpml.protocols import choose, secure_sum_integers  # most runs need no cryptography
-
-        topology = choose(self.problem.M, self.problem.colluders)
-        summed = secure_sum_integers(messages.reshape(len(messages), -1), topology=topology)
-        return summed.total.reshape(messages.shape[1:])

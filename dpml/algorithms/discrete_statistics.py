@@ -15,6 +15,7 @@ from functools import reduce
 import numpy as np
 from numpy.random import Generator
 
+from dpml.algorithms.adders import IN_PROCESS, Adder
 from dpml.algorithms.coefficients import Scales
 from dpml.algorithms.discrete_noise import BITS, Columns, DiscreteSharing, Noise, asked, variance_of, whole_steps
 from dpml.algorithms.hyperparameters import SumProtocol, Unit
@@ -103,6 +104,7 @@ class PreparedIntegers(PreparedQuadratic):
     parties: Parties
     unit: Unit
     protocol: SumProtocol
+    adder: Adder = IN_PROCESS
     _sums: dict[int, Integers] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -154,7 +156,7 @@ class PreparedIntegers(PreparedQuadratic):
             for size, some in ((d, widths[:, 0]), (d, widths[:, 1]), (k, widths[:, 1] * math.sqrt(0.5)))
         ]
         answers = np.repeat(np.stack([self.sums(b) for b in bits], axis=1), draws, axis=1)
-        sharing = DiscreteSharing(problem, self.protocol)
+        sharing = DiscreteSharing(problem, self.protocol, self.adder)
         summed, parts = sharing.noisy(answers, columns, draws, rng, watch is not None)
         found = summed.reshape(budgets, draws, -1) * (np.repeat(steps, [d, d + k], axis=1) / self.count)[:, None]
         noisy = (

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.random import Generator
 
+from dpml.algorithms.adders import IN_PROCESS, Adder
 from dpml.algorithms.clipped_sums import ClippedSums, PartySums, RowSums, SecureSums, Widths, exact_counts, exact_sums
 from dpml.algorithms.discrete_noise import BITS, Columns, DiscreteSharing, Noise, variance_of, whole_steps
 from dpml.algorithms.hyperparameters import SumProtocol, Unit
@@ -49,6 +50,7 @@ class DiscreteSums(ClippedSums):
 
     unit: Unit = "sample"
     protocol: SumProtocol = "simulate"
+    adder: Adder = IN_PROCESS
 
     def exact(self, w: Single, clip: Single) -> tuple[Single, Single]:
         Q = np.full(len(w), slope_steps(self.unit, self.parties.problem.N))
@@ -89,7 +91,7 @@ class DiscreteSums(ClippedSums):
             whole_steps(1, float(widths.counts.max()) * one)
             columns.append(self._columns(1, widths.counts * one, widths.draws))
             answers = np.concatenate([answers, counts[..., None]], axis=2)
-        sharing = DiscreteSharing(problem, self.protocol)
+        sharing = DiscreteSharing(problem, self.protocol, self.adder)
         summed, parts = sharing.noisy(answers, columns, widths.draws, rng, watch is not None)
         sums = summed[:, :d] / (Q << BITS)[:, None]
         if watch is not None and parts is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
+from dpml.algorithms.adders import IN_PROCESS, Adder
 from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import (
     SUM_PROTOCOLS,
@@ -252,6 +253,10 @@ class Widths(NamedTuple):
     sigma: Array
     fresh: Array
 
+    def grown(self, growth: float) -> "Widths":
+        """Those of a round."""
+        return self._replace(fresh=growth * self.fresh)
+
 
 class Descents(NamedTuple):
     """Last iterates (budgets, draws, d), the rounds they took (budgets, draws), and eta (budgets, draws, d)."""
@@ -284,20 +289,25 @@ class PreparedSums:
         """All rounds. `watch` records every sum of a release under one budget, in units of 1."""
         algorithm, problem = self.algorithm, self.parties.problem
         perturbations = [algorithm.perturbation(budget, problem) for budget in budgets]
-        widths = Widths(
-            np.array([p.sigma for p in perturbations])[:, None, None],
-            np.array([algorithm.fresh(budget, problem) for budget in budgets])[:, None, None],
-        )
+        widths = self.widths(budgets)
         constant = self.constant_noise(rng, draws)
         strength = np.repeat([algorithm.lam + p.extra for p in perturbations], draws)[:, None]
         growth = algorithm.growth
 
         def noisy(w: Array, t: int) -> Array:
-            return self.noisy_sum(w, widths._replace(fresh=growth[t] * widths.fresh), constant, rng, watch)
+            return self.noisy_sum(w, widths.grown(growth[t]), constant, rng, watch)
 
         w, used = self._rounds(strength, noisy)
         eta = widths.sigma * constant.sum(axis=0)
         return Descents(w.reshape(eta.shape), used.reshape(eta.shape[:2]), eta)
+
+    def widths(self, budgets: Sequence[Budget]) -> Widths:
+        """The noise of every budget, but for its growth."""
+        algorithm, problem = self.algorithm, self.parties.problem
+        return Widths(
+            np.array([algorithm.perturbation(budget, problem).sigma for budget in budgets])[:, None, None],
+            np.array([algorithm.fresh(budget, problem) for budget in budgets])[:, None, None],
+        )
 
     def path(self, budget: Budget) -> Array:
         """The models of every round, (T, d), if there was no noise."""
@@ -400,18 +410,17 @@ class PartySums(PreparedSums):
         return noise.gaussian_messages(rng, draws, M, d).transpose(1, 0, 2) / math.sqrt(M)
 
 
+@dataclass(frozen=True)
 class SecureSums(PartySums):
     """Real parties; the third party gets sums and nothing else."""
 
-    def added(self, answers: Array, widths: Widths, rng: Generator) -> Array:
-        from dpml.protocols import choose, secure_sum  # most runs need no cryptography
+    adder: Adder = IN_PROCESS
 
+    def added(self, answers: Array, widths: Widths, rng: Generator) -> Array:
         problem = self.parties.problem
         # public: a party has at most N rows of norm 1, and longer noise is less likely than 1 in 10^40
         bound = problem.N + float(16 * widths.sigma.max() + (6 * problem.d + 100) * widths.fresh.max())
-        topology = choose(problem.M, problem.colluders)
-        summed = secure_sum(answers.reshape(len(answers), -1), bound, rng, topology=topology)
-        return summed.total.reshape(answers.shape[1:])
+        return self.adder.reals(answers.reshape(len(answers), -1), bound, problem, rng).reshape(answers.shape[1:])
 
 
 def _folded(rows: Array) -> tuple[Array, Array | None]:

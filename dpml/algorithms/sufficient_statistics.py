@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
+from dpml.algorithms.adders import IN_PROCESS, Adder
 from dpml.algorithms.discrete_noise import NOISES, Noise
 from dpml.algorithms.discrete_statistics import OnAGrid, PreparedIntegers
 from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
@@ -113,14 +114,11 @@ class SufficientStatistics(OnAGrid):
 
 @dataclass(frozen=True)
 class PreparedParties(PreparedQuadratic):
-    """What the parties have: `shares` (M, d + d (d + 1)/2), whose sum is (L1, the upper triangle of L2).
-
-    Party number `alone`, on a machine of its own, has one row of them.
-    """
+    """What the parties have: `shares` (M, d + d (d + 1)/2), whose sum is (L1, the upper triangle of L2)."""
 
     algorithm: SufficientStatistics
     shares: Array
-    alone: int | None = None
+    adder: Adder = IN_PROCESS
 
     def noisy(
         self, scales: Array, rng: Generator, draws: int, watch: Watch | None = None
@@ -129,14 +127,11 @@ class PreparedParties(PreparedQuadratic):
 
         `watch` is told the noise in what the parties really send.
         """
-        from dpml.protocols import choose, secure_sum  # most runs need no cryptography
-
         d, M = self.problem.d, self.problem.M
         rounding = rng.spawn(1)[0]
-        sent = self.sent(scales, rng, draws)
-        topology = choose(M, self.problem.colluders)
-        summed = secure_sum(sent.reshape(M, -1), self.bound(scales), rounding, topology=topology)
-        noisy = self.received(summed.total.reshape(sent.shape[1:]))
+        sent = self._sent(scales, rng, draws)
+        total = self.adder.reals(sent.reshape(M, -1), self._bound(scales), self.problem, rounding)
+        noisy = self._received(total.reshape(sent.shape[1:]))
         if watch is not None:
             noises = sent[:, 0] - self.shares[:, None]
             widths = self._widths(scales)[0]
@@ -146,20 +141,19 @@ class PreparedParties(PreparedQuadratic):
             watch.sent(flat(noisy), PreparedQuadratic.vector)
         return noisy
 
-    def sent(self, scales: Array, rng: Generator, draws: int) -> Array:
-        """The shares with their noise, of the parties that are here: (parties, budgets, draws, d + d (d + 1)/2)."""
+    def _sent(self, scales: Array, rng: Generator, draws: int) -> Array:
+        """The shares with their noise: (M, budgets, draws, d + d (d + 1)/2)."""
         d, M = self.problem.d, self.problem.M
-        here = slice(None) if self.alone is None else slice(self.alone, self.alone + 1)
-        unit = self.algorithm.sharing.parts(rng, draws, M, 1 + d + d * d)[here]
+        unit = self.algorithm.sharing.parts(rng, draws, M, 1 + d + d * d)
         unit = _packed(unit[..., 1 : 1 + d], unit[..., 1 + d :].reshape(-1, draws, d, d))
         return self.shares[:, None, None] + self._widths(scales)[:, None] * unit[:, None]
 
-    def bound(self, scales: Array) -> float:
+    def _bound(self, scales: Array) -> float:
         """What no number that is sent exceeds. Public: the weights of a party's rows add up to at most 1."""
         q = self.algorithm.quadratic
         return max(q.linear_bound, q.square) + _WIDTHS * float(self._widths(scales).max())
 
-    def received(self, total: Array) -> tuple[Array, Array, Array]:
+    def _received(self, total: Array) -> tuple[Array, Array, Array]:
         """L0, L1 and L2 + lam/2 I from the sum (budgets, draws, d + d (d + 1)/2) of what was sent."""
         d = self.problem.d
         linear, square = _unpacked(total, d)

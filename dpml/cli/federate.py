@@ -103,7 +103,10 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> Plan:
 
 def _say(plan: Plan) -> None:
     console = Console()
-    for sentence in plan.statement:
+    sums = len(plan.sums.lengths)
+    rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
+    messages = f"The release is {rounds}: {5 * sums} messages to every party."
+    for sentence in (*plan.statement, messages):
         console.print(sentence, highlight=False, markup=False)
 
 

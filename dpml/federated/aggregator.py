@@ -1,4 +1,4 @@
-"""The aggregator: it carries the rounds of a secure sum over whatever relays them, and makes the model of the sum."""
+"""The aggregator: it carries the rounds of secure sums over whatever relays them, and makes the model."""
 
 import hashlib
 import os
@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from dpml.arrays import Array, Index
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
 from dpml.federated.plan import Plan
-from dpml.federated.relay import MESSAGE, OPEN
+from dpml.federated.relay import MESSAGE, OPEN, Opening
+from dpml.federated.sums import Summed
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.server import Server
@@ -25,7 +28,7 @@ Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
 
 @dataclass(frozen=True)
 class Federated:
-    """A model of the survivors' rows, and what was refused on the way."""
+    """A model of the survivors' rows, who were in its secure sums or the first of them; and what was refused."""
 
     model: Model
     survivors: Index
@@ -38,24 +41,42 @@ def aggregate(plan: Plan, nodes: Iterable[int], exchange: Exchange) -> Federated
     Raises:
         ProtocolError: too few parties are left: there is no sum and no model.
     """
-    name = os.urandom(SESSION_BYTES)
-    server = Server(plan.session(name))
-    mail = dict.fromkeys(nodes, OPEN + name + plan.digest.encode())
-    party_of: dict[int, int] = {}
-    refused: list[str] = []
-    while server.stage is not Stage.DONE:
-        for node, answer in sorted(exchange(mail).items()):
-            try:
-                if answer[:1] != MESSAGE:
-                    raise RefusedError(answer[1:].decode("utf-8", "replace"))
-                party_of.setdefault(node, server.receive(answer[1:], party_of.get(node)))
-            except RefusedError as error:
-                refused.append(str(error))
-        node_of = {party: node for node, party in party_of.items()}
-        mail = {node_of[party]: MESSAGE + message for party, message in advance(server, refused).items()}
-    survivors = server.survivors
-    weights = plan.sum.model(server.total, server.beside, survivors)
-    return Federated(_model(plan, weights[None]), survivors, tuple(refused))
+    run = _Run(plan, nodes, exchange)
+    weights = plan.sums.model(run.ask)
+    return Federated(_model(plan, weights[None]), np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
+
+
+class _Run:
+    """The secure sums of a release, one after the other. Who falls silent in one is not asked in the next."""
+
+    def __init__(self, plan: Plan, nodes: Iterable[int], exchange: Exchange) -> None:
+        self._plan, self._nodes, self._exchange = plan, tuple(nodes), exchange
+        self._number = 0
+        self.refused: list[str] = []
+        self.seen: set[int] = set()  # the parties whose rows are in a sum
+
+    def ask(self, told: bytes) -> Summed:
+        """The next sum (`dpml.federated.sums.Ask`)."""
+        opening = Opening(os.urandom(SESSION_BYTES), self._plan.digest, self._number, told)
+        server = Server(self._plan.session(opening))
+        mail = dict.fromkeys(self._nodes, OPEN + opening.content)
+        party_of: dict[int, int] = {}
+        while server.stage is not Stage.DONE:
+            answered = []
+            for node, answer in sorted(self._exchange(mail).items()):
+                try:
+                    if answer[:1] != MESSAGE:
+                        raise RefusedError(answer[1:].decode("utf-8", "replace"))
+                    party_of.setdefault(node, server.receive(answer[1:], party_of.get(node)))
+                    answered.append(node)
+                except RefusedError as error:
+                    self.refused.append(str(error))
+            node_of = {party: node for node, party in party_of.items()}
+            mail = {node_of[party]: MESSAGE + message for party, message in advance(server, self.refused).items()}
+        self._number += 1
+        self._nodes = tuple(answered)
+        self.seen.update(server.survivors.tolist())
+        return Summed(server.total, server.beside, server.survivors)
 
 
 def _model(plan: Plan, weights: Array) -> Model:

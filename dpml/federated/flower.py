@@ -22,7 +22,7 @@ _PYPROJECT = """\
 name = "dpml-federation"
 version = "1.0.0"
 license = "MIT"
-description = "One secure sum between the parties of a dpml plan"
+description = "Secure sums between the parties of a dpml plan"
 dependencies = []
 
 [tool.flwr.app]

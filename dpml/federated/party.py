@@ -1,13 +1,14 @@
 """A party as a process of its own: the only one that reads its rows and its signing key.
 
 It listens on a Unix socket that its owner alone may open. Whatever the relay on the other side is made to say, it gets
-messages of the protocol and nothing else, and the party's vector once.
+messages of the protocol and nothing else, and for each secure sum of the plan the party's vector once.
 """
 
 import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
@@ -17,11 +18,11 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.federated.plan import Plan
-from dpml.federated.relay import LONGEST, MESSAGE, OPEN, REFUSED
+from dpml.federated.relay import LONGEST, MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.rows import agreed_rows, content_digest
+from dpml.federated.sums import Answer
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
-from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.party import Party
 from dpml.release.ledger import Ledger
 from dpml.release.release import entropy
@@ -30,8 +31,9 @@ from dpml.release.release import entropy
 class Member:
     """A party of a plan: `answer` takes what the aggregator says, and says what the party says to it.
 
-    Its noise is drawn, and the release entered into its ledger, when its vector is due. After that it begins no other
-    session: who wants another release starts it again.
+    When its first vector is due, all of the release is entered into its ledger, and then the noise of that vector is
+    drawn. It sends one vector to each of the release's secure sums, in their order, and begins no other session: who
+    wants another release starts it again.
 
     Raises:
         UserError: its rows or its key are not those of the plan.
@@ -49,7 +51,8 @@ class Member:
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
         agreed_rows(plan, self.number, data)  # a mistake shows before others wait
         self._party: Party | None = None
-        self._spent = False
+        self._next = 0  # the first of the release's sums that it has sent nothing to
+        self._answer: Answer | None = None
 
     def answer(self, said: bytes) -> bytes:
         """The answer to what the aggregator said; its first byte says what it is.
@@ -68,12 +71,15 @@ class Member:
         return REFUSED + f"party {self.number}: {told}".encode()
 
     def _open(self, said: bytes) -> bytes:
-        name, digest = said[:SESSION_BYTES], said[SESSION_BYTES:].decode("ascii", "replace")
-        if digest != self.plan.digest:
+        opening = Opening.read(said)
+        if opening is None or opening.digest != self.plan.digest:
             raise RefusedError("the aggregator has another plan.")
-        if self._spent:
+        if opening.number >= len(self.plan.sums.lengths):
+            raise RefusedError(f"the release has {len(self.plan.sums.lengths)} secure sums, and no more.")
+        if opening.number < self._next:
             raise RefusedError("it has sent its part of this release already; it has to be started again for another.")
-        self._party = Party(self.plan.session(name), self.number, self._signer, self._contribution)
+        vector = partial(self._contribution, opening)
+        self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()
 
     def _receive(self, message: bytes) -> bytes:
@@ -81,11 +87,13 @@ class Member:
             raise RefusedError("there is no session yet.")
         return self._party.receive(message)
 
-    def _contribution(self) -> tuple[Ring, Array]:
-        X, y = agreed_rows(self.plan, self.number, self._data)
-        self._spent = True
-        self._ledger.enter(content_digest(self._data), " ".join(self.plan.setting), self.plan.guarantees)
-        return self.plan.sum.part(X, y, self.number, self._source())
+    def _contribution(self, opening: Opening) -> tuple[Ring, Array]:
+        self._next = opening.number + 1
+        if self._answer is None:
+            X, y = agreed_rows(self.plan, self.number, self._data)
+            self._ledger.enter(content_digest(self._data), " ".join(self.plan.setting), self.plan.guarantees)
+            self._answer = self.plan.sums.party(X, y, self.number, self._source())
+        return self._answer(opening.number, opening.told)
 
 
 def serve(member: Member, socket: Path) -> None:

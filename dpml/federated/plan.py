@@ -23,12 +23,14 @@ from dpml.data.own.bounds_file import Stated, stated_from
 from dpml.data.preprocess import width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError, nearest
-from dpml.federated.sums import OneSum, Setting, one_sum
+from dpml.federated.kinds import sums_of
+from dpml.federated.relay import Opening
+from dpml.federated.sums import Setting, Sums
 from dpml.optim.losses import for_task
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
-from dpml.protocols.messages import KEY_BYTES
+from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
 from dpml.release.statement import statement
 
 FORMAT = "dpml plan 1"
@@ -70,7 +72,7 @@ class Plan:
         if len(set(names)) < len(names) or len({seat.key for seat in self.seats}) < len(names):
             raise UserError("two parties of the plan have the same name or the same key.")
         check_setting(self.setting)
-        _ = self.topology, self.sum  # refused now, not when all are there
+        _ = self.topology, self.sums, self.guarantees  # refused now, not when all are there
 
     @property
     def text(self) -> str:
@@ -118,12 +120,12 @@ class Plan:
         return Problem(len(sizes), int(sizes.sum()), d, colluders=self.colluders + self.dropouts).of_sizes(sizes)
 
     @cached_property
-    def sum(self) -> OneSum:
+    def sums(self) -> Sums:
         """What the parties send, and what becomes of it."""
         chosen = budget(self._config.eps, self._config.delta)
-        return one_sum(self.algorithm, Setting(chosen, self.problem, self._sizes))
+        return sums_of(self.algorithm, Setting(chosen, self.problem, self._sizes, self.task))
 
-    @property
+    @cached_property
     def guarantees(self) -> list[Guarantee]:
         """What is proven of a release, for every view.
 
@@ -150,10 +152,16 @@ class Plan:
         """Everybody shares masks with everybody, and all but `dropouts` have to be in the sum."""
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
-    def session(self, name: bytes) -> Session:
-        """The session of that name."""
+    def session(self, opening: Opening) -> Session:
+        """That of the secure sum which an opening opens.
+
+        It has the first 16 bytes of SHA-256("dpml sum" | the opening) as its name, so that parties who were told
+        different things have no sum together.
+        """
+        name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
-        return Session(len(self.seats), self.sum.length, self.topology, self.sum.beside, name, identities)
+        length = self.sums.lengths[opening.number]
+        return Session(len(self.seats), length, self.topology, self.sums.beside, name, identities)
 
     def number_of(self, key: bytes) -> int:
         """Which party has this verification key.

@@ -3,19 +3,52 @@
 Flower starts a process for every message, so this module and what it imports must be quick to load.
 """
 
+import struct
 import sys
 from importlib import import_module
 from multiprocessing.connection import Client
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpml.errors import UserError
 
 OPEN, MESSAGE, REFUSED = b"o", b"m", b"r"
-"""The first byte of what is relayed: a session begins, a message of the protocol, and why there is none."""
+"""The first byte of what is relayed: an `Opening`, a message of the protocol, and why there is none."""
 
 LONGEST = 1 << 32
 """Bytes of a message."""
+
+_OPENING = struct.Struct("<16s64sI")
+
+
+class Opening(NamedTuple):
+    """What opens a secure sum.
+
+    Attributes:
+        name: 16 bytes, never used before.
+        digest: of the plan (64 characters).
+        number: of the sum in the release, from 0.
+        told: what all parties are told for it.
+    """
+
+    name: bytes
+    digest: str
+    number: int
+    told: bytes
+
+    @property
+    def content(self) -> bytes:
+        """The same as bytes."""
+        return _OPENING.pack(self.name, self.digest.encode(), self.number) + self.told
+
+    @classmethod
+    def read(cls, content: bytes) -> "Opening | None":
+        """The opening of these bytes; None: it is none."""
+        if len(content) < _OPENING.size:
+            return None
+        name, digest, number = _OPENING.unpack_from(content)
+        return cls(name, digest.decode("ascii", "replace"), number, content[_OPENING.size :])
+
 
 _RECORD, _BYTES = "dpml", "bytes"
 

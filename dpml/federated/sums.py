@@ -1,144 +1,144 @@
-"""Algorithms that are one secure sum: what a party sends, alone on its machine, and the model that the sum gives."""
+"""Algorithms as secure sums between machines: what a party sends, alone with its rows, and the model that they give.
 
-import math
-from dataclasses import dataclass
-from typing import Protocol
+A party and the aggregator run the algorithm's own code for `algo.protocol=secagg`, each with what it has. A party has
+zeros in place of the others' rows, draws the noise of all, and keeps its own message (`Own`); the aggregator has zeros
+in place of all rows, and gets the sum from the parties (`Remote`). So with one seed for all the model is that of one
+process, to the last bit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Algorithm
-from dpml.algorithms.cape import CapeFM, PreparedSites
-from dpml.algorithms.sufficient_statistics import PreparedParties, SufficientStatistics
 from dpml.arrays import Array, Index
-from dpml.errors import UserError
-from dpml.privacy import Budget, Problem
+from dpml.data import Dataset, Task
+from dpml.data.partition import Parties
+from dpml.privacy import Adversary, Budget, Problem
+from dpml.privacy.discrete.rounding import Integers
 from dpml.protocols import FixedPoint
-from dpml.protocols.cape import Cape, Settings, codec_of, site_message
 from dpml.protocols.codec import Ring
+from dpml.protocols.errors import RefusedError
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is public of a release: the budget, the problem, and the rows of every party, `sizes` (M,)."""
+    """What is public of a release: the budget, the problem, the parties' rows `sizes` (M,), what is predicted."""
 
     budget: Budget
     problem: Problem
     sizes: Index
+    task: Task = "binary"
+
+    def units(self, algorithm: Algorithm) -> Index:
+        """How many of what an algorithm averages every party has, (M,): its rows, or itself."""
+        return np.ones_like(self.sizes) if getattr(algorithm, "unit", "sample") == "party" else self.sizes
 
 
-class OneSum(Protocol):
-    """An algorithm whose release is one secure sum, under one setting."""
+@dataclass(frozen=True)
+class Summed:
+    """A secure sum (length,), and what its n `survivors` sent in the open, (n, beside)."""
 
-    length: int
-    """Entries of a party's vector."""
+    total: Ring
+    beside: Array
+    survivors: Index
+
+
+Ask = Callable[[bytes], Summed]
+"""Run the next secure sum. All parties are told the same bytes before, and no sum has parties who were told others."""
+
+Answer = Callable[[int, bytes], tuple[Ring, Array]]
+"""What a party sends, with its noise, in the secure sum of a number: in it (length,), and in the open (beside,).
+
+It is told what the aggregator says before, and raises RefusedError where that cannot be.
+"""
+
+
+class Sums(Protocol):
+    """An algorithm whose release is some secure sums, one after the other, under one setting."""
+
+    lengths: tuple[int, ...]
+    """Entries of a party's vector in each."""
     beside: int
     """Numbers that a party sends in the open with it."""
 
-    def part(self, X: Array, y: Array, party: int, rng: Generator) -> tuple[Ring, Array]:
-        """What a party sends, with its noise: its vector (length,), and the numbers beside (beside,).
+    def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
+        """The party of that number, which has the rows X (n, d) with labels y (n,), and `rng` for its noise.
 
-        With the same `rng` it is what one process that plays all parties has this one send. For that the noise of all
-        is drawn, and only its own used.
+        With the same `rng` it sends what one process that plays all parties has this one send. For that the noise of
+        all is drawn, and only its own used.
         """
         ...
 
-    def model(self, total: Ring, beside: Array, survivors: Index) -> Array:
-        """The model (d,) from the sum (length,) and what the n survivors sent beside, (n, beside).
-
-        It is that of the survivors' rows alone.
-        """
+    def model(self, ask: Ask) -> Array:
+        """The model (d,). It is that of the survivors' rows alone."""
         ...
 
 
-def one_sum(algorithm: Algorithm, setting: Setting) -> OneSum:
-    """The secure sum that an algorithm is.
+class Own:
+    """Keeps, as `ring`, what one party sends in place of adding up what all send."""
 
-    Raises:
-        UserError: it is none.
+    def __init__(self, party: int) -> None:
+        self._party = party
+        self.ring: Ring = np.empty(0, np.uint64)
+
+    def reals(self, vectors: Array, bound: float, problem: Problem, rng: Generator) -> Array:
+        self.ring = FixedPoint.fit(problem.M, bound).encode(vectors, rng)[self._party]
+        return np.zeros(vectors.shape[1])
+
+    def integers(self, vectors: Integers, problem: Problem) -> Integers:
+        self.ring = vectors[self._party].view(np.uint64)
+        return np.zeros_like(vectors[0])
+
+
+class Remote:
+    """Sums of what the parties send; whoever is missing is made up for by the others, unit for unit.
+
+    `told` is what they are told before the next one.
     """
-    if isinstance(algorithm, SufficientStatistics) and algorithm.name == "ssp" and algorithm.noise == "continuous":
-        return StatisticsSum(algorithm, setting)
-    if isinstance(algorithm, CapeFM) and algorithm.noise == "continuous":
-        return CapeSum(algorithm, setting)
-    raise UserError(
-        f"algo={algorithm.name} cannot run between parties on machines of their own: choose algo=ssp or algo=capefm, "
-        "with algo.noise=continuous."
-    )
+
+    def __init__(self, ask: Ask, units: Index) -> None:
+        self._ask, self._units = ask, units
+        self.told = b""
+        self.survivors: Index = np.arange(len(units))
+
+    def reals(self, vectors: Array, bound: float, problem: Problem, rng: Generator) -> Array:
+        return FixedPoint.fit(problem.M, bound).decode(self.summed().total) * self.weight
+
+    def integers(self, vectors: Integers, problem: Problem) -> Integers:
+        found = self.summed().total.view(np.int64)
+        return found if self.weight == 1 else np.rint(found * self.weight).astype(np.int64)
+
+    def summed(self) -> Summed:
+        """The next sum as it is."""
+        summed = self._ask(self.told)
+        self.survivors = summed.survivors
+        return summed
+
+    @property
+    def weight(self) -> float:
+        """Units of all parties over those of the survivors."""
+        return float(self._units.sum() / self._units[self.survivors].sum())
 
 
-class StatisticsSum:
-    """`ssp`: every party's part of (L1, L2), with its share of the noise, in the ring."""
-
-    beside = 0
-
-    def __init__(self, algorithm: SufficientStatistics, setting: Setting) -> None:
-        problem = setting.problem
-        self._algorithm, self._setting = algorithm, setting
-        self._count = problem.M if algorithm.unit == "party" else problem.N
-        self.length = problem.d + problem.d * (problem.d + 1) // 2
-        self._prepared = PreparedParties(
-            algorithm, problem, self._count, 0.0, *_zeros(problem.d), shares=np.zeros((1, self.length))
-        )
-        self._scales = self._prepared.scales([setting.budget])
-        self._codec = FixedPoint.fit(problem.M, self._prepared.bound(self._scales))
-
-    def part(self, X: Array, y: Array, party: int, rng: Generator) -> tuple[Ring, Array]:
-        M, N = self._setting.problem.M, self._setting.problem.N
-        weights = np.full(len(y), 1 / (M * len(y)) if self._algorithm.unit == "party" else 1 / N)
-        share = self._algorithm.share_of(X, y, weights)
-        own = PreparedParties(**vars(self._prepared) | {"shares": share[None], "alone": party})
-        rounding = rng.spawn(1)[0]
-        sent = own.sent(self._scales, rng, 1).reshape(1, -1)
-        rounding.random((party, self.length))  # that of the parties before it
-        return self._codec.encode(sent, rounding)[0], np.empty(0)
-
-    def model(self, total: Ring, beside: Array, survivors: Index) -> Array:
-        # the parts are of means over all units; this makes it the mean over those of the survivors
-        n = len(survivors)
-        units = n if self._algorithm.unit == "party" else int(self._setting.sizes[survivors].sum())
-        received = self._codec.decode(total).reshape(1, 1, -1) * (self._count / units)
-        return _minimiser(self._prepared, received, self._scales, n, units)
+def prepared(algorithm: Algorithm, setting: Setting, party: int = 0, rows: tuple[Array, Array] | None = None) -> Any:
+    """The mechanism of the real protocol with one party's rows, or none, and zeros in place of all others."""
+    d, offsets = setting.problem.d, np.concatenate([[0], np.cumsum(setting.sizes)])
+    X, y = np.zeros((offsets[-1], d)), np.ones(offsets[-1])
+    if rows is not None:
+        own = slice(offsets[party], offsets[party + 1])
+        X[own], y[own] = rows
+    data = Dataset("federation", setting.task, X, y, X[:0], y[:0])
+    missing = Adversary(setting.problem.colluders)
+    parties = Parties(data, np.arange(len(y)), offsets, X, y, X[:0], missing)
+    chosen: Any = algorithm
+    return replace(chosen, protocol="secagg").prepare(parties, np.random.default_rng(0))
 
 
-class CapeSum:
-    """`capefm`: the zero-sum noise in the ring, and the site's coefficients, with its noise, in the open."""
-
-    def __init__(self, algorithm: CapeFM, setting: Setting) -> None:
-        d = setting.problem.d
-        self._algorithm, self._setting = algorithm, setting
-        self.length = self.beside = 1 + d + d * d
-        self._prepared = PreparedSites(
-            algorithm, setting.problem, setting.problem.N, 0.0, *_zeros(d), shares=np.zeros((1, self.length))
-        )
-        self._scales = self._prepared.scales([setting.budget])
-        self._settings = Settings(spread=algorithm.spread)
-
-    def part(self, X: Array, y: Array, party: int, rng: Generator) -> tuple[Ring, Array]:
-        share = self._algorithm.share_of(X, y, self._prepared.count)
-        told = PreparedSites(**vars(self._prepared) | {"shares": share[None]}).told()[0]
-        widths = self._prepared.widths(self._scales)
-        return site_message(told, widths, rng, party, self._setting.problem.M, self._settings)
-
-    def model(self, total: Ring, beside: Array, survivors: Index) -> Array:
-        units = int(self._setting.sizes[survivors].sum())
-        widths = self._prepared.widths(self._scales)
-        zero_sum = codec_of(self._setting.problem.M, self._settings).decode(total).reshape(1, -1)
-        cape = Cape(beside.reshape(-1, 1, 1, self.beside), zero_sum, widths, survivors, None)
-        received = cape.total * (self._prepared.count / units)
-        return _minimiser(self._prepared, received, self._scales, len(survivors), units)
-
-
-def _minimiser(
-    prepared: PreparedParties | PreparedSites, received: Array, scales: Array, survivors: int, units: int
-) -> Array:
-    """The model (d,) of a sum (1, 1, ...) of the mean over `units`, in which is the noise of so many parties."""
-    algorithm, problem = prepared.algorithm, prepared.problem
-    _, b, A = prepared.received(received)
-    width = prepared.count / units * math.sqrt(survivors / problem.M)
-    edges = algorithm.spectral_edge(problem.d) * scales[:, 2] * width
-    return np.asarray(algorithm.minimisers(A, b, edges)[0][0, 0])
-
-
-def _zeros(d: int) -> tuple[Array, Array]:
-    return np.zeros(d), np.zeros((d, d))
+def require_nothing(told: bytes) -> None:
+    """Raise RefusedError where something is said and nothing is to be said."""
+    if told:
+        raise RefusedError("the aggregator says something where nothing is to be said.")

@@ -17,7 +17,6 @@ the sender is the party of the lower number, who adds it; of what a party makes 
 """
 
 import struct
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +32,7 @@ from dpml.protocols.messages import KEY_BYTES
 from dpml.protocols.session import PROTOCOL, Session
 
 _PRIME = 2**255 - 19
-_BLOCK = 1 << 13  # words of a key stream at once: 64 KiB, which stay in the cache
+_BLOCK = 1 << 15  # words of a key stream at once: 256 KiB, which stay in the cache
 _ZEROS = memoryview(bytes(8 * _BLOCK))
 _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
@@ -43,10 +42,6 @@ class End(NamedTuple):
 
     party: int
     key: bytes
-
-
-Agree = Callable[[X25519PrivateKey, End], bytes]
-"""A way to `agree`."""
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
@@ -93,21 +88,53 @@ def require_canonical(other: End) -> None:
         raise RefusedError(f"the public key of party {other.party} is not valid: it is not canonical.")
 
 
-def once_a_pair() -> Agree:
-    """`agree` for parties of one process: the first of two computes their secret, and the second takes it away.
+class Pairs:
+    """The keys that a party has in common with each of its neighbours: each party of a deployment computes its own."""
 
-    Each party of a deployment computes its own. A simulation is done in little more than half the time with it.
+    def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
+        """The key that seals our message for another, and the one that opens its for us.
+
+        Raises:
+            RefusedError: as `agree`.
+        """
+        secret = agree(private, other)
+        return seal_key(secret, session, own, other), seal_key(secret, session, other, own)
+
+    def mask_key(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> bytes:
+        """The key of the mask that two parties share.
+
+        Raises:
+            RefusedError: as `agree`.
+        """
+        return pair_mask_key(agree(private, other), session, own, other)
+
+
+PAIRS = Pairs()
+
+
+class OncePerPair(Pairs):
+    """The same for parties of one process: the first of two computes what they share, and the second takes it away.
+
+    Keys are kept under both public keys, so that two that do not have the same view of them share nothing.
     """
-    kept: dict[frozenset[bytes], bytes] = {}
 
-    def agree_once(own: X25519PrivateKey, other: End) -> bytes:
-        pair = frozenset((own.public_key().public_bytes_raw(), other.key))
-        secret = kept.pop(pair, None)
-        if secret is None:
-            secret = kept[pair] = agree(own, other)
-        return secret
+    def __init__(self) -> None:
+        self._seal_keys: dict[bytes, tuple[bytes, bytes]] = {}
+        self._mask_keys: dict[bytes, bytes] = {}
 
-    return agree_once
+    def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
+        kept = self._seal_keys.pop(other.key + own.key, None)
+        if kept is not None:
+            return kept
+        to_seal, to_open = super().seal_keys(private, session, own, other)
+        self._seal_keys[own.key + other.key] = to_open, to_seal  # as the other has them
+        return to_seal, to_open
+
+    def mask_key(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> bytes:
+        kept = self._mask_keys.pop(other.key + own.key, None)
+        if kept is None:
+            kept = self._mask_keys[own.key + other.key] = super().mask_key(private, session, own, other)
+        return kept
 
 
 def add_stream(total: Ring, key: bytes, sign: int = 1) -> None:
@@ -123,7 +150,12 @@ def add_stream(total: Ring, key: bytes, sign: int = 1) -> None:
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
     """Add, in place, what a party adds to its vector for the sake of another, from the secret they agree on."""
-    add_stream(total, pair_mask_key(secret, session, own, other), 1 if own.party < other.party else -1)
+    add_between(total, pair_mask_key(secret, session, own, other), own, other)
+
+
+def add_between(total: Ring, key: bytes, own: End, other: End) -> None:
+    """The same from the key of their mask."""
+    add_stream(total, key, 1 if own.party < other.party else -1)
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:

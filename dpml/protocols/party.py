@@ -14,7 +14,7 @@ from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
-from dpml.protocols.masks import Agree, End
+from dpml.protocols.masks import PAIRS, End, Pairs
 from dpml.protocols.messages import Kind
 from dpml.protocols.session import Session
 
@@ -36,7 +36,7 @@ class Party:
         signer: Ed25519PrivateKey,
         vector: Ring | Contribution,
         beside: Array | None = None,
-        agree: Agree = masks.agree,
+        pairs: Pairs = PAIRS,
     ) -> None:
         if not 0 <= party < session.parties:
             raise ProtocolError(
@@ -45,7 +45,7 @@ class Party:
         session.require_identities()
         if signer.public_key().public_bytes_raw() != session.identities[party]:
             raise ProtocolError(f"party {party} must bring the signing key of its identity.")
-        self.session, self.party, self._signer, self._agree = session, party, signer, agree
+        self.session, self.party, self._signer, self._pairs = session, party, signer, pairs
         self._due: Kind | None = Kind.KEYS
         self._sealing, self._masking = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._seal_end, self._mask_end = (
@@ -98,9 +98,7 @@ class Party:
         seals, keys = self._check_neighbours(messages.unpack_neighbours(body))
         to_seal, to_open = {}, {}
         for who, end in seals.items():
-            secret = self._agree(self._sealing, end)
-            to_seal[who] = masks.seal_key(secret, self.session, self._seal_end, end)
-            to_open[who] = masks.seal_key(secret, self.session, end, self._seal_end)
+            to_seal[who], to_open[who] = self._pairs.seal_keys(self._sealing, self.session, self._seal_end, end)
         seed = os.urandom(shamir.SECRET_BYTES)
         secrets = np.concatenate([shamir.split(seed), shamir.split(self._masking.private_bytes_raw())])
         holders = shamir.holders_of((*seals, self.party))
@@ -145,7 +143,8 @@ class Party:
         masks.add_self_mask(total, self._seed, self.session, self._mask_end)
         for who in ids:
             end = self._neighbours[who]
-            masks.add_pair_mask(total, self._agree(self._masking, end), self.session, self._mask_end, end)
+            key = self._pairs.mask_key(self._masking, self.session, self._mask_end, end)
+            masks.add_between(total, key, self._mask_end, end)
         self._held |= held
         self._seals.clear()
         del self._seed

@@ -177,7 +177,8 @@ class Server:
                     f"party {sender} must send a share of the seed of each survivor that it holds one of, "
                     f"and of the mask key of each party that dropped out, no others."
                 )
-        if any(np.any(np.frombuffer(share, "<u4") >= shamir.PRIME) for _, share in (*self_masks, *mask_keys)):
+        elements = np.frombuffer(b"".join(share for _, share in (*self_masks, *mask_keys)), "<u4")
+        if elements.max() >= shamir.PRIME:
             raise RefusedError(f"a share from party {sender} is out of range: not an element of the field.")
         for who, share in (*self_masks, *mask_keys):
             self._shares.setdefault(who, {})[sender] = share

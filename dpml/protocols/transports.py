@@ -10,7 +10,7 @@ from dpml.arrays import Array, Index
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.identities import enrol
-from dpml.protocols.masks import once_a_pair
+from dpml.protocols.masks import OncePerPair
 from dpml.protocols.party import Party
 from dpml.protocols.server import Server
 from dpml.protocols.session import Session, Stage
@@ -61,7 +61,7 @@ def in_process(
     """Run a session with all parties in this process. Every message is made and read as bytes.
 
     What several parties compute alike is computed once: whether a signature is valid (`dpml.protocols.identities`),
-    and the secret that two of them agree on (`dpml.protocols.masks.once_a_pair`).
+    and the keys that two of them share (`dpml.protocols.masks.OncePerPair`).
 
     Raises:
         ProtocolError: too few parties are left.
@@ -71,8 +71,8 @@ def in_process(
     session, signers = enrol(session)
     server = Server(session)
     floats = np.empty((session.parties, 0)) if beside is None else beside
-    agree = once_a_pair()
-    parties = [Party(session, k, signer, inputs[k], floats[k], agree) for k, signer in enumerate(signers)]
+    pairs = OncePerPair()
+    parties = [Party(session, k, signer, inputs[k], floats[k], pairs) for k, signer in enumerate(signers)]
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: dict[int, bytes] = {}
@@ -81,7 +81,7 @@ def in_process(
             if silent.get(k, Stage.DONE) <= server.stage:
                 continue
             try:
-                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(mail[k])
+                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(mail.pop(k))
                 sent[k] += len(message)
                 server.receive(message, k)
             except RefusedError as error:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from dpml.config.build import instantiate
 from dpml.data import Dataset
 from dpml.data.own.bounds_file import Stated, stated_from
 from dpml.data.partition import Parties
+from dpml.data.sets.csv import CSV
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.party import Member
 from dpml.federated.plan import Plan, Seat, compose_setting
@@ -66,10 +69,16 @@ def stated() -> Stated:
     return stated_from(Path("clinics.yaml"), STATED)
 
 
+@cache
+def columns() -> CSV:
+    """The options of the columns: composing a configuration takes longer than a release."""
+    return instantiate(compose_setting(COMMON).dataset, "dataset")
+
+
 def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:
     rng = np.random.default_rng(1)
     words = (*(setting or ("algo=ssp",)), *COMMON)
-    dataset = instantiate(compose_setting(words).dataset, "dataset")
+    dataset = columns()
     files, keys, seats = [], [], []
     for k, n in enumerate(SIZES):
         age, bmi, job = rng.integers(18, 90, n), rng.normal(26, 4, n).round(1), rng.choice(["farm", "mine"], n)
@@ -87,13 +96,16 @@ def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) 
     return Clinics(folder, Plan(words, stated(), tuple(seats), colluders, dropouts), tuple(files), tuple(keys))
 
 
-def run(members: list[Member], plan: Plan, silent: Mapping[int, Stage] | None = None) -> Federated:
-    """A release in this process; some parties fall silent, at the message that is named."""
-    stages = iter(Stage)
+def run(members: list[Member], plan: Plan, silent: Mapping[int, Stage] | None = None, first: int = 0) -> Federated:
+    """A release in this process; some parties fall silent, at the message that is named of the sum number `first`."""
+    stages = cycle(list(Stage)[: Stage.DONE])
+    stage, number = Stage.DONE, -1
 
     def exchange(mail: Mapping[int, bytes]) -> dict[int, bytes]:
+        nonlocal stage, number
         stage = next(stages)
-        here = [node for node in mail if (silent or {}).get(node - 10, Stage.DONE) > stage]
+        number += stage is Stage.KEYS
+        here = [node for node in mail if number < first or (silent or {}).get(node - 10, Stage.DONE) > stage]
         return {node: members[node - 10].answer(mail[node]) for node in here}
 
     return aggregate(plan, range(10, 10 + len(members)), exchange)

@@ -6,14 +6,14 @@ import pytest
 from examples_federated import clinics, run
 
 from dpml.federated.party import Member, signing_key
-from dpml.federated.relay import MESSAGE, OPEN, REFUSED
+from dpml.federated.relay import MESSAGE, OPEN, REFUSED, Opening
 from dpml.protocols import ProtocolError, Stage
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.release.ledger import Ledger
 
 
-def opening(plan) -> bytes:
-    return OPEN + os.urandom(SESSION_BYTES) + plan.digest.encode()
+def opening(plan, number: int = 0, told: bytes = b"") -> bytes:
+    return OPEN + Opening(os.urandom(SESSION_BYTES), plan.digest, number, told).content
 
 
 def test_a_release_is_in_the_ledger_of_every_party_whose_vector_left(tmp_path) -> None:

@@ -54,8 +54,19 @@ def released(flower: Federation, seats: list[Seat], parties: Clinics, members: l
     return output
 
 
-def test_flower_carries_the_model_of_one_process_bit_for_bit(flower, seats, tmp_path) -> None:
-    parties = clinics(tmp_path, "algo=ssp")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("algo=ssp",),
+        ("algo=ssp", "algo.noise=discrete"),
+        ("algo=ssp_descent", "algo.rounds=2"),
+        ("algo=dpgd", "algo.rounds=2", "algo.unit=party"),
+        ("algo=psgd", "algo.rounds=2"),
+    ],
+    ids=" ".join,
+)
+def test_flower_carries_the_model_of_one_process_bit_for_bit(flower, seats, tmp_path, words) -> None:
+    parties = clinics(tmp_path, *words)
     output = released(flower, seats, parties, parties.members(seed=5), timeout=300)
     alone = parties.in_one_process(replace(parties.plan.algorithm, protocol="secagg"), seed=5)
     assert read_model(output).weights[0].tobytes() == alone.tobytes()

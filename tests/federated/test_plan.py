@@ -52,7 +52,9 @@ def test_cards_make_a_plan(tmp_path, bounds, monkeypatch, capsys) -> None:
     plan = read_plan(tmp_path / "plan.yaml")
     assert [(seat.name, seat.rows) for seat in plan.seats] == [("p0", 60), ("p1", 80), ("p2", 100), ("p3", 120)]
     assert plan.dropouts == 1
-    assert "the aggregator together with 1 of the 4 parties" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the aggregator together with 1 of the 4 parties" in said
+    assert "The release is one secure sum: 5 messages to every party." in said
 
 
 def test_every_view_is_given_what_holds_when_parties_are_missing(tmp_path) -> None:
@@ -86,8 +88,8 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("algo=psgd",), "choose algo=ssp"),
-        (("algo=ssp", "algo.noise=discrete"), "choose algo=ssp"),
+        (("algo=gop",), "choose algo=ssp"),
+        (("algo=psgd", "algo.variant=halving"), "set calibration=published"),
         (("algo=ssp", "epz=1"), "did you mean 'eps'"),
         (("algo=ssp", "seed=1"), "a plan has no 'seed'"),
         (("algo=ssp", "calibration=published"), "a plan has no 'calibration'"),

@@ -6,13 +6,34 @@ import numpy as np
 import pytest
 from examples_federated import clinics, run
 
-from dpml.federated.sums import Setting, one_sum
+from dpml.federated.kinds import sums_of
+from dpml.federated.sums import Setting, Summed
 from dpml.privacy import Budget, Problem
-from dpml.protocols import Stage
+from dpml.protocols import FixedPoint, Stage
 
 
 @pytest.mark.parametrize(
-    "words", [("algo=ssp",), ("algo=ssp", "algo.unit=party"), ("algo=ssp", "algo.lam=0.1"), ("algo=capefm",)]
+    "words",
+    [
+        ("algo=ssp",),
+        ("algo=ssp", "algo.unit=party"),
+        ("algo=ssp", "algo.lam=0.1"),
+        ("algo=ssp", "algo.noise=discrete"),
+        ("algo=ssp", "algo.noise=discrete", "algo.unit=party"),
+        ("algo=capefm",),
+        ("algo=ssp_descent",),
+        ("algo=ssp_descent", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
+        ("algo=ssp_descent", "algo.noise=discrete", "algo.rounds=3"),
+        ("algo=ssp_descent", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),
+        ("algo=dpgd", "algo.rounds=6"),
+        ("algo=dpgd", "algo.rounds=6", "algo.unit=party"),  # with a clip that follows the parties
+        ("algo=dpgd", "algo.rounds=6", "algo.unit=party", "algo.clip=0.2"),
+        ("algo=dpgd", "algo.rounds=6", "algo.noise=discrete"),
+        ("algo=dpgd", "algo.rounds=6", "algo.noise=discrete", "algo.unit=party"),
+        ("algo=psgd", "algo.rounds=6"),
+        ("algo=psgd", "algo.rounds=6", "algo.tolerance=1e3"),  # ends after one
+    ],
+    ids=" ".join,
 )
 def test_the_model_is_that_of_one_process_bit_for_bit(tmp_path, words) -> None:
     parties = clinics(tmp_path, *words)
@@ -28,15 +49,17 @@ def test_without_noise_a_sum_without_one_party_gives_the_ridge_regression_of_the
     """The minimum of mean(-y x'w/2 + (x'w)^2/8) + lam/2 ||w||^2 over the rows of those who are there."""
     parties = clinics(tmp_path, f"algo={name}", "algo.lam=0.1")
     pooled, plan = parties.pooled(), parties.plan
-    whole = one_sum(plan.algorithm, Setting(Budget(np.inf, 1e-5), plan.problem, pooled.sizes))
+    whole = sums_of(plan.algorithm, Setting(Budget(np.inf, 1e-5), plan.problem, pooled.sizes))
     here = np.array([0, 1, 3])
-    rings, floats = zip(
-        *(whole.part(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k, np.random.default_rng(k)) for k in here),
-        strict=True,
-    )
+    answers = [whole.party(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k, np.random.default_rng(k)) for k in here]
+
+    def ask(told: bytes) -> Summed:
+        rings, floats = zip(*(answer(0, told) for answer in answers), strict=True)
+        return Summed(np.sum(rings, axis=0), np.array(floats), here)
+
     rows = np.concatenate([np.arange(pooled.offsets[k], pooled.offsets[k + 1]) for k in here])
     X, y = pooled.X[rows], pooled.y[rows]
-    found = whole.model(np.sum(rings, axis=0), np.array(floats), here)
+    found = whole.model(ask)
     ridge = np.linalg.solve(X.T @ X / (4 * len(y)) + 0.1 * np.eye(X.shape[1]), X.T @ y / (2 * len(y)))
     np.testing.assert_allclose(found, ridge, rtol=1e-8)
 
@@ -51,7 +74,7 @@ def test_a_party_that_falls_silent_is_done_without(tmp_path, stage, name) -> Non
     assert np.isfinite(made.model.weights).all()
 
 
-def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator() -> None:
+def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator(monkeypatch) -> None:
     """Colluders' noise is known and that of drop-outs missing: M - C - D parties' has the variance of all that is due.
 
     480 numbers; a sample variance is off by more than 30 % with probability below 1e-5 (chi-squared).
@@ -61,9 +84,12 @@ def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator() -> None:
 
     M, C, D, n, d = 7, 1, 2, 50, 4
     algorithm, budget = SufficientStatistics(LOSSES["logistic"]), Budget(1.0, 1e-5)
-    whole = one_sum(algorithm, Setting(budget, Problem(M, M * n, d, colluders=C + D), np.full(M, n)))
+    whole = sums_of(algorithm, Setting(budget, Problem(M, M * n, d, colluders=C + D), np.full(M, n)))
     curator = algorithm.scales(budget, Problem(1, M * n, d))
     X, y = np.zeros((n, d)), np.ones(n)
-    one = [whole._codec.decode(whole.part(X, y, 3, np.random.default_rng(s))[0])[:d] for s in range(120)]
+    codecs, right = [], FixedPoint.encode
+    monkeypatch.setattr(FixedPoint, "encode", lambda codec, *args: codecs.append(codec) or right(codec, *args))
+    rings = [whole.party(X, y, 3, np.random.default_rng(s))(0, b"")[0] for s in range(120)]
+    one = codecs[0].decode(np.array(rings))[:, :d]
     variance = np.mean(np.square(one)) * (M - C - D)
     assert variance == pytest.approx((curator.linear / (M * n)) ** 2, rel=0.3)

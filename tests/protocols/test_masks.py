@@ -126,7 +126,7 @@ def test_no_key_serves_two_purposes_sessions_parties_or_public_keys() -> None:
     assert own.tolist() != pair.tolist()
 
 
-@pytest.mark.parametrize("length", [1, 8192, 8193, 20_000])
+@pytest.mark.parametrize("length", [1, 32_768, 32_769, 80_000])
 def test_a_stream_is_one_whatever_the_length(length: int) -> None:
     """In blocks, to be added or subtracted: the words of the library's stream in one piece, on both sides of a seam."""
     key = bytes(range(32))
@@ -138,20 +138,29 @@ def test_a_stream_is_one_whatever_the_length(length: int) -> None:
     assert np.array_equal(total, np.arange(length, dtype=np.uint64))
 
 
-def test_a_secret_is_agreed_on_once_a_pair_and_not_kept(monkeypatch) -> None:
+def test_keys_are_made_once_a_pair_and_not_kept(monkeypatch) -> None:
+    """In the second round nothing is left of the first; keys that only one of two has seen are shared with nobody."""
+    session = enrol(Session.of(3, D))[0]
     keys = [X25519PrivateKey.generate() for _ in range(3)]
     ends = [End(k, key.public_key().public_bytes_raw()) for k, key in enumerate(keys)]
-    due = {(a, b): masks.agree(keys[a], ends[b]) for a, b in itertools.permutations(range(3), 2)}
+    own, pairs = masks.Pairs(), masks.OncePerPair()
     computed: list[tuple[X25519PrivateKey, End]] = []
-    really = masks.agree
+    really, both = masks.agree, list(itertools.permutations(range(3), 2))
     monkeypatch.setattr(masks, "agree", lambda own, other: computed.append((own, other)) or really(own, other))
-    agree = masks.once_a_pair()
-    for round_ in (1, 2):  # in the second nothing is left of the first
-        for (a, b), secret in due.items():
-            assert agree(keys[a], ends[b]) == secret
-        assert len(computed) == 3 * round_
-    with pytest.raises(RefusedError, match="not canonical"):
-        agree(keys[0], End(1, b"\xff" * 32))
+    for round_ in (1, 2):
+        computed.clear()
+        seals = {(a, b): pairs.seal_keys(keys[a], session, ends[a], ends[b]) for a, b in both}
+        masking = {(a, b): pairs.mask_key(keys[a], session, ends[a], ends[b]) for a, b in both}
+        assert len(computed) == 3 + 3, round_
+        for a, b in both:
+            assert seals[a, b] == own.seal_keys(keys[a], session, ends[a], ends[b])
+            assert masking[a, b] == own.mask_key(keys[a], session, ends[a], ends[b])
+    pairs.mask_key(keys[0], session, ends[0], ends[1])
+    twin = End(0, ends[0].key[:-1] + bytes([ends[0].key[-1] ^ 1]))
+    assert pairs.mask_key(keys[1], session, ends[1], twin) == own.mask_key(keys[1], session, ends[1], twin)
+    for get in (pairs.seal_keys, pairs.mask_key):
+        with pytest.raises(RefusedError, match="not canonical"):
+            get(keys[0], session, ends[0], End(1, b"\xff" * 32))
 
 
 def test_a_masked_vector_is_the_input_with_its_masks() -> None:
