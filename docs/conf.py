@@ -1,4 +1,4 @@
-"""Sphinx's settings. To build: pip install -e '.[docs]' && sphinx-build -W --keep-going -b html docs docs/_build/html."""
+"""Sphinx's settings. To build: pip install -e '.[docs]' && sphinx-build -W -b html docs docs/_build/html."""
 
 import os
 import sys
@@ -20,10 +20,10 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "docstrings",
-    "mathml",
-    "pages",
-    "links",
+    "dpml_docs.docstrings",
+    "dpml_docs.mathml",
+    "dpml_docs.pages",
+    "dpml_docs.links",
 ]
 exclude_patterns = ["_build", "_ext", "examples"]
 html_theme = "pydata_sphinx_theme"
@@ -31,6 +31,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_title = "dpml"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_copy_source = html_show_sourcelink = False
 html_show_sphinx = False
 html_sidebars = {"index": []}

@@ -9,8 +9,12 @@ a release. It needs no network. What every name does, and what is private and wh
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import dpml
+from dpml.privacy.accountant import Accountant
 
 # %%
 # A data set
@@ -71,11 +75,8 @@ bounds = [18, 0, 0], [90, 168, 14]  # the income's logarithm
 model = dpml.PrivateClassifier(eps=1.0, delta=1e-5, bounds=bounds)
 
 # %%
-# In a ``Pipeline`` a step that maps each row on its own is harmless. A ``StandardScaler`` would be fitted to the private
-# rows: no budget counts that.
-
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+# In a ``Pipeline`` a step that maps each row on its own is harmless. A ``StandardScaler`` would be fitted to the
+# private rows: no budget counts that.
 
 
 def log_of_income(X):
@@ -95,10 +96,6 @@ for g in pipeline[-1].guarantees_:
 # Five folds are five releases, and four of them have seen any one row. What they guarantee together is the accountant's
 # answer, not ε = 1.
 
-from sklearn.model_selection import cross_val_score
-
-from dpml.privacy.accountant import Accountant
-
 print(cross_val_score(pipeline, X, y, cv=5).round(3))
 total = Accountant().add(pipeline[-1].guarantees_[0], times=4).eps(1e-5)
 print(f"all five models together: eps = {total:.2f} at delta = 1e-5")
@@ -107,9 +104,9 @@ print(f"all five models together: eps = {total:.2f} at delta = 1e-5")
 # An attack
 # ---------
 #
-# A proof can be wrong, and so can the code that draws the noise. ``dpml.attack`` (the command is ``dpml audit``) attacks
-# what really runs, on the worst neighbours that are known. What is ``attacked`` is a lower bound on ε; above what is
-# proven it would be a bug.
+# A proof can be wrong, and so can the code that draws the noise. ``dpml.attack`` (the command is ``dpml audit``)
+# attacks what really runs, on the worst neighbours that are known. What is ``attacked`` is a lower bound on ε; above
+# what is proven it would be a bug.
 
 for finding in dpml.attack(algo="ssp", dataset="wdbc", eps=1, delta=1e-5, M=5, draws=10_000):
     print(f"{finding.view:10} proven {finding.proven:.3f}, attacked {finding.attacked:.3f}: {finding.judgement}")

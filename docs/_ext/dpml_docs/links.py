@@ -1,16 +1,17 @@
-"""What documents have that are read in Git as well: links that lead out of docs/, and blocks in formats of their own."""
+"""What pages have that are read in Git as well: links that lead out of docs/, and blocks in formats of their own."""
 
 import re
 
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
+_PAGES = {"claims": "/verdicts/index"}  # of results, those that are not in the gallery
 _RESULT = re.compile(r"\]\((?:\.\./)+results/([\w/]+)\.md")
 
 
 def inside(text: str) -> str:
-    """A document whose links to tables of results lead to the gallery."""
-    return _RESULT.sub(r"](/gallery/\1.md", text)
+    """A document whose links to pages in results/ lead to the site's own."""
+    return _RESULT.sub(lambda link: f"]({_PAGES.get(link[1], f'/gallery/{link[1]}')}.md", text)
 
 
 def _read(app: Sphinx, docname: str, content: list[str]) -> None:

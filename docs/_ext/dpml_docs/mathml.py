@@ -2,6 +2,8 @@
 
 import re
 from html import escape
+from unicodedata import category
+from xml.etree import ElementTree
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -13,6 +15,12 @@ from sphinx.writers.html5 import HTML5Translator
 logger = logging.getLogger(__name__)
 
 _LABEL = re.compile(r"\\(?:label\{[^}]*\}|nonumber|notag)")
+_NUMBERED = re.compile(r"\\(begin|end)\{(align|alignat|equation|gather|multline)\}")  # Sphinx has numbers of its own
+_ENDS = set(")]}\u27e9\u2016|!\u22a4\u2032")  # after them a minus is a difference
+_QUANTITIES = set("\u221e\u2202\u2207\u2205")  # symbols of mathematics that are no operators
+_CHILDREN = {"mfrac": 2, "msup": 2, "msub": 2, "mover": 2, "munder": 2, "mroot": 2, "msubsup": 3, "munderover": 3}
+
+ElementTree.register_namespace("", _SPACE := "http://www.w3.org/1998/Math/MathML")
 
 
 def mathml(latex: str, display: str) -> str:
@@ -26,13 +34,34 @@ def mathml(latex: str, display: str) -> str:
         ValueError: the formula is no LaTeX, or has a command that is not known.
     """
     try:
-        markup = convert(_LABEL.sub("", latex).strip(), display=display)
+        markup = convert(_NUMBERED.sub(r"\\\1{\2*}", _LABEL.sub("", latex)).strip(), display=display)
+        tree = ElementTree.fromstring(markup)
     except Exception as error:  # of many kinds, some without a word
         raise ValueError(f"{type(error).__name__} {error}".strip()) from error
-    unknown = re.findall(r"\\[A-Za-z]+", re.sub(r"<[^>]*>", " ", markup))
+    unknown = {command for text in tree.itertext() for command in re.findall(r"\\[A-Za-z]+", text)}
     if unknown:
-        raise ValueError(f"unknown {', '.join(sorted(set(unknown)))}")
-    return markup
+        raise ValueError(f"unknown {', '.join(sorted(unknown))}")
+    for node in tree.iter():
+        kind = node.tag.rpartition("}")[2]
+        if len(node) != _CHILDREN.get(kind, len(node)):
+            raise ValueError("something is missing")
+        _mend(node)
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _mend(node: ElementTree.Element) -> None:
+    """What the converter leaves: relations that are no operators to it, and minus signs that stand like differences."""
+    before = ""
+    for child in node:
+        text = child.text or ""
+        if child.tag == f"{{{_SPACE}}}mi" and len(text) == 1 and category(text) == "Sm" and text not in _QUANTITIES:
+            child.tag = f"{{{_SPACE}}}mo"
+            child.text = "\u223c" if text == "~" else text
+        is_operator = child.tag == f"{{{_SPACE}}}mo"
+        if is_operator and text == "\u2212" and before != "quantity":
+            child.set("form", "prefix")
+        if is_operator or text or len(child):
+            before = "operator" if is_operator and text not in _ENDS else "quantity"
 
 
 def _markup(node: nodes.Node, display: str) -> str:

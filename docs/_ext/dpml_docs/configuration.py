@@ -1,23 +1,22 @@
-"""Reference pages of what a run is configured by: keys, algorithms, data sets, partitions, from conf/ and docstrings."""
+"""Reference pages of what configures a run: keys, algorithms, data sets, partitions, from conf/ and docstrings."""
 
 import inspect
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import docstrings
-import rst
 import yaml
-import yaml_keys
 
 from dpml import where
 from dpml.config.build import class_of
 from dpml.config.compose import options
 from dpml.data.preprocess import STEPS
+from dpml_docs import docstrings, rst, yaml_keys
 
 _HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
+_CHOICES = {"variant": "variants", "protects": "protectable"}  # fields, and the class attributes that list their values
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text", tuple: "list"}
 
 
@@ -81,16 +80,18 @@ def _file(group: str, name: str) -> Path:
 
 
 def option_rows(group: str, name: str) -> list[list[str]]:
-    """Key, default, kind and meaning of every key of an option: from its YAML file, and from the docstring of its class."""
+    """Key, default, kind and meaning of every key of an option, from its YAML file and the docstring of its class."""
     _, cls = target(group, name)
     hints = get_type_hints(cls)
     rows = []
     for key in yaml_keys.keys(_file(group, name)):
         if key.name != "_target_":
             words = [docstrings.inline(text) for text in _meanings(key.comment, docstrings.argument(cls, key.name))]
-            kind = docstrings.inline(", ".join(_kinds(hints.get(key.name))))
-            rows.append([rst.literal(f"{group}.{key.name}"), rst.literal(key.value), kind, "\n\n".join(words)])
-    return rows
+            # a class says which of the values that its annotation admits are its own
+            values = getattr(cls, _CHOICES[key.name], ()) if key.name in _CHOICES else ()
+            kind = _choice(values) if values else ", ".join(_kinds(hints.get(key.name)))
+            rows.append([f"{group}.{key.name}", key.value, docstrings.inline(kind), "\n\n".join(words)])
+    return [[rst.literal(name), rst.literal(value), kind, words] for name, value, kind, words in rows]
 
 
 def _meanings(comment: str, argument: str) -> Iterator[str]:
@@ -104,10 +105,14 @@ def _meanings(comment: str, argument: str) -> Iterator[str]:
         yield comment
 
 
+def _choice(values: Sequence[Any]) -> str:
+    return " | ".join(f"``{value}``" for value in values)
+
+
 def _kinds(hint: Any) -> Iterator[str]:
     """An annotation in the words of the command line."""
     if get_origin(hint) is Literal:
-        yield " | ".join(f"``{value}``" for value in get_args(hint))
+        yield _choice(get_args(hint))
     elif get_origin(hint) in (types.UnionType,) or str(get_origin(hint)) == "typing.Union":
         yield from (kind for part in get_args(hint) if part is not type(None) for kind in _kinds(part))
         if type(None) in get_args(hint):
@@ -129,7 +134,7 @@ def algorithm(name: str) -> str:
     return rst.page(
         rst.title(f"``{name}``"),
         docstrings.inline(yaml_keys.heading(_file("algo", name))),
-        rst.code(f"dpml-run algo={name}", "console"),
+        rst.code(f"dpml-run algo={name}", "sh"),
         docstrings.rst(docstrings.parse(inspect.getdoc(cls)).text),
         rst.title("Keys", "-"),
         _options("algo", name),

@@ -1,20 +1,16 @@
-"""Writes the generated pages before Sphinx reads: reference/ (conf, docstrings, parsers), gallery/ and verdicts/ (results)."""
+"""Writes the generated pages, before Sphinx reads: reference/ (from code), gallery/ and verdicts/ (from results)."""
 
+import re
 from pathlib import Path
 
-import claims
-import commands
-import configuration
-import gallery
-import python_api
-import rst
-import tables
 from sphinx.application import Sphinx
 
+from dpml_docs import claims, commands, configuration, gallery, python_api, rst, tables
 
-def pages() -> dict[str, str]:
-    """Every generated page by its path below docs/."""
-    reference = {"index": reference_index()}
+
+def pages(folder: Path) -> dict[str, str]:
+    """Every generated page by its path below docs/, which is `folder`."""
+    reference = {"index": reference_index(folder)}
     for part in (configuration, tables, commands, python_api):
         reference |= part.pages()
     return {
@@ -24,19 +20,37 @@ def pages() -> dict[str, str]:
     }
 
 
-def reference_index() -> str:
-    """The contents of the reference."""
-    generated = ["configuration", "algorithms/index", "datasets", "partitions", "metrics", "columns", "commands", "python"]
+def reference_index(folder: Path) -> str:
+    """The contents of the reference, and of whatever page of docs/ no other page has in its contents."""
+    generated = [
+        "configuration",
+        "algorithms/index",
+        "datasets",
+        "partitions",
+        "metrics",
+        "columns",
+        "commands",
+        "python",
+    ]
     return rst.page(
         rst.title("Reference"),
         "Made from the configuration files, the docstrings and the commands themselves at every build of these pages.",
-        rst.toctree([*generated, "/partitions", "/faults"], hidden=False, depth=2),
+        rst.toctree([*generated, *(f"/{name}" for name in unlisted(folder))], hidden=False, depth=2),
     )
+
+
+def unlisted(folder: Path) -> list[str]:
+    """The pages at the top of docs/ that are in the contents of no page that is kept in Git."""
+    listed = {"index", "api", "frontier"}  # those of the generated pages
+    for path in (folder / "index.md", *folder.glob("*/index.md")):
+        for contents in re.findall(r"```{toctree}\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
+            listed |= set(re.findall(r"(?:^|[/<])(\w+)>?$", contents, flags=re.MULTILINE))
+    return sorted({path.stem for path in folder.glob("*.md")} - listed)
 
 
 def write(folder: Path) -> None:
     """Write what has changed, and remove what is no longer generated."""
-    wanted = pages()
+    wanted = pages(folder)
     for name, text in wanted.items():
         path = folder / name
         if not path.is_file() or path.read_text(encoding="utf-8") != text:

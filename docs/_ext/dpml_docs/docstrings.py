@@ -6,7 +6,11 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
+from numpy.typing import ArrayLike
 from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
+
+from dpml.arrays import Array, Index
 
 SECTION = re.compile(r"(Args|Attributes|Raises|Returns|Yields):$")
 _ENTRY = re.compile(r"(\w[\w, ]*): ")
@@ -16,6 +20,12 @@ _WORDS = re.compile(
     r"|(?P<special>[\\*|]|_(?!\w)|_(?=_))",
     re.DOTALL,
 )
+_ALIASES = {
+    stringify_annotation(alias, mode, short_literals=short): name
+    for name, alias in (("ArrayLike", ArrayLike), ("Array", Array), ("Index", Index))
+    for mode in ("smart", "fully-qualified-except-typing")
+    for short in (False, True)
+}
 
 
 @dataclass(frozen=True)
@@ -118,7 +128,17 @@ def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
     lines[:] = out
 
 
+def _shorten(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """A signature in which arrays have the names that the source has for them."""
+    for long, short in _ALIASES.items():
+        signature, returns = (text and text.replace(long, short) for text in (signature, returns))
+    return signature, returns
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Have autodoc's docstrings converted."""
     app.connect("autodoc-process-docstring", _convert, priority=400)
+    app.connect("autodoc-process-signature", _shorten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

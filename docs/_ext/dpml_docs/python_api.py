@@ -3,10 +3,8 @@
 import inspect
 from importlib import import_module
 
-import docstrings
-import rst
-
 import dpml
+from dpml_docs import docstrings, rst
 
 MODULES = [  # what a plug-in implements or calls
     "dpml.algorithms",

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-import rst
-
 from dpml.cli.main import parser
+from dpml_docs import rst
 
 
 def pages() -> dict[str, str]:

@@ -1,11 +1,15 @@
 """The claims of the papers and their verdicts, read from results/claims.md."""
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+from dpml_docs import papers
+
+RESULTS = Path(__file__).resolve().parents[3] / "results"
 _COLOURS = {
     "reproduced": "success",
     "not reproduced": "danger",
@@ -65,6 +69,12 @@ def badge(claim: Claim) -> str:
     return f"{{bdg-{_COLOURS[claim.kind]}}}`{claim.verdict}`"
 
 
+def counted(claims: Sequence[Claim]) -> str:
+    """How many claims got which verdict, each in its colour."""
+    numbers = Counter(claim.kind for claim in claims)
+    return " ".join(f"{{bdg-{_COLOURS[kind]}}}`{numbers[kind]} {kind}`" for kind in _COLOURS if numbers[kind])
+
+
 def block(claim: Claim) -> str:
     """A claim with its verdict; how it was tested and the numbers behind a click."""
     seeds = f" Seeds: {claim.seeds}." if claim.seeds else ""
@@ -88,29 +98,31 @@ def _escaped(text: str) -> str:
 def pages() -> dict[str, str]:
     """The pages below verdicts/: a summary, and a page for every paper."""
     claims = read()
-    papers = {paper: list(members) for paper, members in groupby(claims, key=lambda claim: claim.paper)}
-    return {"index": summary(papers)} | {name: paper(name, members) for name, members in papers.items()}
+    by_paper = {name: list(members) for name, members in groupby(claims, key=lambda claim: claim.paper)}
+    return {"index": summary(by_paper)} | {name: paper(name, members) for name, members in by_paper.items()}
 
 
-def summary(papers: dict[str, list[Claim]]) -> str:
+def summary(by_paper: dict[str, list[Claim]]) -> str:
     """How many claims of every paper got which verdict."""
     kinds = list(_COLOURS)
     lines = [f"| paper | {' | '.join(kinds)} | claims |", f"| --- |{' ---: |' * (len(kinds) + 1)}"]
-    for name, members in papers.items():
+    for name, members in by_paper.items():
         counts = [sum(claim.kind == kind for claim in members) for kind in kinds]
-        lines.append(f"| [{name}]({name}.md) | {' | '.join(str(n or '') for n in counts)} | {len(members)} |")
-    totals = [sum(claim.kind == kind for members in papers.values() for claim in members) for kind in kinds]
+        lines.append(
+            f"| [{papers.about(name)}]({name}.md) | {' | '.join(str(n or '') for n in counts)} | {len(members)} |"
+        )
+    totals = [sum(claim.kind == kind for members in by_paper.values() for claim in members) for kind in kinds]
     lines.append(f"| all | {' | '.join(map(str, totals))} | {sum(totals)} |")
-    toctree = "\n".join(papers)
+    toctree = "\n".join(f"{name} <{name}>" for name in by_paper)
     table = "\n".join(lines)
     return f"# Verdicts\n\n{table}\n\n{introduction()}\n\n```{{toctree}}\n:hidden:\n\n{toctree}\n```\n"
 
 
 def paper(name: str, claims: list[Claim]) -> str:
     """The verdicts on the claims of a paper, by experiment."""
-    sections = [f"# {name}\n\nWhat the words mean: [](index.md).\n"]
+    sections = [f"# {papers.about(name)}\n\nWhat the words mean: [](index.md).\n"]
     for (experiment, title, command), members in groupby(claims, key=lambda c: (c.experiment, c.title, c.command)):
         link = f"[{experiment}](/gallery/{experiment}.md)" if (RESULTS / f"{experiment}.json").is_file() else experiment
-        sections.append(f"## {experiment.partition('/')[2]}: {title}\n\n{link}: `{command}`\n")
+        sections.append(f"## {experiment.partition('/')[2]}\n\n{_escaped(title)}\n\n{link}: `{command}`\n")
         sections += map(block, members)
     return "\n".join(sections)

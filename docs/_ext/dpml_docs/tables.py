@@ -1,15 +1,13 @@
-"""Reference pages of metrics and of the columns of result files, from the docstrings of the functions that make them."""
+"""Reference pages of metrics and of the columns of result files, from docstrings of the functions that make them."""
 
 import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import docstrings
-import rst
-
 from dpml.running import metrics as metrics_module
 from dpml.running import rows as rows_module
+from dpml_docs import docstrings, rst
 
 _ITEM = re.compile(r"(?P<names>``\w+``(?:, ``\w+``)*)(?: \[(?P<unit>[^]]+)\])?: (?P<text>.*)", re.DOTALL)
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-import claims
 import yaml
 
 from dpml import where
 from dpml.config.compose import natural
+from dpml_docs import claims, papers
 
 RESULTS = claims.RESULTS
 _UP = "../../.."  # from docs/gallery/PAPER to the repository
@@ -70,8 +70,9 @@ def _figure(path: Path) -> Figure:
 def pages() -> dict[str, str]:
     """Every page by its name below gallery/."""
     known = figures()
-    papers = {paper: list(members) for paper, members in groupby(known, key=lambda figure: figure.paper)}
-    found = {"index": index(papers)}
+    by_paper = {paper: list(members) for paper, members in groupby(known, key=lambda figure: figure.paper)}
+    found = {path.stem: _table(path) for path in sorted(RESULTS.glob("*.md")) if path.stem != "claims"}
+    found |= {"index": index(by_paper, list(found))}
     for figure in known:
         if figure.files:
             found[figure.name] = page(figure)
@@ -79,19 +80,25 @@ def pages() -> dict[str, str]:
         name = f"{path.parent.name}/{path.stem}"
         if name not in found and not path.stem.endswith("_tight"):
             found[name] = _table(path)
-    return found | {f"{paper}/index": overview(paper, members, found) for paper, members in papers.items()}
+    return found | {f"{paper}/index": overview(paper, members, found) for paper, members in by_paper.items()}
 
 
-def index(papers: dict[str, list[Figure]]) -> str:
-    """A card for every paper, with its first picture."""
+def index(by_paper: dict[str, list[Figure]], tables: list[str]) -> str:
+    """A card for every paper, with its first picture; and `tables` that are about none."""
     cards = [
-        _card(f"{paper}/index", paper, _shown(members), f"{_about(members)}: {sum(bool(m.files) for m in members)} results")
-        for paper, members in papers.items()
+        _card(
+            f"{paper}/index",
+            paper,
+            _shown(members),
+            f"{papers.about(paper)}: {sum(bool(m.files) for m in members)} results",
+        )
+        for paper, members in by_paper.items()
     ]
-    toctree = "\n".join(f"{paper}/index" for paper in papers)
+    toctree = "\n".join(f"{paper} <{paper}/index>" for paper in by_paper)
+    further = "\n".join(tables)
     return f"""# Gallery
 
-Every figure and table in `results/`, with the command that makes it, its numbers, and the verdicts on the claims that it tests.
+Every figure and table in `results/`, with its command, its numbers, and the verdicts on the claims that it tests.
 `dpml-run experiment=all` makes all of them.
 
 ::::{{grid}} 1 2 3 3
@@ -105,14 +112,9 @@ Every figure and table in `results/`, with the command that makes it, its number
 
 {toctree}
 /frontier
+{further}
 ```
 """
-
-
-def _about(members: list[Figure]) -> str:
-    """What most of the sources begin with: authors and year."""
-    sources = [re.split(r", (?:Fig|Table|Thm|Theorem|Sec|Prop|docs)", figure.source)[0] for figure in members]
-    return max(sources, key=sources.count)
 
 
 def _shown(members: list[Figure]) -> str:
@@ -130,16 +132,17 @@ def overview(paper: str, members: list[Figure], found: dict[str, str]) -> str:
     cards = []
     for figure in members:
         if figure.files:
-            counted = " ".join(claims.badge(claim) for claim in verdicts if claim.experiment == figure.name)
+            counted = claims.counted([claim for claim in verdicts if claim.experiment == figure.name])
             cards.append(_card(figure.stem, figure.stem, figure.picture(figure.stem), f"{figure.title}\n\n{counted}"))
     further = [name for name in found if name.startswith(f"{paper}/") and name not in {f.name for f in members}]
     missing = [f"- {figure.title} ({figure.source}): `{figure.command}`" for figure in members if not figure.files]
-    toctree = "\n".join([f"/gallery/{name}" for name in further] + [f.stem for f in members if f.files])
+    stems = [name.partition("/")[2] for name in further] + [f.stem for f in members if f.files]
+    toctree = "\n".join(f"{stem} <{stem}>" for stem in stems)
     lists = [f"## Tables\n\n{''.join(f'- [](/gallery/{name}.md){chr(10)}' for name in further)}" if further else ""]
     lists += ["## Not computed here\n\n" + "\n".join(missing) if missing else ""]
-    return f"""# {paper}
+    return f"""# {papers.about(paper)}
 
-{_about(members)}.
+`dpml-run experiment={paper}` makes all of these.
 
 ::::{{grid}} 1 2 3 3
 :gutter: 3
@@ -159,7 +162,7 @@ def overview(paper: str, members: list[Figure], found: dict[str, str]) -> str:
 
 def page(figure: Figure) -> str:
     """A figure's page: picture, verdicts, guarantees, values and files, for every calibration that it has."""
-    lines = [f"# {figure.stem}: {figure.title}\n", f"{figure.source}.\n", f"```console\n{figure.command}\n```\n"]
+    lines = [f"# {figure.stem}: {figure.title}\n", f"{figure.source}.\n", f"```sh\n{figure.command}\n```\n"]
     lines.append(f"{figure.note}\n")
     twins = list(figure.twins())
     for stem, calibration in twins:
@@ -177,7 +180,7 @@ def page(figure: Figure) -> str:
 
 
 def _downloads(figure: Figure, stem: str) -> str:
-    kinds = [kind for kind in ("csv", "md", "tex", "svg", "png", "json") if f"{stem}.{kind}" in figure.files]
+    kinds = [kind for kind in ("csv", "md", "tex", "svg", "json") if f"{stem}.{kind}" in figure.files]
     links = [f"{{download}}`{stem}.{kind} <{_UP}/results/{figure.paper}/{stem}.{kind}>`" for kind in kinds]
     return f"Files: {', '.join(links)}"
 
