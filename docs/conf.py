@@ -17,7 +17,6 @@ copyright = author  # no year: a build of the same sources is the same
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "dpml_docs.docstrings",

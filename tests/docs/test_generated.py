@@ -18,6 +18,7 @@ from dpml_docs import (
     configuration,
     docstrings,
     gallery,
+    links,
     pages,
     python_api,
     tables,
@@ -228,7 +229,21 @@ def test_arguments_are_found_in_bases():
 def test_no_page_is_left_out(tmp_path):
     (tmp_path / "howto").mkdir()
     (tmp_path / "index.md").write_text("```{toctree}\n:hidden:\n\nStart <start>\nhowto/index\n```\n")
-    (tmp_path / "howto" / "index.md").write_text("```{toctree}\n../own_data\n```\n")
+    (tmp_path / "howto" / "index.md").write_text("```{toctree}\n../own_data\nscale\n```\n")
     for name in ("start", "own_data", "scale"):
         (tmp_path / f"{name}.md").write_text(f"# {name}\n")
     assert pages.unlisted(tmp_path) == ["scale"]
+
+
+@pytest.mark.parametrize(
+    ("link", "page"),
+    [
+        ("](../results/frontier/which.md)", "](/gallery/frontier/which.md)"),
+        ("](../../results/claims.md#x)", "](/verdicts/index.md#x)"),
+        ("](../../experiments)", "](/gallery/index.md)"),
+        ("](examples/nine_steps.py)", "](/tour/nine_steps.rst)"),
+        ("](own_data.md)", "](own_data.md)"),
+    ],
+)
+def test_links_out_of_the_documents_stay_in_the_site(link, page):
+    assert links.inside(f"[a{link}") == f"[a{page}"

@@ -14,6 +14,9 @@ from dpml_docs.mathml import mathml
         ("e^{-x}", '<mo form="prefix">−</mo><mi>x</mi>'),
         (r"\eta \sim N", "<mo>∼</mo>"),
         ("x < y", "<mo>&lt;</mo>"),
+        ("a/b", '<mo lspace="0" rspace="0">/</mo>'),
+        (r"\lVert w\rVert^2", '<mo stretchy="false">‖</mo><mi>w</mi>'),
+        (r"\left| w\right|", '<mo stretchy="true"'),
     ],
 )
 def test_a_formula(latex, part):

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 from sphinx.application import Sphinx
+from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util.typing import stringify_annotation
 
 from dpml.arrays import Array, Index
@@ -38,7 +39,9 @@ class Docstring:
 
 def parse(content: str | None) -> Docstring:
     """A docstring in the style of Google, in parts."""
-    text, arguments, section = [], {}, ""
+    text: list[str] = []
+    arguments: dict[str, str] = {}
+    section = ""
     name = ""
     for line in inspect.cleandoc(content or "").splitlines():
         if heading := SECTION.match(line):
@@ -111,7 +114,7 @@ def _separated(block: str) -> str:
 
 
 def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """For autodoc, before napoleon reads the sections."""
+    """For autodoc: words by `rst`, sections by napoleon."""
     parts: list[list[str]] = [[]]
     for line in lines:
         if SECTION.match(line) or (parts[-1] and SECTION.match(parts[-1][0]) and line and not line.startswith(" ")):
@@ -125,13 +128,16 @@ def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
         else:
             out += rst(content).splitlines()
         out.append("")
-    lines[:] = out
+    # an attribute is not told to napoleon, which would take what stands before a colon for its type
+    lines[:] = GoogleDocstring(out, Config(), app, "object", name, obj, options).lines()
 
 
 def _shorten(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """A signature in which arrays have the names that the source has for them."""
+    """A signature with the names that the source has for arrays; a protocol, which nobody calls, has none."""
+    if getattr(obj, "_is_protocol", False):
+        return "", None
     for long, short in _ALIASES.items():
         signature, returns = (text and text.replace(long, short) for text in (signature, returns))
     return signature, returns
@@ -139,6 +145,6 @@ def _shorten(
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Have autodoc's docstrings converted."""
-    app.connect("autodoc-process-docstring", _convert, priority=400)
+    app.connect("autodoc-process-docstring", _convert)
     app.connect("autodoc-process-signature", _shorten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -86,12 +86,7 @@ def pages() -> dict[str, str]:
 def index(by_paper: dict[str, list[Figure]], tables: list[str]) -> str:
     """A card for every paper, with its first picture; and `tables` that are about none."""
     cards = [
-        _card(
-            f"{paper}/index",
-            paper,
-            _shown(members),
-            f"{papers.about(paper)}: {sum(bool(m.files) for m in members)} results",
-        )
+        _card(f"{paper}/index", papers.about(paper), _shown(members), ", ".join(m.stem for m in members if m.files))
         for paper, members in by_paper.items()
     ]
     toctree = "\n".join(f"{paper} <{paper}/index>" for paper in by_paper)

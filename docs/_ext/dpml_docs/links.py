@@ -5,13 +5,19 @@ import re
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
-_PAGES = {"claims": "/verdicts/index"}  # of results, those that are not in the gallery
-_RESULT = re.compile(r"\]\((?:\.\./)+results/([\w/]+)\.md")
+_RULES = (  # from the first that fits
+    (re.compile(r"\]\((?:\.\./)+results/claims\.md"), "](/verdicts/index.md"),
+    (re.compile(r"\]\((?:\.\./)+results/([\w/]+)\.md"), r"](/gallery/\1.md"),
+    (re.compile(r"\]\((?:\.\./)+experiments/?\)"), "](/gallery/index.md)"),
+    (re.compile(r"\]\((?:\.\./)*examples/(\w+)\.py\)"), r"](/tour/\1.rst)"),
+)
 
 
 def inside(text: str) -> str:
-    """A document whose links to pages in results/ lead to the site's own."""
-    return _RESULT.sub(lambda link: f"]({_PAGES.get(link[1], f'/gallery/{link[1]}')}.md", text)
+    """A document whose links to results, experiments and examples lead to the site's own pages of them."""
+    for pattern, page in _RULES:
+        text = pattern.sub(page, text)
+    return text
 
 
 def _read(app: Sphinx, docname: str, content: list[str]) -> None:

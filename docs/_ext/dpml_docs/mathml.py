@@ -18,6 +18,7 @@ _LABEL = re.compile(r"\\(?:label\{[^}]*\}|nonumber|notag)")
 _NUMBERED = re.compile(r"\\(begin|end)\{(align|alignat|equation|gather|multline)\}")  # Sphinx has numbers of its own
 _ENDS = set(")]}\u27e9\u2016|!\u22a4\u2032")  # after them a minus is a difference
 _QUANTITIES = set("\u221e\u2202\u2207\u2205")  # symbols of mathematics that are no operators
+_BARS = set("|\u2016\u2225")
 _CHILDREN = {"mfrac": 2, "msup": 2, "msub": 2, "mover": 2, "munder": 2, "mroot": 2, "msubsup": 3, "munderover": 3}
 
 ElementTree.register_namespace("", _SPACE := "http://www.w3.org/1998/Math/MathML")
@@ -50,7 +51,7 @@ def mathml(latex: str, display: str) -> str:
 
 
 def _mend(node: ElementTree.Element) -> None:
-    """What the converter leaves: relations that are no operators to it, and minus signs that stand like differences."""
+    """What the converter leaves: relations that are no operators to it, signs and slashes with too much room, long bars."""
     before = ""
     for child in node:
         text = child.text or ""
@@ -60,6 +61,10 @@ def _mend(node: ElementTree.Element) -> None:
         is_operator = child.tag == f"{{{_SPACE}}}mo"
         if is_operator and text == "\u2212" and before != "quantity":
             child.set("form", "prefix")
+        elif is_operator and text == "/":
+            child.attrib |= {"lspace": "0", "rspace": "0"}
+        elif is_operator and text in _BARS:
+            child.attrib.setdefault("stretchy", "false")  # after \left it is true
         if is_operator or text or len(child):
             before = "operator" if is_operator and text not in _ENDS else "quantity"
 

@@ -1,5 +1,6 @@
 """Writes the generated pages, before Sphinx reads: reference/ (from code), gallery/ and verdicts/ (from results)."""
 
+import os
 import re
 from pathlib import Path
 
@@ -41,11 +42,12 @@ def reference_index(folder: Path) -> str:
 
 def unlisted(folder: Path) -> list[str]:
     """The pages at the top of docs/ that are in the contents of no page that is kept in Git."""
-    listed = {"index", "api", "frontier"}  # those of the generated pages
+    listed = {folder / name for name in ("index", "api", "frontier")}  # those of the generated pages
     for path in (folder / "index.md", *folder.glob("*/index.md")):
         for contents in re.findall(r"```{toctree}\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
-            listed |= set(re.findall(r"(?:^|[/<])(\w+)>?$", contents, flags=re.MULTILINE))
-    return sorted({path.stem for path in folder.glob("*.md")} - listed)
+            entries = re.findall(r"^(?:.*<)?/?([\w./]+)>?$", contents, flags=re.MULTILINE)
+            listed |= {Path(os.path.normpath(path.parent / entry)) for entry in entries}
+    return sorted(path.stem for path in folder.glob("*.md") if path.with_suffix("") not in listed)
 
 
 def write(folder: Path) -> None:
