@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 from sphinx.application import Sphinx
-from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.typing import stringify_annotation
 
 from dpml.arrays import Array, Index
@@ -129,7 +129,7 @@ def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
             out += rst(content).splitlines()
         out.append("")
     # an attribute is not told to napoleon, which would take what stands before a colon for its type
-    lines[:] = GoogleDocstring(out, Config(), app, "object", name, obj, options).lines()
+    lines[:] = GoogleDocstring(out, what="object", name=name, obj=obj, options=options).lines()
 
 
 def _shorten(

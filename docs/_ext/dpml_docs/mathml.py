@@ -51,7 +51,7 @@ def mathml(latex: str, display: str) -> str:
 
 
 def _mend(node: ElementTree.Element) -> None:
-    """What the converter leaves: relations that are no operators to it, signs and slashes with too much room, long bars."""
+    """What the converter leaves: relations that are no operators, signs and slashes with too much room, long bars."""
     before = ""
     for child in node:
         text = child.text or ""
