@@ -28,7 +28,7 @@ from dpml_docs import (
 import dpml
 from dpml import where
 from dpml.privacy import Guarantee
-from dpml.running.rows import COLUMNS, tabulate
+from dpml.running import rows
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -116,9 +116,9 @@ def test_every_metric_of_the_results_is_described_with_a_unit():
 
 
 def test_every_column_is_described():
-    described = {name for item in tables.items(tabulate.__doc__) for name in item.names}
+    described = {name for item in tables.items(rows.__doc__) for name in item.names}
     guarantees = {"budget_eps", "budget_delta", "secure_sums", *(field.name for field in fields(Guarantee))}
-    assert described == {*COLUMNS, *guarantees}
+    assert described == {*rows.COLUMNS, *guarantees}
     assert set(tables.columns().split("``")) >= described
 
 

@@ -67,7 +67,7 @@ def columns() -> str:
         "A setting that was set or varies is a column of both, too, named as on the command line (``algo.lam``)."
     )
     tables: dict[str, list[list[str]]] = {}
-    for item in items(rows_module.tabulate.__doc__):
+    for item in items(rows_module.__doc__):
         names = ", ".join(rst.literal(name) for name in item.names)
         tables.setdefault(item.above, []).append([names, docstrings.inline(item.text)])
     for above, lines in tables.items():
