@@ -1,4 +1,4 @@
-"""What an algorithm is: all work that needs no noise happens once, in `prepare`; noise enters in `release` only."""
+"""The interface of an algorithm: work without noise happens once, in `prepare`; noise enters in `release` only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Mechanism(Protocol):
 
 
 class Hyperparameters(Protocol):
-    """What every algorithm has of hyper-parameters."""
+    """The hyper-parameters that every algorithm has."""
 
     name: ClassVar[str]
 
@@ -65,11 +65,11 @@ class Algorithm(Hyperparameters, Protocol):
     let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
     (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
     declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
-    One that parties carry out by secure sums says in a property `secure_sums` how many vectors are summed in a release.
+    An algorithm that uses secure sums has a property `secure_sums`, the number of vectors summed in a release.
     """
 
     auxiliary: ClassVar[float]
-    """The share of the training rows to set aside as public auxiliary rows when nobody says otherwise, in [0, 1)."""
+    """The default share of the training rows that is set aside as public auxiliary rows, in [0, 1)."""
 
     def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Fit. `rng` is for initial points; it must not draw privacy noise.

@@ -86,7 +86,7 @@ class AdaptiveStatistics:
         return 1 / math.sqrt(2) if self.calibration == "tight" else 1.0
 
     def joint(self, d: int) -> Scales:
-        """Noise on -2 X'y and X'X that hides a replaced row as well as noise of deviation 1 on all three does."""
+        """Noise on -2 X'y and X'X that has the mu of noise of standard deviation 1 on all three."""
         return Scales(math.inf, 2.0, math.sqrt(1 / 1.5 if d > 1 else 1 / 2))
 
     def sensitivity(self, d: int) -> float:
@@ -147,7 +147,7 @@ class AdaptiveStatistics:
 
 @dataclass(frozen=True)
 class PreparedStatistics:
-    """X'y (d,), X'X + N lam/2 I (d, d) and its least eigenvalue. A trusted curator's secret."""
+    """X'y (d,), X'X + N lam/2 I (d, d) and its least eigenvalue, before noise. Not private."""
 
     algorithm: AdaptiveStatistics
     problem: Problem
@@ -159,17 +159,17 @@ class PreparedStatistics:
         """Models, and whether the spectrum of a matrix had to be trimmed (`trimmed`)."""
         d = self.problem.d
         scales = np.array([self.algorithm.scale(budget, self.problem) for budget in budgets])
-        # how many s the noise on lambda_min is below, and the norm of that on X'X above, with little probability
+        # in units of s: bounds on the noise in lambda_min and on the norm of that in X'X, with high probability
         below = np.array([math.sqrt(math.log(6 / budget.delta)) if budget.delta else 0.0 for budget in budgets])
         above = self.algorithm.off_diagonal * math.sqrt(d * math.log(2 * d * d / RHO))
-        found = []
+        released = []
         for block in blocks(draws, d):
             least, linear, square = self.noisy(scales, rng, block)
             bound = np.maximum(0.0, least - (scales * below)[:, None])
             ridge = np.maximum(0.0, (scales * above)[:, None] - bound)
             w, trimmed = minimise_quadratic(square + ridge[..., None, None] * np.eye(d), -2 * linear)
-            found.append((w, trimmed.astype(float)))
-        weights, trims = (np.concatenate(column, axis=1) for column in zip(*found, strict=True))
+            released.append((w, trimmed.astype(float)))
+        weights, trims = (np.concatenate(column, axis=1) for column in zip(*released, strict=True))
         return Release(weights, {"trimmed": trims})
 
     def vector(self) -> Array:
@@ -183,7 +183,7 @@ class PreparedStatistics:
     ) -> tuple[Array, Array, Array]:
         """Noisy lambda_min, X'y and X'X: (budgets, draws), (budgets, draws, d), (budgets, draws, d, d).
 
-        `watch` is told of those under one budget as of three messages, which together are laid out as `vector`.
+        `watch` records those of one budget as three messages, which together are laid out as `vector`.
         """
         d, exact = self.problem.d, self.vector()
         seen = exact + scales[:, None, None] * noise.gaussian(rng, (draws, len(exact)))

@@ -1,9 +1,9 @@
-"""Approximate minima perturbation: objective perturbation of which a guarantee holds for what a real solver returns.
+"""Approximate minima perturbation: objective perturbation whose guarantee holds for what a real solver returns.
 
 `amp` (Iyengar, Near, Song, Thakkar, Thakurta & Wang 2019, "Towards practical differentially private convex
 optimization", Alg. 1) minimises the objective of `gop` until its gradient is at most gamma long, and adds Gaussian
-noise to the model. That hides how far it is from the exact minimiser, which the proofs of `gop` are about. One sample
-is the unit, and all rows are at one trusted curator.
+noise to the model, which hides the distance from the exact minimiser that the proofs of `gop` assume. One sample is
+the unit, and all rows are at one trusted curator.
 """
 
 import math
@@ -41,7 +41,7 @@ class ApproximatePerturbation(Perturbation):
     output: float
 
     def mu(self, ridge: float, N: int) -> float:
-        """What the release of v beside the exact minimiser gives, with R = `ridge`: two models N gamma/R from it."""
+        """The mu of releasing v beside the exact minimiser, with R = `ridge`: two models at most N gamma/R from it."""
         return 2 * N * self.gamma / ridge / self.output if self.output > 0 and ridge > 0 else math.inf
 
 
@@ -67,7 +67,7 @@ def published(budget: Budget, problem: Problem, lam: float, who: str) -> Approxi
 
 
 def tight(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximatePerturbation:
-    """The least noise that is proven, with the ridge from which on it stays the same."""
+    """The least noise that is proven, with the least ridge at which it is enough."""
     N = problem.N
     if math.isinf(budget.eps):
         return ApproximatePerturbation(0.0, 0.0, _gamma(0.0, 0.0, problem), 0.0)
@@ -81,7 +81,7 @@ def tight(budget: Budget, problem: Problem, lam: float, who: str) -> Approximate
 
 
 def _gamma(wanted: float, sigma: float, problem: Problem) -> float:
-    """The bound on the gradient that is wanted, or the least that rounding allows for; it depends on no row.
+    """The `wanted` bound on the gradient, or the least that rounding allows; it is public.
 
     ||eta|| is above ``sigma (sqrt d + 10)`` once in 10^21.
     """
@@ -121,9 +121,9 @@ class ApproximateMinima(GaussianObjectivePerturbation):
         return [Guarantee("release", "sample", budget.eps, delta, "published", "Iyengar et al. 2019, Thm 1"), proven]
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The model, judged as if it was an exact minimiser: of the sum of both noises no density is known.
+        """The model, scored as if it were an exact minimiser: the density of the sum of both noises is not known.
 
-        The scores are as normal as those of `gop` where the output's noise is lost in the other one.
+        The scores are as normal as those of `gop` where the output's noise is negligible beside the other one.
         """
         (exposure,) = super().exposures(pair, budget)
         sigma, ridge = self._noise(budget, pair[0].problem)

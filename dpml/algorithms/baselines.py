@@ -1,4 +1,4 @@
-"""What private algorithms are compared with: models without noise."""
+"""Baselines for private algorithms: models without noise."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -92,7 +92,7 @@ class Individual(LocalClassifiers):
         check_local(self.local)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: nothing is released that could be guaranteed anything."""
+        """None: nothing is released, so there is nothing to guarantee."""
         return no_privacy("party", "nothing is released to be protected")
 
     def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
@@ -100,8 +100,8 @@ class Individual(LocalClassifiers):
         require_domain(parties, self.loss)
         if not len(parties.data.y_test):
             raise UserError(f"algo=indiv is scored on test rows, and dataset={parties.data.name} has none.")
-        found = self.accuracy(parties, rng) if self.local else _accuracy(parties, self.without_noise())
-        return Fixed(None, {"accuracy": found})
+        accuracy = self.accuracy(parties, rng) if self.local else _accuracy(parties, self.without_noise())
+        return Fixed(None, {"accuracy": accuracy})
 
     def accuracy(self, parties: Parties, rng: Generator) -> float:
         """The mean over parties and test rows of being right: the mean share of votes for the true label."""
@@ -122,7 +122,7 @@ def _accuracy(parties: Parties, algorithm: Individual) -> float:
 class Constant:
     """`constant`: one answer for every row, the mean target or the commonest class of the private rows. No privacy.
 
-    A floor: what uses a feature should be better. Its loss is the least that a constant score has, so it is not that of
+    A floor: an algorithm that uses features should be better. Its loss is the least of all constant scores, not that of
     a model without intercept; it has no weights. Its `err_w` is that of w = 0.
 
     Args:

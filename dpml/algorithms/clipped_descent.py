@@ -3,16 +3,16 @@
 T rounds of ``w <- w - step (sum_i clip(g_i) + noise)``, g_i the gradient of row i (record level), or the mean gradient
 of party i's rows (party level). None is longer than c, so that a row, or all rows of a party, that are replaced move a
 sum by at most 2c: with noise of standard deviation z c the T rounds have ``mu = 2 sqrt(T) / z``, whatever they depend
-on (Dong, Roth & Su 2019, Cor. 3.3), and all models on the way may be shown. Their average may be, too.
+on (Dong, Roth & Su 2019, Cor. 3.3), also if all models on the way are seen. Their average is post-processing.
 
 *Record level.* Rows are in the unit ball, so it is the slope that is cut: that of the logistic loss, ``min(sigma(-y
 x'w), c)``, is the slope of a convex loss, straight below the margin log((1 - c)/c); that of the squared loss, Huber's.
 
 *Party level.* How long a party's mean gradient is depends on how its labels lie, and so does the best c: it follows a
 quantile of the lengths, after Andrew et al. 2021 (NeurIPS, "Differentially private learning with adaptive clipping").
-In every round the parties say whether theirs was longer than c: the sum of these M bits, of which a party moves one,
-gets noise of its own, and ``c <- c exp(-pace (share - 1/4))``. It is counted: ``mu^2 = T (4/z^2 + 1/b^2)``, b the
-standard deviation of that noise.
+In every round the parties report whether theirs was at most c long. The sum of these M bits, of which a party moves
+one, gets noise of its own, and ``c <- c exp(-pace (share - 1/4))``. The accounting includes it: ``mu^2 = T (4/z^2 +
+1/b^2)``, b the standard deviation of that noise.
 
 *One rule.* With z = 2 sqrt(T)/mu, a step of `rate` n mu / sqrt(T) times the noisy *mean* of gradients in units of c
 moves a model by noise of standard deviation ``2 rate`` in every coordinate and round, whatever n, mu and c are: what
@@ -43,7 +43,7 @@ Clip = float | Literal["adaptive", "step"]
 
 @dataclass(frozen=True)
 class Rule:
-    """What nobody has to set: T, the clip, half of how far noise moves a model in a round, and the largest step.
+    """Default hyper-parameters: T, the clip, half of how far noise moves a model in a round, and the largest step.
 
     A clip called `step` is as long as the step: then it is 1 on a mean of gradients, 2 over the squared loss's
     smoothness.
@@ -89,7 +89,7 @@ class ClippedDescent(ClippedRounds):
 
     @property
     def secure_sums(self) -> int:
-        """How many there are, one a round."""
+        """How many vectors are summed in a release: one a round."""
         return self.rounds or self.rule.rounds
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
@@ -98,7 +98,7 @@ class ClippedDescent(ClippedRounds):
         mu = self.budget_mu(budget, problem)
         step = min((self.rate or rule.rate) * self.counted(problem) * mu / math.sqrt(rounds), rule.largest)
         length = FIRST_CLIP if clip == "adaptive" else step if clip == "step" else clip
-        if self.lam:  # more would turn the model round
+        if self.lam:  # a longer step would overshoot
             step = min(step, length / self.lam)
         counting = _COUNTING if clip == "adaptive" else 0.0
         width = 2 * math.sqrt(rounds / (1 - counting)) / mu

@@ -46,7 +46,7 @@ AVERAGED = 0.5
 
 @dataclass(frozen=True)
 class Schedule:
-    """All that a release under one budget depends on.
+    """The noise, clip and step of a release under one budget.
 
     Attributes:
         rounds: T.
@@ -74,24 +74,24 @@ class Schedule:
 
     @property
     def mu(self) -> float:
-        """Of all rounds' sums and counts."""
+        """The mu of all rounds' sums and counts."""
         if self.noise == 0:
             return math.inf
         return math.sqrt(self.rounds * (4 / self.noise**2 + 1 / self.count_noise**2))
 
 
 class Exposed(Protocol):
-    """What is prepared for a release in rounds."""
+    """A mechanism that releases in rounds, for the audit."""
 
     def exposure(self, view: View, both: Any, budget: Budget) -> Exposure: ...
 
 
 @dataclass(frozen=True)
 class ClippedRounds(ABC):
-    """What algorithms of clipped, noisy sums have in common.
+    """The base class of algorithms of clipped, noisy sums.
 
-    With one party it is a trusted place. With M, each adds 1/M of the noise to its part of a secure sum; colluders, who
-    know their own, leave sqrt(M/H) of mu, and the noise is for that.
+    One party is a trusted curator. With M, each adds 1/M of the noise to its term of a secure sum; colluders know their
+    own shares, so that their mu is sqrt(M/H) times that of the sum, and the noise is calibrated to it.
 
     Args:
         loss: logistic or squared.
@@ -141,19 +141,19 @@ class ClippedRounds(ABC):
         """Lay out the rows."""
 
     def counted(self, problem: Problem) -> int:
-        """How many gradients there are in a sum."""
+        """The number of gradients in a sum."""
         return problem.N if self.unit == "sample" else problem.M
 
     def budget_mu(self, budget: Budget, problem: Problem) -> float:
-        """What all sums together may have, so that the worst view has the budget."""
+        """The mu of all sums together with which the worst view has exactly the budget."""
         mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
         return (asked(mu) if self.noise == "discrete" else mu) / max(secure_sharing(problem).views(problem).values())
 
     def rest(self, schedule: Schedule, problem: Problem) -> float:
-        """What the mu of all rounds is larger by because their noise is discrete.
+        """How much discrete noise adds to the mu of all rounds.
 
         Raises:
-            UserError: 64 bits have no room for so much.
+            UserError: so much noise does not fit into 64 bits.
         """
         if self.noise == "continuous":
             return 0.0
@@ -172,7 +172,7 @@ class ClippedRounds(ABC):
         ]
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row, or all rows of a party, turn where as many pull one way as the other, so that slopes stay clipped."""
+        """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
         return undecided(problem) if self.unit == "sample" else undecided_parties(problem)
 
     def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
@@ -228,14 +228,14 @@ class PreparedDescent:
 
     @property
     def problem(self) -> Problem:
-        """Of the parties."""
+        """The public facts about the parties."""
         return self.sums.parties.problem
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
         """All budgets with the same rounds and clip, and all draws, descend together.
 
         Every budget has the same noise directions, whichever others there are. `rounds`, `clip` (the last one, where
-        it is adaptive) and `step` are what was used. `watch` is told of every sum in units of c, and of every count.
+        it is adaptive) and `step` are those used. `watch` records every sum, in units of c, and every count.
         """
         schedules = [self.algorithm.schedule(budget, self.problem) for budget in budgets]
         weights = np.empty((len(budgets), draws, self.problem.d))
@@ -280,7 +280,7 @@ class PreparedDescent:
 
 @dataclass(frozen=True)
 class RowDescent(PreparedDescent):
-    """At record level, where the clip is fixed, the rounds go through the engine for long descents."""
+    """Record level, where the clip is fixed: the rounds run in `optim.descent`."""
 
     sums: RowSums
 

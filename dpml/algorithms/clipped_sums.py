@@ -32,7 +32,7 @@ class Widths:
 
 @dataclass(frozen=True)
 class ClippedSums(ABC):
-    """What all have in common: the loss, and the parties' rows."""
+    """The base class: the loss, and the parties' rows."""
 
     loss: Loss
     parties: Parties
@@ -49,7 +49,7 @@ class ClippedSums(ABC):
     ) -> tuple[Single, Single]:
         """The same with noise; runs of different budgets share their noise, draw by draw.
 
-        `watch` is told of the sums and, where there are any, of the counts.
+        `watch` records the sums and, where there are any, the counts.
         """
         problem = self.parties.problem
         draws = widths.draws
@@ -72,7 +72,7 @@ class ClippedSums(ABC):
 
 @dataclass(frozen=True)
 class RowSums(ClippedSums):
-    """Record level: all rows at once, whoever has them, as only their sum is seen. All runs have one clip."""
+    """Record level: all parties' rows at once, as only their sum is seen. All runs have one clip."""
 
     _rows: dict[tuple[float, str], Rows] = field(default_factory=dict, compare=False)
 
@@ -157,7 +157,7 @@ class SecureSums(PartySums):
 
 
 def exact_sums(w: Single, clip: Single, mechanism: Any) -> Array:
-    """What a prepared mechanism with `sums` would have sent without noise: (B, d)."""
+    """The sums of a prepared mechanism with `sums`, without noise: (B, d)."""
     return mechanism.sums.exact(w, clip)[0]
 
 

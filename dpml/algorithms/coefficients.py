@@ -12,7 +12,7 @@ from dpml.optim.losses import Quadratic
 
 @dataclass(frozen=True)
 class Scales:
-    """Noise on N times (L0, L1, L2): standard deviations, or Laplace scales. `constant` = inf: L0 is not released."""
+    """Noise on N times (L0, L1, L2): standard deviations, or Laplace scales. inf for `constant`: L0 is not released."""
 
     constant: float
     linear: float

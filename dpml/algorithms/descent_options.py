@@ -15,7 +15,7 @@ from dpml.privacy import Calibration, View
 
 @dataclass(frozen=True)
 class DescentOptions:
-    """The hyper-parameters, and the constants of the loss that they make.
+    """The hyper-parameters, and the constants of the loss that follow from them.
 
     Args:
         loss: logistic; sigmoid, which is not convex; or squared, whose slopes have no bound of their own, so that only
@@ -26,14 +26,14 @@ class DescentOptions:
         rounds: T.
         c: the constant of the published noise. The paper says "some constant"; its proof's inequalities need 16.
         tuned: the step size is by `rule` (`step_sizes.rule`), which reads no row; `private`: one of `steps`, chosen by
-            noisy scores that the budget pays for; `oracle`: the one of `steps` with the least training objective;
+            noisy scores that the budget covers; `oracle`: the one of `steps` with the least training objective;
             `validated`: the one that does best on rows held out of training (`step_sizes.held_out`); both read the
             private rows, and no budget counts them; `fixed`: `step`.
         step: the fixed step size; None: 1/L, L = smoothness of the loss + lam. A number makes `rule` `fixed`.
         steps: the step sizes that `private`, `oracle` and `validated` try.
-        protects: the view that `tight` noise is for.
-        clip: the largest slope of a row that is left, which is then G (`Slopes`); for `tight` noise only, for no paper
-            here has one. None: `step_sizes.CLIP`, or for the sigmoid loss none.
+        protects: the view that `tight` noise is calibrated to.
+        clip: the bound on a row's slope, which is then G (`Slopes`); for `tight` noise only, as no paper here has one.
+            None: `step_sizes.CLIP`, or for the sigmoid loss none.
     """
 
     name: ClassVar[str]
@@ -53,7 +53,7 @@ class DescentOptions:
     steps: tuple[float, ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
     protects: View = "aggregate"
     clip: float | None = None
-    ruled: tuple[str, ...] = field(init=False, default=())  # what nobody set, and a rule did
+    ruled: tuple[str, ...] = field(init=False, default=())  # hyper-parameters that a rule set
 
     def __post_init__(self) -> None:
         check_common(self, (*descent.LOSSES, "squared"), self.variants)
@@ -96,7 +96,7 @@ class DescentOptions:
 
     @property
     def slopes(self) -> Slopes:
-        """What moves the model: the loss's slopes, or what is left of them."""
+        """The loss's slopes, clipped or not: they make the gradients."""
         return Slopes(self.loss, self.clip)
 
     @property

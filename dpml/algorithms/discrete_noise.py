@@ -7,7 +7,7 @@ number with ``v >= s^2/M + r_M^2/H``, H the fewest that a view leaves honest, an
 proof needs: as r_n grows with n, every view, of n = H to M, is as private as with the continuous noise, but for `REST`
 in the mu of a sum.
 
-*Grid.* The steps of a sum are chosen from public numbers, so that it has room in the ring of the secure sum: without
+*Grid.* The steps of a sum are chosen from public numbers, so that it fits into the ring of the secure sum: without
 noise it is at most 2^61 steps, and its noise has a standard deviation of at most 2^55 (`whole_steps`). Then no
 coordinate in 10^300 wraps round modulo 2^64 (`wrap_probability`), with any settings; with the default ones at eps = 1
 the noise has less than 2^47 steps, and nothing is made coarser. Where less noise than `2 r_M^2` would be enough, at an
@@ -43,20 +43,20 @@ _WIDEST = 2.0**55  # standard deviation of the noise in a sum, in steps
 
 
 def asked(mu: float) -> float:
-    """The mu that noise on a grid is made for where `mu` may be spent: a millionth is left for what rounding adds."""
+    """The mu that noise on a grid is calibrated to, of a budget of `mu`: a millionth is kept for what rounding adds."""
     return mu * (1 - _MARGIN)
 
 
 def whole_steps(most: int, width: float) -> int:
-    """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units has no room for it.
+    """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units would not fit.
 
     Raises:
-        UserError: there is no room for one.
+        UserError: not even one step fits.
     """
     steps = min(most, int(_WIDEST / max(width, 1.0)))
     if steps < 1:
         raise UserError(
-            "algo.noise=discrete has no room for so much noise in 64 bits: ask for a larger eps or delta, or set "
+            "algo.noise=discrete cannot fit so much noise into 64 bits: ask for a larger eps or delta, or set "
             "algo.noise=continuous."
         )
     return steps
@@ -91,7 +91,7 @@ def total(variances: Sequence[Fraction], parties: int, draws: int, size: int, rn
 
 def _blocks(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Iterator[Integers]:
     """The noise of some parties after the other, (P, len(variances) * draws, size)."""
-    kept = getattr(rng, "variance_kept", 1)  # less in the self-test of an audit only (`dpml.audit.half_noise`)
+    kept = getattr(rng, "variance_kept", 1)  # below 1 in the self-test of an audit only (`dpml.audit.half_noise`)
     together = max(1, _HELD // max(len(variances) * draws * size, 1))
     for start in range(0, parties, together):
         shape = min(together, parties - start), draws, size

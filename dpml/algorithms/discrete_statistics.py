@@ -33,13 +33,13 @@ _FINE = 21  # bits by which a step is finer than 1/d
 
 
 def rounded_mu(quadratic: Quadratic, scales: Scales, problem: Problem, unit: Unit) -> float:
-    """What the mu of the summed statistics is larger by because they are integers with discrete noise.
+    """How much integers with discrete noise add to the mu of the summed statistics.
 
     A party's mean is rounded once in every coordinate, so that two of them move apart by at most one step more there:
     by at most ``d 2^(-2 bits)`` of mu, less than half of what `discrete_noise.asked` leaves.
 
     Raises:
-        UserError: there is no room for so much noise.
+        UserError: so much noise does not fit into 64 bits.
     """
     d, count = problem.d, problem.M if unit == "party" else problem.N
     bits = bits_of(quadratic, scales.linear / count, scales.square / count, count, problem)
@@ -54,10 +54,10 @@ def rounded_mu(quadratic: Quadratic, scales: Scales, problem: Problem, unit: Uni
 def bits_of(quadratic: Quadratic, linear: float, square: float, count: int, problem: Problem) -> int:
     """The fractional bits of rows where L1 and L2, means over `count` units, have noise of these scales.
 
-    20 where there is room for the sums of N rows and for the noise: public numbers.
+    20 where the sums of N rows and the noise fit into 64 bits. All arguments are public.
 
     Raises:
-        UserError: there is no room for so much noise on a grid that is fine enough (`rounded_mu`).
+        UserError: so much noise does not fit into 64 bits on a grid that is fine enough (`rounded_mu`).
     """
     steps = steps_of(quadratic, 0)
     width = max(linear * count / steps[0], square * count / steps[1])

@@ -32,12 +32,12 @@ _HELD = 1 << 22  # slopes held at once
 
 
 def slope_steps(unit: Unit, N: int, width: float = 0.0) -> int:
-    """Q; 1 at party level. `width` is the standard deviation of the noise, in clips: there is room for it.
+    """Q; 1 at party level. `width` is the standard deviation of the noise, in units of the clip, which has to fit.
 
-    So large that slopes are hardly rounded, so small that sums of N products are exact in floating point.
+    Large enough to round slopes little, small enough that sums of N products are exact in floating point.
 
     Raises:
-        UserError: there is no room for so much noise.
+        UserError: so much noise does not fit into 64 bits.
     """
     most = max(1, min(1 << _MOST, (1 << _EXACT - BITS - 1) // N)) if unit == "sample" else 1
     return whole_steps(most, width * (1 << BITS))

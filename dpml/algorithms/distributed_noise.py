@@ -1,4 +1,4 @@
-"""How the noise of M sites adds up in a sum that they release, and what each view sees of their messages.
+"""How the noise of M sites adds up in a released sum, and what each view sees of their messages.
 
 Everything is in units of the noise of that sum, whose variance is 1 in every coordinate. A site sends its own part of
 the sum plus noise; a mechanism counts the mu of the sum, and every view is a multiple of it.
@@ -15,13 +15,13 @@ from dpml.algorithms.transcript import PLAIN, Channel, Watch
 from dpml.arrays import Array
 from dpml.privacy import Calibration, Problem, View, noise
 
-# Zero-sum noise costs nothing: it cancels in the sum. `tight` makes it this much wider than the noise that stays, and
-# the colluders' view then loses less than one part in a million against no limit at all.
+# Zero-sum noise costs no accuracy, as it cancels in the sum. `tight` makes it this much wider than the noise that
+# stays: the mu of the colluders is then within one part in a million of its limit.
 MASK = 1e3
 
 
 class NoiseSharing(Protocol):
-    """Who draws the noise of a released sum."""
+    """How the noise of a released sum is shared among the parties that draw it."""
 
     def views(self, problem: Problem) -> dict[View, float]:
         """mu of every view the adversary may have, as a multiple of the sum's own."""
@@ -32,13 +32,13 @@ class NoiseSharing(Protocol):
         ...
 
     def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
-        """The sum of all sites' noise: (draws, size). `watch` is told the noise of every source in it."""
+        """The sum of all sites' noise: (draws, size). `watch` records the noise of every source in it."""
         ...
 
 
 @dataclass(frozen=True)
 class TrustedCurator:
-    """The noise is drawn once, where all data are; every one of the `visible` views sees the sum."""
+    """One trusted curator has all data and draws the noise once; every one of the `visible` views sees the sum."""
 
     visible: tuple[View, ...] = ("release",)
 
@@ -82,7 +82,7 @@ class CapeNoise:
 
         The colluders are the first sites. Of the honest ones' messages, all but the last are taken as they are with the
         mean put back; the last stands in their sum less that of their secrets, which the others know: of the wide
-        zero-sum noise nothing is left there, so that nothing has to cancel.
+        zero-sum noise nothing is left there, so that no large numbers have to cancel.
         """
         M = problem.M
         messages, secrets = np.split(np.eye(2 * M), 2)
@@ -146,9 +146,9 @@ class IndependentNoise:
 
 @dataclass(frozen=True)
 class SecureSumNoise:
-    """Every party adds an equal share of the noise to its own part, and secure aggregation shows the sum alone.
+    """Every party adds an equal share of the noise to its own term, and secure aggregation reveals the sum alone.
 
-    The colluders know their shares of the noise, so that the others' are left: H/M of the variance, H parties honest.
+    The colluders know their own shares, so that H/M of the variance protects the H honest parties.
     """
 
     def views(self, problem: Problem) -> dict[View, float]:
@@ -175,7 +175,7 @@ class SecureSumNoise:
 
 
 def secure_sharing(problem: Problem) -> NoiseSharing:
-    """Who draws the noise of a sum that nobody sees the parts of: one trusted place, or M parties, each its share."""
+    """The noise of a sum whose terms are hidden: drawn by a trusted curator (M = 1) or by M parties in equal shares."""
     return TrustedCurator() if problem.M == 1 else SecureSumNoise()
 
 

@@ -1,7 +1,7 @@
 """What an attacker sees of two neighbouring data sets, for the audit.
 
-An algorithm defines beside its sensitivity which neighbours are worst for it (`worst_case`) and what every view shows
-of any pair (`exposures`). What is seen is drawn by the code that releases, never by a copy of it.
+Beside its sensitivity, an algorithm defines its worst known neighbours (`worst_case`) and what every view shows of any
+pair (`exposures`). Observations are drawn by the release code itself, never by a copy of it.
 """
 
 import math
@@ -29,12 +29,12 @@ class Exposure:
     """One view of a pair of neighbours under one budget.
 
     Attributes:
-        view: Who looks.
+        view: The view.
         sample: Draws what is seen.
         score: The log of how much likelier what is seen is under the second than under the first, (draws,): the best
             that an attacker who knows everything but the noise can compute. None: not known in closed form.
         normal: Whether the score is normal with one variance under both, as for any Gaussian view, or so nearly that
-            its Gaussian curve says no more than the pair shows.
+            its Gaussian curve is no larger than that of the pair.
         mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
         loss: The largest |score| that is known, a lower bound on a pure eps. NaN: none is.
     """
@@ -52,7 +52,7 @@ class Exposure:
 
 
 class Auditable(Protocol):
-    """What an algorithm adds to `Algorithm` so that it can be attacked."""
+    """The methods that an `Algorithm` needs in order to be audited."""
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """The neighbours with `problem`'s sizes that the proof of the guarantee says are worst."""

@@ -87,11 +87,11 @@ class GaussianOutput:
 
     @property
     def logistic(self) -> bool:
-        """Whether the loss is logistic, and w free."""
+        """Whether the loss is logistic, and w unconstrained."""
         return self.loss.name == "logistic"
 
     def longest(self, strength: float) -> float:
-        """L: no minimiser is longer.
+        """L, an upper bound on the norm of every minimiser.
 
         Squared loss: where w is inside the ball, ``strength ||w||^2 = 2 mean (y - t) t <= 1/2``; on its surface the
         left-hand side is less.
@@ -106,7 +106,7 @@ class GaussianOutput:
         return 2 * float(radius(length))
 
     def unsolved(self, N: int, strength: float) -> float:
-        """How far from the exact minimiser the one that is computed is at most.
+        """A bound on the distance of the computed minimiser from the exact one.
 
         A gradient g leaves ``||g||/strength``; in a ball, a step of a projected gradient that is e long leaves
         ``(1 + smoothness) e/strength`` (Pang 1987).
@@ -132,7 +132,7 @@ class GaussianOutput:
         return Calibrated(strength, self.sensitivity(problem, strength) / mu)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """What is proven of the model; one sample is the unit."""
+        """The proven guarantee of the model; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         strength, sigma = self.calibrate(budget, problem)
         mu = self.sensitivity(problem, strength) / sigma if sigma else math.inf
@@ -144,7 +144,7 @@ class GaussianOutput:
         return PreparedMinimiser(self, parties)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A crowd holds a long w where nothing resists a move across it, and a row pulls to either side."""
+        """Many equal rows make w long and leave moves across it free; the row that differs pulls to either side."""
         strength = self.calibrate(budget, problem).strength
         if problem.d == 1:
             return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)

@@ -8,7 +8,7 @@ from dpml.privacy import Budget, Guarantee, View, gdp
 
 
 def no_privacy(unit: Literal["sample", "party"], source: str) -> list[Guarantee]:
-    """Those of a release without noise: eps is infinite."""
+    """The guarantees of a release without noise: eps is infinite."""
     return [
         Guarantee("release", unit, math.inf, 0.0, "published", "no privacy is claimed"),
         Guarantee("release", unit, math.inf, 0.0, "proven", source),
@@ -18,7 +18,7 @@ def no_privacy(unit: Literal["sample", "party"], source: str) -> list[Guarantee]
 def gaussian_views(
     mus: Mapping[View, float], budget: Budget, delta: float, source: str, claim: str | None
 ) -> list[Guarantee]:
-    """Those of a Gaussian mechanism whose views have these mu: the budget as claimed, if it is, and eps as proven."""
+    """The guarantees of a Gaussian mechanism from the mu of every view: the claim, if there is one, and the proof."""
     guarantees = []
     for view, mu in mus.items():
         if claim is not None:

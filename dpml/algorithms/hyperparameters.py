@@ -1,4 +1,4 @@
-"""Hyper-parameters that several algorithms share, and their checks: one sentence for a mistake."""
+"""Hyper-parameters that several algorithms share, and their checks: a mistake raises a UserError of one sentence."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dpml.optim.losses import Loss
 from dpml.privacy import CALIBRATIONS, Calibration
 
 Variant = Literal["paper", "authors"]
-"""Whose algorithm: as the text defines it, or as the authors ran it."""
+"""Which version of an algorithm: as the text defines it, or as the authors ran it."""
 VARIANTS: tuple[Variant, ...] = ("paper", "authors")
 
 Unit = Literal["sample", "party"]
@@ -53,7 +53,7 @@ def check_common(algorithm: Hyperparameters, losses: Sequence[str], variants: Se
 
 
 def check_published_only(algorithm: Hyperparameters) -> None:
-    """Raise UserError when another variant than the paper's is to have tight noise, of which nothing is known."""
+    """Raise UserError when another variant than the paper's is to have tight noise: there is none."""
     if algorithm.variant != "paper" and algorithm.calibration == "tight":
         raise UserError(
             f"algo={algorithm.name} algo.variant={algorithm.variant} is a reading of the published noise only: "

@@ -1,4 +1,4 @@
-"""The parties' own classifiers: how they are built and trained, and what they vote."""
+"""The parties' own classifiers: how they are built and trained, and their votes."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class LocalClassifiers:
     Args:
         loss: logistic (binary) or softmax (multiclass).
         calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
-        variant: `paper`, or how else the text might be read; none of these keeps what the paper promises without more.
+        variant: `paper`, or another reading of the text, none of which has the paper's guarantee unchanged.
             `binary` uses the binary sensitivities 2/lam and 2/(M lam) for K classes; `per_coordinate` draws a Laplace
             number of the scale for every coordinate; `radial` draws the noise's length from the exponential law instead
             of Gamma(D, .); `sum` minimises sums of losses, not means, + lam/2 ||w||^2; `sum_per_coordinate` and
@@ -71,7 +71,7 @@ class LocalClassifiers:
         return self.variant.endswith("radial")
 
     def without_noise(self) -> Self:
-        """The algorithm that fits the same models: they do not depend on how noise is read or calibrated."""
+        """The same algorithm with the default noise: the models without noise do not depend on it."""
         return replace(self, calibration="published", variant="sum" if self.sums else "paper")
 
     def strength(self, n: int) -> float:

@@ -1,7 +1,7 @@
 """What the minimisers of perturbed objectives show of two neighbours, for the audit.
 
-Released is the minimiser w of ``sum loss + R/2 ||w||^2 + b'w`` for a random b. From w anybody who knows the rows finds
-b, so that the density of w is that of b times a Jacobian.
+Released is the minimiser w of ``sum loss + R/2 ||w||^2 + b'w`` for a random b. Given the rows, w determines b, so that
+the density of w is that of b times a Jacobian.
 """
 
 import math
@@ -21,7 +21,7 @@ from dpml.optim.losses import Loss, mean_gradient
 from dpml.privacy import Problem, gdp
 
 _MODELS = 1 << 12  # whose density is computed at once
-_MOST = 12  # different rows for which what a pair shows is computed: a search asks for it hundreds of times
+_MOST = 12  # distinct rows up to which a pair's mu or loss is computed: a search needs it hundreds of times
 _LOST = 1e-7  # a smaller ridge is lost in rounding
 _REACH = 8.5  # standard deviations of noise: e^-36 is beyond
 _COARSE, _FINE = 69, 2401  # noises for which the loss is computed, and interpolated, along the shift
@@ -38,9 +38,9 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
     A row's gradient is long where w contradicts it, and rows that are opposite cannot both be contradicted. So a crowd
     holds w = (0, t), and the rows (a, -b) and (-a, -b) are both against it: for large t a small b is enough. The
     longest minimiser is that of rows (p, c) and (-p, c) with ``c t = 1 + lam t^2``, lam = R/N. With p = 0 only the
-    ridge resists a move across, and the Jacobian counts; with the largest p, w keeps its place under any noise. Of
-    these and of several b, the pair is taken for which ``shows`` is largest. To whoever counts equal rows, the crowd is
-    two. Where R is lost in rounding, nothing holds w, and a row changes its label.
+    ridge resists a move across, and the Jacobian counts; with the largest p, w hardly moves under any noise. Of these
+    and of several b, the pair is taken for which ``shows`` is largest. The crowd has two distinct rows. Where R is lost
+    in rounding, nothing holds w, and a row changes its label.
     """
     if ridge < _LOST:
         return turned_label(problem)
@@ -54,14 +54,14 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
     def replaced(b: float) -> list[list[float]]:
         return [[sign * math.sqrt(1 - b * b), -b] for sign in (1.0, -1.0)]
 
-    found = []
+    candidates = []
     for p in (0.0, math.sqrt(1 - c * c)):
         few, counts = np.unique(crowd(p), axis=0, return_counts=True)
         many = np.append(counts, 1.0).astype(float)
         for b in _AGAINST:
             pair = [(np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b)]
-            found.append((shows(pair), p, b))
-    _, p, b = max(found)
+            candidates.append((shows(pair), p, b))
+    _, p, b = max(candidates)
     row, other = replaced(b)
     return one_replaced("binary", problem, row, other, (1.0, 1.0), rest=crowd(p))
 
@@ -114,10 +114,10 @@ def gaussian_log_density(sigma: float) -> Callable[[Array], Array]:
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """How far apart the pair is under b ~ N(0, sigma^2 I): (mu, mu'); NaN: not known.
+    """The mu of the pair under b ~ N(0, sigma^2 I), by two measures (mu, mu'); NaN: not known.
 
-    At `delta` the two data sets are told apart as well as Gaussians mu apart, by the best test. Their scores' means
-    are mu' standard deviations apart: no more than mu says where the scores are normal.
+    At `delta` the best test distinguishes the two data sets as well as Gaussians mu apart. Their scores' means are mu'
+    standard deviations apart: at most mu where the scores are normal.
 
     Where all rows lie in a plane, what is released across it does not depend on them, and eps is an integral over two
     coordinates of b: a sum over the cells of a grid, whose probabilities are exact, with the smallest of the scores
@@ -144,7 +144,7 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
 
 
 def _eps_of(losses: Array, probability: Array, delta: float) -> float:
-    """The eps at which privacy losses with these probabilities under the likelier data set make up for `delta`."""
+    """The eps at `delta` of privacy losses with these probabilities."""
 
     def excess(eps: float) -> float:
         return float(np.sum(probability * -np.expm1(np.minimum(eps - losses, 0.0)))) - delta

@@ -1,6 +1,6 @@
 """Neighbours for the audit: data sets that differ in one row or one party, and those that are bad for a release.
 
-Often a crowd of equal rows holds the model where the one row that differs counts the most.
+A *crowd*, many equal rows, often holds the model where the one row that differs has the largest influence.
 """
 
 from collections.abc import Callable
@@ -105,9 +105,9 @@ def highest(
     for _ in range(rounds):
         axes = [np.linspace(*ends, points) for ends in zip(bottom, top, strict=True)]
         grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(low))
-        found = value(grid)
-        if found.max() > most:
-            best, most = grid[np.argmax(found)], found.max()
+        values = value(grid)
+        if values.max() > most:
+            best, most = grid[np.argmax(values)], values.max()
         reach = (top - bottom) / 4
         bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
     return best
@@ -119,7 +119,7 @@ def initial_model(rng: Generator, d: int) -> Array:
 
 
 def far_start(d: int) -> Generator:
-    """Of a thousand seeds the one with the longest initial model: that is public, and what is proven holds for any."""
+    """Of a thousand seeds the one with the longest initial model: it is public, and the guarantee holds for any."""
     return np.random.default_rng(_far_seed(d))
 
 
@@ -151,9 +151,9 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """A row turns its label from 1 to -1 where its score at the model `start` (d,) lies between; all others are 0.
+    """A row's label flips from 1 to -1 where its score at the model `start` (d,) lies between; all others are 0.
 
-    So the slopes of the squared loss have both signs, and what is cut of them does not matter.
+    So the slopes of the squared loss have both signs, and are clipped for both labels.
     """
     length = float(np.linalg.norm(start))
     row = _across(start / length) if problem.d > 1 else np.array([1 / max(1.0, 2 * length)])
@@ -169,7 +169,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem) -> Pair:
-    """All rows are the first axis, and every other label is -1; the last one turns.
+    """All rows are the first axis, and every other label is -1; the last label flips.
 
     A model that learns from them stays where the two labels are about as likely, and the slopes of both about 1/2.
     """
@@ -180,7 +180,7 @@ def undecided(problem: Problem) -> Pair:
 
 
 def undecided_parties(problem: Problem) -> Pair:
-    """The same at party level: all rows of every other party have the label -1, and all of the last party's turn."""
+    """The same at party level: all rows of every other party have the label -1, and the last party's labels flip."""
     first, second = one_replaced("binary", problem, [1.0], [1.0], rest=[1.0])
     labels = np.repeat(np.where(np.arange(problem.M) % 2, -1.0, 1.0), first.sizes)
     last = first.of(problem.M - 1)

@@ -36,7 +36,7 @@ from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
 
 _TOGETHER = 1 << 9  # networks that an attacked release trains side by side: their gradients stay in cache
-_CHECKS = 10  # how often the training loss is looked at on the way
+_CHECKS = 10  # how often the training loss is evaluated on the way
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class NonPrivateNetwork:
 
     @property
     def sharing(self) -> NoiseSharing:
-        """Who draws the noise of a round's sum."""
+        """How the noise of a round's sum is shared."""
         return TrustedCurator(("release", "aggregate"))
 
     def scale(self, budget: Budget, problem: Problem, rows: int) -> float:
@@ -119,7 +119,7 @@ def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
 
 
 class PrivateNetwork(NonPrivateNetwork):
-    """What both ways to release a gradient have in common."""
+    """The base class of both ways to release a gradient."""
 
     private = True
 
@@ -128,9 +128,9 @@ class PrivateNetwork(NonPrivateNetwork):
         return 1.0
 
     def sensitivity(self, rows: int) -> float:
-        """How far a round's release moves at most, in L2 norm, when a sample is replaced: what we prove."""
+        """The proven L2 sensitivity of a round's release: how far it moves at most when a sample is replaced."""
         if self.variant == "authors":
-            return 2 * math.sqrt(4)  # four blocks, in each a term of norm at most 1 gives way to another one
+            return 2 * math.sqrt(4)  # four blocks, in each a term of norm at most 1 is replaced by another
         return 2 * self.clip
 
     def scale(self, budget: Budget, problem: Problem, rows: int) -> float:
@@ -169,9 +169,9 @@ _SEEDS = 1000
 
 
 def steep_start(loss: Loss, hidden: int, d: int) -> Generator:
-    """Of a thousand seeds the one whose network has the longest gradients at the first axis, whatever its label.
+    """Of a thousand seeds the one whose network has the longest gradients at the first axis, for both labels.
 
-    Initial weights are public, and what is proven holds for any.
+    Initial weights are public, and the guarantee holds for any.
     """
     return np.random.default_rng(_steep_seed(loss, hidden, d))
 
@@ -228,7 +228,7 @@ def _in_blocks(sample: Sample) -> Sample:
 
 
 class _Telling:
-    """Passes on to a watch what it is told of some of the rounds."""
+    """Reports some of the rounds to another watch."""
 
     def __init__(self, watch: Watch, rounds: Sequence[bool]) -> None:
         self.watch, self.rounds, self.round = watch, rounds, 0
@@ -317,7 +317,7 @@ class PreparedNetwork:
     ) -> tuple[Models, Array]:
         """The trained models, B = budgets x draws, and the mean of their training losses on the way (B,).
 
-        `watch` is told of every round of a release under one budget: all of the noisy gradient's sum, before Adam.
+        `watch` records every round of a release under one budget: the noisy sum of gradients, before Adam.
         """
         algorithm, problem = self.algorithm, self.parties.problem
         repeats = len(budgets) * draws

@@ -49,10 +49,10 @@ TYPICAL_NORM = {"squared": 2.0, "logistic": 4.0}
 # eps = .05 to 1, and used for all data.
 FLOOR = 0.42
 
-# Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the budgets asked for.
+# Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the list of budgets.
 _BLOCK = 1 << 18
 
-# A coefficient that differs and is released without noise: told apart for certain, and nothing is divided by zero.
+# The scale of a coefficient that is released without noise: a difference is seen for certain, without dividing by 0.
 EXACT = 1e-9
 
 GDP_SOURCE = "Gaussian DP of the joint view (coefficients.joint_sensitivity, views)"
@@ -60,7 +60,7 @@ GDP_SOURCE = "Gaussian DP of the joint view (coefficients.joint_sensitivity, vie
 
 @dataclass(frozen=True)
 class NoisyCoefficients(ABC):
-    """What all releases of a quadratic objective's coefficients have in common.
+    """The base class of all releases of a quadratic objective's coefficients.
 
     Args:
         loss: squared or logistic.
@@ -103,7 +103,7 @@ class NoisyCoefficients(ABC):
     @property
     @abstractmethod
     def sharing(self) -> NoiseSharing:
-        """Who draws the noise of the summed coefficients."""
+        """How the noise of the summed coefficients is shared."""
 
     @abstractmethod
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedQuadratic":
@@ -120,7 +120,7 @@ class NoisyCoefficients(ABC):
         return tight_scales(self.quadratic, problem.d, self.norm, self.mu(budget) / max(self.views(problem).values()))
 
     def mu(self, budget: Budget) -> float:
-        """What the worst view of a `tight` release may have."""
+        """The mu that the budget allows the worst view of a `tight` release."""
         return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def released_mu(self, budget: Budget, problem: Problem) -> float:
@@ -192,7 +192,7 @@ class NoisyCoefficients(ABC):
 
 @dataclass(frozen=True)
 class PreparedQuadratic:
-    """The exact coefficients of one data set: L0, L1 (d,), L2 (d, d), means over `count` units. Nobody may see them."""
+    """The exact coefficients of one data set: L0, L1 (d,), L2 (d, d), means over `count` units. Not private."""
 
     algorithm: NoisyCoefficients
     problem: Problem
@@ -211,13 +211,13 @@ class PreparedQuadratic:
         """
         scales = self.scales(budgets)
         edges = self.algorithm.spectral_edge(self.problem.d) * scales[:, 2]
-        found = []
+        released = []
         for block in blocks(draws, self.problem.d):
             constant, b, A = self.noisy(scales, rng, block)
             w, trimmed = self.algorithm.minimisers(A, b, edges)
             value = np.sum(w * ((A @ w[..., None])[..., 0] + b), axis=-1)
-            found.append((w, constant + value, trimmed.astype(float)))
-        weights, values, trims = (np.concatenate(column, axis=1) for column in zip(*found, strict=True))
+            released.append((w, constant + value, trimmed.astype(float)))
+        weights, values, trims = (np.concatenate(column, axis=1) for column in zip(*released, strict=True))
         return Release(weights, {"noisy_objective": values, "trimmed": trims})
 
     def vector(self) -> Array:
@@ -236,7 +236,7 @@ class PreparedQuadratic:
     ) -> tuple[Array, Array, Array]:
         """Released L0, L1 and L2 + lam/2 I: (budgets, draws), (budgets, draws, d), (budgets, draws, d, d).
 
-        `watch` is told of those under one budget as of one message, laid out as `vector`.
+        `watch` records those of one budget as one message, laid out as `vector`.
         """
         constant, linear, square = scales.T[..., None]
         z0, z1, z2 = self.algorithm.unit_noise(rng, draws, self.problem, watch)
@@ -265,11 +265,11 @@ def flat(noisy: tuple[Array, Array, Array]) -> Array:
 
 @dataclass
 class ByCoefficient:
-    """Tells another watch of L0, if it is seen, L1 and L2 as of one message after the other.
+    """Reports L0, if it is seen, L1 and L2 to another watch as one message after the other.
 
-    L2 is symmetric: d (d + 1)/2 of its numbers are told, those off the diagonal times sqrt 2. Then all noise in it has
-    one scale, for there two noises are averaged. `units` are the scales of the noise that is drawn in units of those
-    that are meant, (2,) or (3,).
+    L2 is symmetric: d (d + 1)/2 of its numbers are reported, those off the diagonal times sqrt 2, because two noises
+    are averaged there; so all noise in it has one scale. `units` are the scales of the drawn noise over those that are
+    counted, (2,) or (3,).
     """
 
     watch: Watch
@@ -278,20 +278,20 @@ class ByCoefficient:
     parts: Array | None = None
 
     def drawn(self, parts: Array | Single) -> None:
-        """Kept for the coefficients."""
+        """Keep the noise for the coefficients."""
         self.parts = np.asarray(parts, dtype=float)
 
     def sent(self, message: Array | Single, exact: Callable[[PreparedQuadratic], Array]) -> None:
-        """One coefficient after the other, each with its part of the noise."""
+        """Report one coefficient after the other, each with its noise."""
         for distinct, unit in zip(coefficients(self.d, len(self.units) == 3), self.units, strict=True):
             if self.parts is not None:
                 self.watch.drawn(unit * distinct(self.parts))
-            told = distinct(np.asarray(message, dtype=float))
-            self.watch.sent(told, partial(_exact, told.shape, distinct, exact))
+            numbers = distinct(np.asarray(message, dtype=float))
+            self.watch.sent(numbers, partial(_exact, numbers.shape, distinct, exact))
 
 
 def coefficients(d: int, constant: bool) -> Iterator[Callable[[Array], Array]]:
-    """Of vectors (..., 1 + d + d^2) what is told of each coefficient, (..., k)."""
+    """Functions of vectors (..., 1 + d + d^2): the distinct numbers of each coefficient, (..., k)."""
     i, j = np.triu_indices(d)
 
     def square(vectors: Array) -> Array:

@@ -1,6 +1,6 @@
-"""Noisy gradient descent at one place (`wang`), inside an MPC (`jayaraman`), at M clients (`wddp`: Kang et al. 2019).
+"""Noisy gradient descent at one curator (`wang`), inside an MPC (`jayaraman`), at M clients (`wddp`: Kang et al. 2019).
 
-What they have in common is in `noisy_rounds`; here is who sees what, and with how much noise.
+The base class is in `noisy_rounds`; this module defines the views and their noise.
 """
 
 import math
@@ -22,13 +22,13 @@ from dpml.privacy import Problem, View, noise
 
 @dataclass(frozen=True)
 class Central(NoisyDescent):
-    """`wang` (Wang, Ye & Xu 2017): all rows at one place that is trusted, noise on the mean gradient of every round.
+    """`wang` (Wang, Ye & Xu 2017): all rows at one trusted curator, noise on the mean gradient of every round.
 
     With c = 16 the published noise is proven to give much less than eps: mu = eps / (2 sqrt(ln(1/delta))).
 
     Args:
-        protects: the view that `tight` noise is for. `release`: the last model, all that the trusted place shows;
-            `aggregate`: every round.
+        protects: the view that `tight` noise is calibrated to. `release`: the last model, all that the curator
+            publishes; `aggregate`: every round.
     """
 
     name: ClassVar[str] = "wang"
@@ -81,7 +81,7 @@ class Central(NoisyDescent):
         return draw
 
     def channel(self, view: View, parties: Parties) -> Channel:
-        """The mean gradient and its noise, of which nobody knows a part."""
+        """The mean gradient and its noise, which no party knows."""
         reaching = self.sources(parties)
         return Channel.of(reaching[None], reaching)
 
@@ -113,21 +113,21 @@ class Jayaraman(Central):
 class WeightedDescent(NoisyDescent):
     """`wddp` (Alg. 1): M clients descend alone, each with its own noise; a server averages their last models.
 
-    The published noise is what one place with all rows would need, and every client adds that to a mean over its own
-    N_k rows. So whoever sees a client's rounds has mu = sqrt(T) 2G/(N_k sigma), N/N_k times what is counted. Theorem 1
-    treats another algorithm, in which only a weighted average is seen and all go on from it: `variant=synchronous`.
-    Even there the average has noise sigma sqrt(sum (N_k/N)^2), where the proof has sigma. Eq. (4) as it is printed, one
-    N(0, sigma^2) on the weighted average of gradients at one model, is `variant=once`: then what is seen is what `wang`
-    shows, whoever holds the rows. Nobody may see a gradient without noise, so that noise has to be made inside an MPC,
+    The published noise is what one curator with all rows would need, and every client adds that to a mean over its own
+    N_k rows. So the rounds of one client have mu = sqrt(T) 2G/(N_k sigma), N/N_k times what is counted. Theorem 1 is
+    about another algorithm, in which only a weighted average is seen and all go on from it: `variant=synchronous`. Even
+    there the average has noise sigma sqrt(sum (N_k/N)^2), where the proof has sigma. Eq. (4) as printed, one N(0,
+    sigma^2) on the weighted average of gradients at one model, is `variant=once`: it has the guarantees of `wang`,
+    however the rows are distributed. No gradient may be seen without noise, so the noise has to be drawn inside an MPC,
     as `jayaraman`'s is.
 
     Args:
         variant: `paper`, local rounds; `synchronous`: a secure sum in every round, which all go on from; `once`: the
-            same with noise once on the sum, of which nobody knows a part.
-        protects: the view that `tight` noise is for. `aggregate`: synchronous rounds and secure sums, in which every
-            client adds an equal share of the noise that one place with all rows would add. `colluders`: the shares of
-            those who do not collude are enough. `client`: even a client's own messages may be seen; the variant's
-            rounds.
+            same with noise once on the sum, which no client knows.
+        protects: the view that `tight` noise is calibrated to. `aggregate`: synchronous rounds and secure sums, in
+            which every client adds an equal share of the noise that one curator with all rows would add. `colluders`:
+            the shares of the honest clients are enough. `client`: even a client's own messages may be seen; the
+            variant's rounds.
     """
 
     name: ClassVar[str] = "wddp"
@@ -157,7 +157,7 @@ class WeightedDescent(NoisyDescent):
 
     @property
     def secure_sums(self) -> int:
-        """How many vectors are summed in a release whose single messages nobody sees."""
+        """How many vectors are summed in a release by secure aggregation."""
         return self.rounds if self.secure and not self.once else 0
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
@@ -203,10 +203,10 @@ class WeightedDescent(NoisyDescent):
     def hidden(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
         """Local rounds: the server gets last models only, and shows their average.
 
-        A row touches one chain, that of its client, of which it moves N_k/N of a round by 2G/N, whoever it is; so the
-        worst client is the one with the least noise left there, the smallest. In the last round all clients' noise adds
-        up in the average. Theirs of earlier rounds goes through maps of their own, and is not counted. Noise once: the
-        clients learn every round, and who is shown the last model alone sees what `wang` shows.
+        A row influences one chain, that of its client, and moves the average by 2G/N a round, for every client; so the
+        worst client is the one with the least noise there, the smallest. In the last round all clients' noise adds up
+        in the average. Other clients' noise of earlier rounds goes through their own maps, and is not counted. Noise
+        once: the clients learn every round; the view of the last model alone is that of `wang`.
         """
         if self.once:
             return {"release": (2 * self.lipschitz, 1.0)}

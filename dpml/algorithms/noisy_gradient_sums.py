@@ -65,7 +65,7 @@ class PrivateSGD(RegularisedLogistic):
 
     `halving` is what the paper tries first (Sec. 3.2), and expects to fail: no eta and no Delta, and in round t = 1, 2,
     ... rho of density proportional to exp(-eps_t/2 ||rho||) with ``eps_t = eps/2^t``. One party's rho makes a round
-    eps_t-DP for whoever sees it, so that T rounds that depend on each other are eps (1 - 2^-T)-DP, delta = 0, in every
+    eps_t-DP in every view of it, so that T adaptive rounds are eps (1 - 2^-T)-DP, delta = 0, in every
     view, and no number of rounds is above eps. The noise doubles from round to round.
 
     Args:
@@ -281,7 +281,7 @@ class PreparedSums:
         return Release(weights, {"distance": np.linalg.norm(weights - limit, axis=-1), "rounds": used})
 
     def descend(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Descents:
-        """All rounds. `watch` is told of every sum of a release under one budget, in units of 1."""
+        """All rounds. `watch` records every sum of a release under one budget, in units of 1."""
         algorithm, problem = self.algorithm, self.parties.problem
         perturbations = [algorithm.perturbation(budget, problem) for budget in budgets]
         widths = Widths(
@@ -314,7 +314,7 @@ class PreparedSums:
     def _rounds(self, strength: Array, ask: Callable[[Array, int], Array]) -> tuple[Array, Array]:
         """The last models (B, d) of runs with ridges (B, 1), and the rounds they took (B,); sums are asked for.
 
-        ``ask(w, t)`` is told the models and the round, from 0.
+        ``ask(w, t)`` gets the models and the round, from 0, and returns the sums.
         """
         algorithm, problem = self.algorithm, self.parties.problem
         w = np.zeros((len(strength), problem.d))

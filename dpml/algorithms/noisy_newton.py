@@ -1,11 +1,11 @@
 """Newton's method with noise on gradients and on directions (`newton`: Ganesh, Haghifam, Steinke & Thakurta 2023).
 
-All rows are at one trusted place. A round of the *double noise* mechanism, at a public model w, releases
+All rows are at one trusted curator. A round of the *double noise* mechanism, at a public model w, releases
 
     1. the sum G of the rows' gradients plus noise, and then, with G public,
     2. the direction ``(H + R I)^-1 G`` plus noise, H the sum of the rows' curvatures, each at most 1/4 xx',
 
-and w goes on by the second. Rows lie in the unit ball, one is replaced. How far each release moves:
+and w goes on by the second. Rows lie in the unit ball, one is replaced. The sensitivity of each release:
 
 1. At a model of length L all gradients lie in a ball of radius h(L) (`dpml.privacy.proofs.gradient_balls`), so by at
    most ``2 h(||w||)``, and w is public: 1 at w = 0, less than 2 anywhere. The noise of a round follows it.
@@ -68,7 +68,7 @@ CURVATURES: dict[str, Loss] = {"bound": UpperBound(), "hessian": LOSSES["logisti
 
 
 class Widths(NamedTuple):
-    """The noise on gradients and on directions, in units of what a row can move; `floor` is R."""
+    """The noise on gradients and on directions, in units of their sensitivities; `floor` is R."""
 
     gradient: float
     direction: float
@@ -135,7 +135,7 @@ class NoisyNewton:
         return Widths(math.sqrt(self.rounds) / gradient, math.sqrt(self.rounds) / direction, floor)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """What is proven, the same for who sees the last model and for who sees every round; one sample is the unit."""
+        """The proven guarantee, the same for the last model and for every round; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         widths = self.widths(budget, problem)
         each = [1 / width if width else math.inf for width in (widths.gradient, widths.direction)]
@@ -148,7 +148,7 @@ class NoisyNewton:
         return PreparedNewton(self, parties)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """All other rows are zero, so that w stays near 0; a row turns by an angle.
+        """All other rows are zero, so that w stays near 0; a row is rotated by an angle.
 
         At w = 0 the gradients' difference is sin(angle/2) of what is counted, and the directions' at least sin(angle)
         where G lies in the rows' plane. On a line a row changes its label, or vanishes: one of the two is then 0.
@@ -181,7 +181,7 @@ class PreparedNewton:
     parties: Parties
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
-        """The models after T rounds. `watch` is told of every message in units of what a row can move."""
+        """The models after T rounds. `watch` records every message in units of its sensitivity."""
         problem, many = self.parties.problem, len(budgets)
         widths = [self.algorithm.widths(budget, problem) for budget in budgets]
         gradient, direction, floor = np.repeat(widths, draws, axis=0).T[..., None]
@@ -206,15 +206,15 @@ class PreparedNewton:
         """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1), without noise: (B, d)."""
         X, y, counts = self.parties.folded
         n, d = X.shape
-        found = np.empty_like(w)
+        directions = np.empty_like(w)
         height = max(1, _BLOCK // max(n, d * d))
         for start in range(0, len(w), height):
             some = slice(start, start + height)
             K = mean_hessian(CURVATURES[self.algorithm.curvature], X, y, w[some], counts)
             K *= len(self.parties.y)
             K += floor[some, :, None] * np.eye(d)
-            found[some] = np.linalg.solve(K, G[some, :, None])[..., 0]
-        return found
+            directions[some] = np.linalg.solve(K, G[some, :, None])[..., 0]
+        return directions
 
     def _send(self, exact: "Exact", width: Array, drawn: Array, watch: Watch | None) -> Array:
         """A message (B, d) with unit noise `drawn` times `width` (B, 1)."""
@@ -226,7 +226,7 @@ class PreparedNewton:
 
 
 Exact = Callable[[PreparedNewton], Array]
-"""What a mechanism would send without noise, in units of what a row can move."""
+"""What a mechanism would send without noise, in units of its sensitivity."""
 
 
 def _gradient(w: Array, unit: Array, mechanism: PreparedNewton) -> Array:

@@ -1,13 +1,14 @@
-"""What noisy gradient descents have in common: their accounting, their step sizes, and the runs themselves.
+"""The base of noisy gradient descents: their accounting, their step sizes, and the runs themselves.
 
 T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G
 the loss's Lipschitz constant or what its slopes are clipped to, and no less in general: a row nearly orthogonal to w
-may have any score. So whoever sees a round with noise of standard deviation s has mu = 2G/(n s), and
+may have any score. So a round with noise of standard deviation s is (2G/(n s))-GDP, and
 
-- whoever sees T rounds, each of which may depend on those before, sqrt(T) times that (Dong, Roth & Su 2019, Cor. 3.3);
-- whoever sees only the model after the last, what is left of it (`privacy.proofs.last_iterate`): a round is Lipschitz
-  in w with ``c = max(|1 - step m|, |1 - step (L + lam)|)``, where the objective's curvature lies between m and L + lam;
-  m = lam for a convex loss, lam - L otherwise.
+- a view of T rounds, each of which may depend on those before, has sqrt(T) times that mu (Dong, Roth & Su 2019, Cor.
+  3.3);
+- a view of the last model only has less (`privacy.proofs.last_iterate`): a round is Lipschitz in w with ``c = max(|1 -
+  step m|, |1 - step (L + lam)|)``, where the objective's curvature lies between m and L + lam; m = lam for a convex
+  loss, lam - L otherwise.
 
 Noise is counted in units of `per_row`, that on a mean over n rows times n; every mu is inversely proportional to it.
 """
@@ -56,9 +57,9 @@ def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
 
 @dataclass(frozen=True)
 class NoisyDescent(DescentOptions, ABC):
-    """What the three have in common: hyper-parameters, accounting, and the runs themselves."""
+    """The base class of the three: hyper-parameters, accounting, and the runs themselves."""
 
-    # What each algorithm defines, for noise of per_row = 1.
+    # Each algorithm defines these, for noise of per_row = 1.
 
     @abstractmethod
     def single(self, problem: Problem) -> Mapping[View, float]:
@@ -82,7 +83,7 @@ class NoisyDescent(DescentOptions, ABC):
 
     @abstractmethod
     def groups(self, parties: Parties) -> list[Rows]:
-        """The rows of every group of runs that never meets another."""
+        """The rows of every group of runs; groups do not interact."""
 
     @abstractmethod
     def shares(self, parties: Parties) -> Array:
@@ -96,13 +97,13 @@ class NoisyDescent(DescentOptions, ABC):
     def noise_source(
         self, parties: Parties, rng: Generator, draws: int, watch: Watch | None = None
     ) -> Callable[[], Single]:
-        """Makes a round's unit noise, (groups, draws, d). `watch` is told that of every source."""
+        """Makes a round's unit noise, (groups, draws, d). `watch` records that of every source."""
 
     @abstractmethod
     def channel(self, view: View, parties: Parties) -> Channel:
-        """What a view that sees rounds sees of one, in units of `per_row`."""
+        """One round as seen by a view of rounds, in units of `per_row`."""
 
-    # What all have in common.
+    # The same for all algorithms.
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
         """The mu of every view of a run with this step size and noise of per_row = 1. A step of 0: as if composed."""
@@ -113,7 +114,7 @@ class NoisyDescent(DescentOptions, ABC):
         return mus
 
     def run_mu(self, budget: Budget) -> float:
-        """What `tight` noise leaves of the budget for one run, as mu."""
+        """The mu that the budget allows one run, for `tight` noise."""
         mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
         return mu * math.sqrt((1 - SHARE) / len(self.steps)) if self.tuned == "private" else mu
 
@@ -137,7 +138,10 @@ class NoisyDescent(DescentOptions, ABC):
         return np.array([rule(scale, problem.d, self.rounds, most, distance(self.slopes))])
 
     def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
-        """`per_row` of step sizes (S,), of all that are tried: the one source of noise, for sampling and accounting."""
+        """`per_row` of step sizes (S,), by default of all that are tried.
+
+        Single source of the noise scales, for sampling and for accounting.
+        """
         steps = self.tried(budget, problem) if steps is None else steps
         return np.array([self.per_row(budget, problem, step) for step in steps])
 
@@ -160,7 +164,7 @@ class NoisyDescent(DescentOptions, ABC):
         return {view: gdp.compose([*(run[view] for run in runs), choice[view]]) for view in single}
 
     def argument(self, view: View, budget: Budget, problem: Problem) -> str:
-        """Why the guarantee of a view is proven."""
+        """The `source` of a view's proven guarantee."""
         source = _ROUNDS
         if view in self.hidden(problem):
             contraction = max(self.contraction(step) for step in self.tried(budget, problem))
@@ -186,7 +190,7 @@ class NoisyDescent(DescentOptions, ABC):
         return guarantees
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A row in a crowd that drives the model from a far start still farther.
+        """One row differs among many equal ones, which drive the model from a far start still farther.
 
         Clipped slopes are as steep as they get where a row has no score, and no crowd is needed: of the squared loss a
         label turns there.
@@ -232,7 +236,7 @@ class NoisyDescent(DescentOptions, ABC):
 
 @dataclass(frozen=True)
 class PreparedNoisyDescent:
-    """Everything but the noise: rows and the initial model `start` (d,)."""
+    """The rows and the initial model `start` (d,)."""
 
     algorithm: NoisyDescent
     parties: Parties
@@ -241,8 +245,8 @@ class PreparedNoisyDescent:
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
         """All budgets, step sizes and draws descend together; every draw is a release of its own, its choice included.
 
-        Budgets share their noise directions, and so do the step sizes of an oracle. `watch` is told of every round of a
-        release under one budget, and of the scores.
+        Budgets share their noise directions, and so do the step sizes of an oracle. `watch` records every round of a
+        release under one budget, and the scores.
         """
         algorithm = self.algorithm
         steps = self.validated(budgets, rng) if algorithm.tuned == "validated" else self.tried(budgets)
@@ -272,8 +276,8 @@ class PreparedNoisyDescent:
 
         The runs have the noise of their own sizes, and share its directions.
         """
-        part, X, y = held_out(self.parties)
-        trial = PreparedNoisyDescent(self.algorithm, part, self.start)
+        training, X, y = held_out(self.parties)
+        trial = PreparedNoisyDescent(self.algorithm, training, self.start)
         weights = trial.averaged(trial.models(budgets, rng, 1))[:, :, 0]
         losses = mean_loss(self.algorithm.loss, X, y, weights.reshape(-1, len(self.start)))
         score = losses.reshape(weights.shape[:2]) + self.ridge(weights)
@@ -297,7 +301,7 @@ class PreparedNoisyDescent:
         noises = np.array([algorithm.per_rows(budget, parties.problem, some) for budget, some in own])
         scales = algorithm.unit_scales(parties)[:, None, None] * noises
         together = [slice(i, i + 1) for i in range(steps.shape[1])] if algorithm.tuned == "private" else [slice(None)]
-        found = [
+        models = [
             descent.descend(
                 self.groups, self.start, steps[:, some], scales[..., some],
                 algorithm.noise_source(parties, rng, draws, watch), algorithm.rounds, algorithm.lam,
@@ -305,12 +309,12 @@ class PreparedNoisyDescent:
             )
             for some in together
         ]  # fmt: skip
-        return np.concatenate(found, axis=2)
+        return np.concatenate(models, axis=2)
 
     def noisy_score(
         self, budgets: Sequence[Budget], weights: Array, rng: Generator, watch: Watch | None = None
     ) -> Array:
-        """What every candidate's model costs, (budgets, steps, draws, d) -> (budgets, steps, draws), with noise."""
+        """The noisy score of every candidate's model, (budgets, steps, draws, d) -> (budgets, steps, draws)."""
         algorithm, parties = self.algorithm, self.parties
         exact = self.exact_score(weights)
         sources = algorithm.sources(parties)
@@ -329,7 +333,7 @@ class PreparedNoisyDescent:
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array]:
-        """The different rows, their labels, and the weight in the released mean of all that are alike."""
+        """The distinct rows, their labels, and the total weight of their copies in the released mean."""
         X, y, v = self.parties.X, self.parties.y, self.algorithm.weights(self.parties)
         first, where, _ = distinct(X, y)
         return X[first], y[first], np.bincount(where, weights=v).astype(float)
@@ -374,7 +378,7 @@ class PreparedNoisyDescent:
 
 
 def _tell(watch: Watch, before: Single, sent: Single) -> None:
-    """Tell of a round of runs (1, 1, steps, draws, d), step size by step size."""
+    """Report a round of runs (1, 1, steps, draws, d), step size by step size."""
     for models, gradients in zip(before[0, 0], sent[0, 0], strict=True):
         watch.sent(gradients, partial(_exact_gradient, models))
 

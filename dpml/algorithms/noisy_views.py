@@ -1,4 +1,4 @@
-"""What a view of noisy descents sees of a pair of neighbours: all rounds, or last models only (`noisy_rounds`)."""
+"""The views of a pair of neighbours in noisy descents: all rounds, or last models only (`noisy_rounds`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def all_rounds(view: View, prepared: Sequence[Any], budget: Budget) -> Transcrip
 
 
 def last_models(view: View, prepared: Sequence[Any], budget: Budget) -> Exposure:
-    """What is released, with the chosen step size; of a client, or of colluders with a server, that client's models."""
+    """The release with the chosen step size; for a client, or colluders with a server, the models that they see."""
 
     hidden = view in ("client", "colluders") and prepared[0].algorithm.hidden(prepared[0].parties.problem)
 

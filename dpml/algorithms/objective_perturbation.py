@@ -54,7 +54,7 @@ from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, noise
 from dpml.privacy.proofs import objective_perturbation as objective
 
-# By how much scores may be farther apart than the pair, and still count as normal.
+# The relative excess of the scores' distance over that of the pair up to which they count as normal.
 NEARLY = 0.01
 
 
@@ -123,13 +123,13 @@ class ObjectivePerturbation:
         return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
-        """The largest beta, the least noise, that is proven to be enough."""
+        """The largest beta, so the least noise, that is proven to be enough."""
         if self.loss.lipschitz is not None:
             return objective.beta_of(eps, ridge)
         return (eps - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
 
     def proven_eps(self, scale: float, ridge: float) -> float:
-        """What noise of this scale gives; `ridge` is N (lam + extra)."""
+        """The eps that is proven for noise of this scale; `ridge` is N (lam + extra)."""
         if self.loss.lipschitz is not None:
             return objective.pure_eps_of(1 / scale, ridge)
         return 2 * self.zeta / scale + (math.log1p(self.loss.smoothness / ridge) if ridge > 0 else math.inf)
@@ -178,14 +178,14 @@ class ObjectivePerturbation:
         return [replace(exposure, score=score, loss=largest_loss(self.loss, rows, ridge, scale))]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedLaplaceObjective":
-        """Nothing to do before the noise is known, except what `authors` does: the model in the box."""
+        """Nothing to do before the noise is known; `authors` fits the model in the box."""
         require_domain(parties, self.loss)
         return PreparedLaplaceObjective(self, parties)
 
 
 @dataclass(frozen=True)
 class PreparedLaplaceObjective:
-    """Objective perturbation's data. Each draw is a minimisation of its own; all run together."""
+    """The data of `objpert`. Each draw is a minimisation of its own; all run together."""
 
     algorithm: ObjectivePerturbation
     parties: Parties
@@ -230,7 +230,7 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
 
     name: ClassVar[str] = "gop"
     published_lam: ClassVar[float] = 0.01
-    """lam of the published noise unless told otherwise; where it is positive, that noise needs a positive one."""
+    """The default lam of the published noise; where it is positive, that noise needs a positive one."""
 
     shift: float = 0.0
     if not TYPE_CHECKING:  # on the object it is a number

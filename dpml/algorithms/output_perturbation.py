@@ -34,7 +34,7 @@ from dpml.privacy import Budget, Guarantee, Problem, noise
 
 
 class OutputPerturbation(Protocol):
-    """What releasing a model with noise needs to know."""
+    """What `PreparedOutput` needs of an algorithm: noise and its scale."""
 
     def scale(self, budget: Budget, problem: Problem) -> float:
         """Single source of the noise scale, for sampling and for accounting: ``sensitivity / eps``."""
@@ -112,7 +112,7 @@ class PartyLevelModel(LocalClassifiers, ABC):
         return (noise.radial if self.radial else noise.l2_laplace)(rng, draws, D)
 
     def proven_eps(self, scale: float, problem: Problem) -> float:
-        """What noise of this scale gives: the largest privacy loss over all that one party can do.
+        """The eps of noise of this scale: the largest privacy loss over all rows that one party can have.
 
         Laplace noise on D coordinates has a loss of ||v||_1 / scale <= sqrt(D) ||v||_2 / scale for a move v. Noise
         of an exponential length has the density ``exp(-||eta||/scale) / ||eta||^(D-1)``, infinite at the model itself:
@@ -138,12 +138,12 @@ class PartyLevelModel(LocalClassifiers, ABC):
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models and the global one, once for all budgets and draws."""
         require_domain(parties, self.loss)
-        self.scale(Budget(1.0), parties.problem)  # refuse what cannot be calibrated before the work
+        self.scale(Budget(1.0), parties.problem)  # raise before the work if it cannot be calibrated
         weights = _fitted(parties, self.without_noise()) if self.deterministic else self.model(parties, rng)
         return PreparedOutput(self, weights, parties.problem)
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Party 0 turns all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
+        """Party 0 flips all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
         M, K = problem.M, max(problem.classes, 2)
         theta = float(lambertw((K - 1) / math.e).real)
         reach = longest_minimiser(self.loss, self.lam, K) * (math.sqrt(K / (K - 1)) if self.multiclass else 1.0)

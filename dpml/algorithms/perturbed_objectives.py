@@ -1,4 +1,4 @@
-"""What algorithms that minimise a perturbed objective share: noise, ridges, the minimisers and how exact they are.
+"""Common parts of algorithms that minimise a perturbed objective: noise, ridges, minimisers and their tolerance.
 
 The objective is ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with ``J(w) = (1/N) sum loss(x_i'w, y_i) + lam/2 ||w||^2``.
 
@@ -12,8 +12,8 @@ convex, what is lost is at most
 
     E J(w) - J(w*) <= extra/2 ||w*||^2 + E ||b||^2 / (2 N^2 (lam + extra)),
 
-and `best_ridge` minimises that at a typical norm of w*. It looks at no data. lam stays as it is, and there is no more
-ridge than lessens the noise; only without lam, where any ridge would do, it is the best one.
+and `best_ridge` minimises that at a typical norm of w*. It reads no data. lam is not changed, and no ridge is added
+that does not reduce the noise, unless lam is 0 and any ridge would do.
 """
 
 import math
@@ -62,8 +62,8 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
     top = loss(math.log(start))
     low = max(low, noise_energy(start) * math.exp(-top))
     bounds = math.log(low), math.log(min(high, math.exp(top) / norm**2))
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02})
-    return math.exp(found.x) if found.fun < top else start
+    minimum = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02})
+    return math.exp(minimum.x) if minimum.fun < top else start
 
 
 def typical_norm(lam: float) -> float:
@@ -80,7 +80,7 @@ class Perturbation:
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """(Delta, e): the ridge to add, and what is left of eps after the curvature c of the loss has cost its share."""
+    """(Delta, e): the ridge to add, and the eps that remains after the share for the curvature c of the loss."""
     left = eps - 2 * math.log1p(c / (N * lam))
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 

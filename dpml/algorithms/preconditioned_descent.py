@@ -3,7 +3,7 @@
 A share of mu^2 buys noisy X'X and X'y (`sufficient_statistics`), whose least squares solution is the first model. The
 rest buys T sums of clipped gradients; each is multiplied by the inverse of the noisy curvature, whose eigenvalues are
 floored as for the first model: a Newton step for the squared loss, and for the logistic loss one with the curvature
-that the loss has at 0, where it is largest. As all is Gaussian, ``mu^2 = share mu^2 + (1 - share) mu^2`` exactly,
+that the loss has at 0, where it is largest. All noise is Gaussian, so ``mu^2 = share mu^2 + (1 - share) mu^2`` exactly,
 whatever the rounds depend on (Dong, Roth & Su 2019, Cor. 3.3). Where `dpgd` needs hundreds of secure sums, 1 + T are
 enough.
 """
@@ -74,14 +74,14 @@ class PreconditionedDescent(ClippedRounds):
 
     @property
     def statistics(self) -> FirstStage:
-        """The first stage."""
+        """The first stage: `ssp` with a share of mu^2."""
         return FirstStage(
             self.loss, "tight", self.lam, unit=self.unit, protocol=self.protocol, noise=self.noise, share=self.share
         )
 
     @property
     def secure_sums(self) -> int:
-        """How many there are: the statistics, and one a round."""
+        """How many vectors are summed in a release: the statistics, and one a round."""
         return 1 + (self.rounds or RULES[self.loss.name, self.unit][0])
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
@@ -111,19 +111,19 @@ class PreparedPreconditioned:
     sums: ClippedSums
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
-        """All budgets and a block of draws at once; `watch` is told of the statistics, and of every sum."""
+        """All budgets and a block of draws at once; `watch` records the statistics and every sum."""
         problem, statistics = self.statistics.problem, self.statistics
         schedules = [self.algorithm.schedule(budget, problem) for budget in budgets]
         scales = statistics.scales(budgets)
         floors = FLOOR * statistics.algorithm.spectral_edge(problem.d) * scales[:, 2]
-        found = []
+        models = []
         for block in blocks(draws, problem.d):
             listener = None if watch is None else self._listener(watch)
             _, b, A = statistics.noisy(scales, rng, block, listener)
             inverse = _inverses(A, floors)
             start = -(inverse @ b[..., None])[..., 0].reshape(-1, problem.d)
-            found.append(self._rounds(schedules, inverse.reshape(-1, problem.d, problem.d), start, rng, watch))
-        return Release(np.concatenate(found, axis=1).astype(float))
+            models.append(self._rounds(schedules, inverse.reshape(-1, problem.d, problem.d), start, rng, watch))
+        return Release(np.concatenate(models, axis=1).astype(float))
 
     def _rounds(
         self, schedules: Sequence[Schedule], inverse: Array, start: Array, rng: Generator, watch: Watch | None
@@ -160,7 +160,7 @@ class PreparedPreconditioned:
 
 @dataclass(frozen=True)
 class OfStatistics:
-    """Tells another watch what was sent of the statistics in a `PreparedPreconditioned`."""
+    """Reports the messages of the statistics in a `PreparedPreconditioned` to another watch."""
 
     watch: Watch
 

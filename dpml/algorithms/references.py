@@ -1,4 +1,4 @@
-"""What gaps are measured from. In a module of its own: every metric needs it, whatever the algorithm."""
+"""The reference of the optimality gap. A module of its own, because metrics of every algorithm need it."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from dpml.optim.losses import Loss, mean_loss
 def least(parties: Parties, loss: Loss, lam: float) -> float:
     """The minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum where it has none.
 
-    Where a plane has all rows of one label on its one side, no w is the minimiser for lam = 0: Newton's method then
-    runs towards infinity until the gradient is less than 1e-9.
+    Where the labels are linearly separable there is no minimiser for lam = 0: Newton's method then runs towards
+    infinity until the gradient is less than 1e-9.
     """
     X, y, counts = parties.folded
     regularised = loss.name in ("logistic", "softmax") and lam > 0

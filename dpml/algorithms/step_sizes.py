@@ -1,4 +1,4 @@
-"""The step size of noisy descent: by a rule that reads no row, or by a choice among several that reads them all.
+"""The step size of noisy descent: by a rule that reads no data, or by a choice among several that does.
 
 *The rule.* T rounds add up to noise of standard deviation ``step s sqrt(T)`` in every coordinate, s that of the noise
 in the gradient, so to a vector of length about ``step s sqrt(d T)``. For a convex loss and a step of at most 1/L the
@@ -10,18 +10,19 @@ and at most 1/L. D is 8 for all data (docs/privacy/kang2019.md compares).
 ``b = log((1 - c)/c)``, and only from there on as they do without a clip from 0 on. So the way is longer, and D by as
 much: ``D = 8 (1 + b)``. With it the clip hardly matters, nor does T, for it is the product ``step T`` that makes the
 way and the noise. T only has to be large enough for a step that is stable, and more rounds cost time, not privacy. That
-step may be more than 1/L, L = c (1 - c): so much bends a row just beyond b, and the clipped rows are straight. The mean
-over scores that are spread over a range r is c/r, and the rule trusts in a range of three: at most 4/L. Where a
-regulariser forgets within T rounds, which is proven only of steps up to 2/(L + lam), it keeps to 1/(L + lam).
+step may be more than 1/L, L = c (1 - c): that is the curvature of a row just beyond b, and clipped rows have none. The
+mean curvature over scores that are spread over a range r is c/r, and the rule assumes a range of three: at most 4/L.
+Where a regulariser forgets within T rounds, which is proven only for steps up to 2/(L + lam), the step is at most the
+larger of 1/(L + lam) and 1/(lam T).
 
-*A private choice.* Every candidate descends with its own noise; then the rows say how good its model is, by the mean of
-losses that are cut at 1, so that a row moves it by at most its weight; and the least of the noisy scores is taken. All
-of that is Gaussian, so it composes exactly: ``mu^2 = sum over candidates mu_run^2 + mu_choice^2``, of which the choice
+*A private choice.* Every candidate descends with its own noise. Its score is the mean of losses truncated at 1, so that
+a row moves it by at most its weight, plus noise; the candidate with the least noisy score is taken. All noise is
+Gaussian, so it composes exactly: ``mu^2 = sum over candidates mu_run^2 + mu_choice^2``, of which the choice
 gets the share `SHARE` and the candidates equal parts of the rest.
 
-*Validation.* What a paper may mean by cross-validation, at its cheapest: every candidate descends once, with its own
+*Validation.* The simplest reading of a paper's cross-validation: every candidate descends once, with its own
 noise, on four fifths of every client's rows; the least mean loss on the other fifth says which is released, trained on
-all rows. One choice for each seed and budget; draws share it. No budget counts what that reads.
+all rows. One choice for each seed and budget; draws share it. It reads private rows outside the budget.
 """
 
 import math
@@ -53,7 +54,7 @@ LEAST_SQUARES = 3.0
 """D of the squared loss. Chosen on Adult, with a clip of 2, as labels of -1 and +1 need it."""
 
 CLIP = 0.3
-"""The largest slope that `tight` noise leaves where nobody says otherwise.
+"""The default clip of slopes for `tight` noise.
 
 Chosen on Adult for the logistic loss, and for the squared loss, of which labels of -1 and +1 need more, on Crime.
 """
@@ -62,11 +63,11 @@ BEYOND = 4.0
 """How many times 1/L a step may be where slopes are cut. Chosen on Adult."""
 
 SHARE = 0.1
-"""The part of mu^2 that a private choice gets."""
+"""The share of mu^2 that a private choice gets."""
 
 
 def distance(slopes: Slopes) -> float:
-    """D of a loss and its clip."""
+    """D, for a loss and its clip."""
     return LEAST_SQUARES if slopes.loss.name == "squared" else DISTANCE * (1 + slopes.bend)
 
 
@@ -80,7 +81,7 @@ def largest(slopes: Slopes, lam: float, rounds: int) -> float:
 
 
 def rule(scale: float, d: int, rounds: int, most: float, far: float) -> float:
-    """The step, at most `most`, that knows the noise in the mean gradient, its standard deviation `scale`, but no row.
+    """The step, at most `most`, from the standard deviation `scale` of the noise in the mean gradient; it reads no row.
 
     `far` is D.
     """

@@ -1,7 +1,7 @@
 """What a view sees of the messages of a release, recorded by the code that sends them.
 
-A release that sends messages takes a `Watch` and tells it about every message and about the noise of every source in
-it. Without one nothing is recorded, and nothing else changes: the same numbers are drawn in the same order.
+A release that sends messages takes an optional `Watch` and reports to it every message and the noise of every source
+in it. Without one nothing is recorded; the same numbers are drawn in the same order.
 
 For an attack on neighbours a `Recorder` is such a `Watch`. An attacker who knows all rows but one, and every model on
 the way, knows what either data set would have sent in a round without noise, f_t and f'_t, for these depend on the
@@ -31,7 +31,7 @@ from dpml.privacy import View
 
 
 class Watch(Protocol):
-    """Who listens to a release under one budget."""
+    """An observer of the messages of a release under one budget."""
 
     def drawn(self, parts: Array | Single) -> None:
         """The noise in the next message, source by source: (sources, B, k), in units of the message's scale."""
@@ -73,7 +73,7 @@ class Channel:
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 
-_FEW = 8  # releases from which a search learns how far apart a pair is
+_FEW = 8  # releases from which a search estimates how far apart a pair is
 
 PLAIN = Channel.of(np.ones((1, 1)), np.ones(1))
 """The message itself, with noise of one source."""
@@ -101,11 +101,11 @@ class Recorder:
         self.columns: list[tuple[Array, ...]] = []
 
     def drawn(self, parts: Array | Single) -> None:
-        """Kept for the message that follows."""
+        """Keep the noise for the message that follows."""
         self.parts = np.asarray(parts, dtype=float)
 
     def sent(self, message: Array | Single, exact: Callable[[Any], Array]) -> None:
-        """Reduce a message to what tells the neighbours apart."""
+        """Reduce a message to the statistics that distinguish the neighbours."""
         scale = self.scales[len(self.columns)]
         first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
         residual, shift = (np.asarray(message, dtype=float) - first) / scale, (second - first) / scale
@@ -116,7 +116,7 @@ class Recorder:
         along = np.einsum("bk,bk->b", white, direction)
         direction, _ = _units(shift)
         seen = np.einsum("mbk,bk->mb", numbers, direction)
-        # one number stands for the other coordinates: noise that they share with this one gives it away
+        # one number summarises the other coordinates: noise that is shared across coordinates shows there
         across = numbers.sum(axis=2) - direction.sum(axis=1) * seen
         self.columns.append((along, length, seen, across, self._change(numbers[0], shift)))
 

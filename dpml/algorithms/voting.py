@@ -61,7 +61,7 @@ class Vote(PartyLevelModel):
         return self.local is None
 
     def voters(self, M: int) -> int:
-        """Among how many parties a row's target is shared: one of them changes it by at most 1 over that."""
+        """The number of parties that share a row's target: one of them changes it by at most 1 over that."""
         return 1
 
     def targets(self, shares: Array) -> Array:
@@ -71,7 +71,7 @@ class Vote(PartyLevelModel):
         return hard_targets(np.argmax(shares, axis=1).astype(float), shares.shape[1])
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """With protect_auxiliary one row may be replaced altogether: it counts 1 (published) or 2 (proven) labels.
+        """With protect_auxiliary one auxiliary row may be replaced: it counts as 1 (published) or 2 (proven) labels.
 
         Where a row is replaced, the gradient's term moves from (a - p) (x) x to (a' - p') (x) x', by up to two labels'
         worth. The paper's bound of 2 is that for the logistic loss; it has no multiclass version of Sec. 4.5.
@@ -172,24 +172,24 @@ class Soft(Vote):
             return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
 
         least = -math.log(2 + 2 * longest_minimiser(self.loss, lam, problem.classes))
-        found = []
+        candidates = []
         for few in sorted({max(1, int(n / 2 * share)) for share in _LONG}):
             best = highest(partial(swing, few=few), [least, 1e-6], [0.0, math.pi / 2], points=33)[None]
-            found.append((float(swing(best, few)[0]), few, rows(best, few)[0]))
-        _, few, worst = max(found, key=lambda each: each[0])
+            candidates.append((float(swing(best, few)[0]), few, rows(best, few)[0]))
+        _, few, worst = max(candidates, key=lambda candidate: candidate[0])
         return np.repeat(worst, [n - 2 * few, few, few], axis=0)
 
 
 @remembered
 def _auxiliary(parties: Parties) -> tuple[Array, Array]:
-    """The different auxiliary rows (m, d) and the share of each (m,)."""
+    """The distinct auxiliary rows (m, d) and the share of each (m,)."""
     first, _, counts = distinct(parties.X_auxiliary)
     return parties.X_auxiliary[first], counts / counts.sum()
 
 
 @remembered
 def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
-    """What the parties' own models vote on them."""
+    """The vote shares of the parties' own models on the auxiliary rows."""
     return vote_shares(parties, _auxiliary(parties)[0], lam, None, np.random.default_rng(0), sums)
 
 

@@ -18,13 +18,13 @@ from dpml.seeds import generator
 
 Verdict = Literal["consistent", "no violation seen", "claim violated", "BUG", "no privacy"]
 
-POWER = 0.8  # of what is proven must a pair show before "consistent" means something
-# of the data that an audit makes up, unless said otherwise
+POWER = 0.8  # the share of the proven mu that a pair must show for the verdict "consistent"
+# defaults for the synthetic data of an audit
 DRAWS = 100_000
-ROWS = 2000  # per party: a crowd drives linear models far
-FEW_ROWS = 20  # where it need not: networks
-PARTY_ROWS = 100  # where a party is protected as a whole: more show hardly more
-ROUNDS = {"rounds": 20, "epochs": 10}  # test the same claims as many more, and run faster
+ROWS = 2000  # per party: many equal rows drive linear models far
+FEW_ROWS = 20  # for networks, which need fewer
+PARTY_ROWS = 100  # at party level: more rows hardly change what is seen
+ROUNDS = {"rounds": 20, "epochs": 10}  # fewer rounds test the same claims and run faster
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Finding:
         attacked: The lower bound on eps, wrong with probability at most 1 - CONFIDENCE.
         attack: The attack that gave it.
         power: How much of what is proven the pair shows, as known or else as a lower bound at CONFIDENCE: a ratio of mu
-            where delta > 0, and else of eps. What is shown of a proof that allows for much more says little about it.
+            where delta > 0, and else of eps. A low power says little about the proof.
         verdict: `BUG` or `claim violated` where a lower bound at the confidence ACCUSATION exceeds what is proven or
             claimed, or the pair itself does. `consistent` where it does not, although `power` is at least POWER and
             the same attack on a release with half of the noise would have been a BUG; else `no violation seen`.
-        mu: What is proven, where that is mu-GDP: any point of the trade-off curve may refute it.
+        mu: The proven mu, where mu-GDP is proven: any point of the trade-off curve may refute it.
         rates: What the best attack achieves at thresholds; None where nothing was attacked.
     """
 
@@ -71,7 +71,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     """Attack every view of a release that has a guarantee, with `draws` releases of either of two neighbours.
 
     Raises:
-        UserError: the algorithm does not say what it exposes, or there are too few draws.
+        UserError: the algorithm defines no `exposures`, or there are too few draws.
     """
     if draws < 100:
         raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
@@ -97,7 +97,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
 
 
 def default_rows(algorithm: Any) -> int:
-    """How many rows a party has, unless said otherwise."""
+    """The default number of rows of a party."""
     if hasattr(algorithm, "epochs"):
         return FEW_ROWS
     return PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
@@ -115,7 +115,7 @@ def _find(
     draws: int,
     rng: Callable[[type[Generator]], Generator],
 ) -> Finding:
-    """Attack one view, and where nothing is found, find out whether anything would have been."""
+    """Attack one view; where no violation is seen, run the self-test with half of the noise."""
     scores = Scores.of(exposures, draws, rng(Generator))
     verdict: Verdict = "no violation seen"
     power = scores.power(proven)

@@ -1,4 +1,4 @@
-"""Attacks: ways to tell which of two neighbours was released."""
+"""Attacks: tests that distinguish the releases of two neighbours."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ LEARNED, RATIO, MATCHED = "learned direction", "likelihood ratio", "matched filt
 class Attack(NamedTuple):
     """`score` gives a number (draws,) for what is seen (draws, k), higher for the second data set.
 
-    `normal`: whether the scores are normal with one variance under both, if the noise is what it is meant to be.
+    `normal`: whether the scores are normal with one variance under both, if the noise is as specified.
     """
 
     name: str
@@ -26,9 +26,9 @@ class Attack(NamedTuple):
 
 
 def informed(exposure: Exposure, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-    """The attacks that know everything but the noise, and the mu that the pair shows (`Exposure.mu`).
+    """The attacks that know everything but the noise, and the mu of the pair (`Exposure.mu`).
 
-    What they have to learn they learn from what is seen of either data set, (n, k). `rng` is the attacker's own.
+    They are trained on observations of either data set, (n, k). `rng` is the attacker's own.
     """
     if isinstance(exposure, Transcript):
         return _of_rounds(exposure, first, second, rng)
@@ -38,11 +38,11 @@ def informed(exposure: Exposure, first: Array, second: Array, rng: Generator) ->
 def _of_rounds(exposure: Transcript, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
     """The likelihood ratio of a run, and a score that is exactly normal.
 
-    What a run shows, the sum of the squared shifts, depends on the models. The second attack stops listening as soon as
-    that reaches C^2, which nearly every run does, and makes up for what its last round shows beyond that by noise of
-    its own. A sum of normal numbers with weights m_t, chosen before each is seen, of which the squares sum to C^2 in
-    every run, is N(0, C^2), because exp(x sum - x^2 C^2/2) has the mean 1 for every x. So the score is N(0, C^2) or
-    N(C^2, C^2), and the pair surely shows ``mu = C``; it may show more.
+    The information in a run, the sum of the squared shifts, depends on the models. The second attack stops as soon as
+    that reaches C^2, which nearly every run does, and adds noise of its own for what the last round has beyond it. A
+    sum of normal numbers with weights m_t, chosen before each is seen, of which the squares sum to C^2 in every run, is
+    N(0, C^2), because exp(x sum - x^2 C^2/2) has the mean 1 for every x. So the score is N(0, C^2) or N(C^2, C^2), and
+    the pair surely shows ``mu = C``; it may show more.
     """
     enough = min(float(np.sum(exposure.along(seen)[1] ** 2, axis=1).min()) for seen in (first, second))
 
@@ -66,14 +66,14 @@ def _of_rounds(exposure: Transcript, first: Array, second: Array, rng: Generator
 
 
 def uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
-    """The direction that separates what is seen of either data set, (n, k), best: it knows nothing of the mechanism."""
+    """The direction that separates observations of the two data sets, (n, k), best, without knowing the mechanism."""
     visible = exposure.numbers if isinstance(exposure, Transcript) else lambda seen: seen
     project = learn_direction(visible(first), visible(second))
     return Attack(LEARNED, lambda seen: project(visible(seen)))
 
 
 def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
-    """The projection of what is seen, (n, k) -> (n,), that separates two samples best: Fisher's discriminant."""
+    """The projection of observations, (n, k) -> (n,), that separates two samples best: Fisher's discriminant."""
     both = np.concatenate([first, second])
     low, centre, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
     spread = np.where(high > low, high - low, np.where(both.std(axis=0) > 0, both.std(axis=0), 1.0))

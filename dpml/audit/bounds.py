@@ -1,6 +1,6 @@
 """Lower bounds on eps from an attacker's scores, with a stated error probability.
 
-An attacker sees a release and says "second" when a score exceeds a threshold. Whatever is (eps, delta)-DP has
+An attacker sees a release and guesses the second data set when a score exceeds a threshold. (eps, delta)-DP implies
 
     TPR <= e^eps FPR + delta    and    1 - FPR <= e^eps (1 - TPR) + delta
 
@@ -25,9 +25,9 @@ from dpml.privacy import gdp
 # thresholds that are tried, as quantiles of the scores: also close to the ends, where pure eps-DP is tightest
 _ENDS = 10.0 ** np.linspace(-6, -2, 60)
 _EVERYWHERE = np.concatenate([np.linspace(0, 1, 400), _ENDS, 1 - _ENDS])
-# of Gaussians mu is known best in the middle; of many thresholds the best would be the luckiest
+# for Gaussians mu is estimated best in the middle; the best of many thresholds would be the luckiest
 _MIDDLE = np.linspace(0.05, 0.95, 19)
-_CAUTION = 1e-4  # error of the intervals by which one is chosen: few counts are lucky
+_CAUTION = 1e-4  # error of the intervals by which a threshold is chosen, so that small counts are not
 
 
 def rate_interval(hits: NDArray[np.int_], trials: int, error: float) -> tuple[Array, Array]:
@@ -60,19 +60,19 @@ def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> flo
 def mu_by_rates(first: Array, second: Array, error: float) -> float:
     """A lower bound on mu, wrong with probability at most `error`, whatever the distributions.
 
-    The two are no harder to tell apart than any mu-GDP mechanism with a smaller mu could make them.
+    No mechanism that is GDP with a smaller mu could have these rates.
     """
     return _by_rates(mu_from_rates, first, second, error, _MIDDLE, 1 / 5)
 
 
-def _by_rates(  # many parameters: a bound, what it is about, and how it is made
-    bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, part: float
+def _by_rates(  # many parameters: a bound, the scores, and how the threshold is chosen
+    bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, share: float
 ) -> float:
-    """The bound that rates give above a threshold, which is chosen on the first `part` of the scores (n,) of either."""
-    cut = int(len(first) * part), int(len(second) * part)
+    """The bound from the rates at a threshold that is chosen on the first `share` of the scores (n,) of either."""
+    cut = int(len(first) * share), int(len(second) * share)
     thresholds = np.unique(np.quantile(np.concatenate([first[: cut[0]], second[: cut[1]]]), levels))
-    found = bound(*_rates(thresholds, first[: cut[0]], second[: cut[1]], _CAUTION))
-    best = thresholds[np.argmax(found)]
+    bounds = bound(*_rates(thresholds, first[: cut[0]], second[: cut[1]], _CAUTION))
+    best = thresholds[np.argmax(bounds)]
     return float(bound(*_rates(np.array([best]), first[cut[0] :], second[cut[1] :], error))[0])
 
 

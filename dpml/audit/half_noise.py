@@ -12,8 +12,8 @@ class HalfNoise(Generator):
     """A generator whose privacy noise is half as wide as it should be; every sampler of `privacy.noise` draws from it.
 
     Lengths and coordinates are halved. `standard_gamma` is the variance of a Gaussian, whose coordinates are halved.
-    Noise on integers is drawn from bytes: `discrete_noise` asks for the part of its variance that is kept. Copies are
-    of this class, too.
+    Noise on integers is drawn from bytes: `discrete_noise` multiplies its variance by `variance_kept`. Copies are of
+    this class, too.
     """
 
     variance_kept: ClassVar[Fraction] = Fraction(1, 4)
@@ -35,6 +35,6 @@ class HalfNoise(Generator):
 
 
 def _half(drawn: Array) -> Array:
-    """In the precision that was asked for."""
+    """Half of the numbers drawn, in their precision."""
     drawn /= 2
     return drawn

@@ -1,4 +1,4 @@
-"""What attacks make of releases: scores, and the lower bounds on eps that they give."""
+"""The scores that attacks give to releases, and the lower bounds on eps that follow."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_o
 from dpml.privacy import Guarantee, gdp
 
 CONFIDENCE = 0.95  # of the lower bound that is shown
-ACCUSATION = 0.999  # of the one that a verdict needs: a table has a hundred of them, and none should be wrong
-SLACK = 1e-6  # relative, of what the pair itself shows: solvers stop short of exact minimisers
+ACCUSATION = 0.999  # of the bound that a verdict needs: a table has a hundred verdicts, and none should be wrong
+SLACK = 1e-6  # relative tolerance on what the pair itself shows, because solvers return approximate minimisers
 
 _BLOCK = 1 << 21  # numbers seen at once: 16 MiB
 _TOGETHER = 1 << 13  # releases at once
@@ -25,7 +25,7 @@ _LEARN = 25_000  # draws of each data set that a direction is learned from; at m
 
 @dataclass(frozen=True)
 class Scores:
-    """What every attack on a view gave for releases of the first and of the second data set, (draws,) each.
+    """The scores of every attack on a view, for releases of the first and of the second data set, (draws,) each.
 
     The pair itself shows at least the mu `shown` and the pure eps `loss` (`Exposure`); NaN where that is not known.
     """
@@ -37,9 +37,9 @@ class Scores:
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "Scores":
         """Attack all exposures of one view."""
-        found = [_scored(exposure, draws, rng) for exposure in exposures]
-        mus, losses = [mu for _, mu in found], [exposure.loss for exposure in exposures]
-        return cls([line for lines, _ in found for line in lines], _largest(mus), _largest(losses))
+        scored = [_scored(exposure, draws, rng) for exposure in exposures]
+        mus, losses = [mu for _, mu in scored], [exposure.loss for exposure in exposures]
+        return cls([attack for attacks, _ in scored for attack in attacks], _largest(mus), _largest(losses))
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
         """The best bound on eps at one delta: every attack gets an equal part of the error probability."""
@@ -68,9 +68,9 @@ class Scores:
         """The trade-off of the attack that shows the most, at false positive rates from 1e-4 to 1."""
         each = self.attacks
         if delta > 0:
-            best = max(each, key=lambda found: mu_by_rates(found[1], found[2], 0.05))
+            best = max(each, key=lambda attack: mu_by_rates(attack[1], attack[2], 0.05))
         else:
-            best = max(each, key=lambda found: eps_by_rates(found[1], found[2], 0.0, 0.05))
+            best = max(each, key=lambda attack: eps_by_rates(attack[1], attack[2], 0.0, 0.05))
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
@@ -83,7 +83,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """How much of what is proven the pair shows."""
+        """The share of the proven mu (or eps, at delta = 0) that the pair shows."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:
@@ -101,8 +101,7 @@ _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian 
 def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[Attack, Array, Array]], float]:
     """Scores of every attack on `draws` releases of the first and of the second data set, and the pair's mu.
 
-    The attacks of the exposure know everything but the noise. Whatever is learned
-    is learned from draws that are not scored.
+    The attacks of the exposure know everything but the noise. Attacks are trained on draws that are not scored.
     """
     sides = rng.spawn(2)
     own = np.random.default_rng(rng.bit_generator.random_raw())  # for the attacker, not the release
@@ -118,11 +117,11 @@ def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[
             more = exposure.sample(which, sides[which], min(block, draws - start))
             for attack, lines in zip(attacks, scores, strict=True):
                 lines[which].append(attack.score(more))
-    found = [
+    scored = [
         (attack, np.concatenate(first), np.concatenate(second))
         for attack, (first, second) in zip(attacks, scores, strict=True)
     ]
-    return found, mu
+    return scored, mu
 
 
 def _sampled(exposure: Exposure, which: int, rng: Generator, draws: int) -> Array:

@@ -1,4 +1,4 @@
-"""Look for neighbours that are worse than those a proof names."""
+"""Search for neighbours that are worse than those of `worst_case`."""
 
 import math
 from dataclasses import replace
@@ -20,7 +20,7 @@ _STEPS = (0.003, 0.03, 0.3)  # how far rows are moved, in units of the ball they
 
 
 def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int | None = None) -> Pair:
-    """The farthest pair that a random search from `pair` finds: rows and labels move, what is common stays common."""
+    """The farthest pair that a random search from `pair` finds: rows and labels move, common rows stay common."""
     best, farthest = pair, distance(algorithm, pair, budget)
     if math.isnan(farthest):
         return pair

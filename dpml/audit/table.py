@@ -1,4 +1,4 @@
-"""All algorithms under attack: the rows of the experiment `audit/all`."""
+"""The audit of all algorithms: the rows of the experiment `audit/all`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -247,6 +247,6 @@ def _ledger(commands: Any) -> None:
 
 
 def _report(commands: Any) -> None:
-    report = commands.add_parser("report", help="one page about all experiments: RESULTS/index.html")
+    report = commands.add_parser("report", help="pages about all experiments: RESULTS/report/index.html")
     _config_dir(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")

@@ -1,4 +1,4 @@
-"""`dpml report`: one page about all experiments."""
+"""`dpml report`: pages about all experiments."""
 
 from argparse import Namespace
 
@@ -7,6 +7,6 @@ from dpml.reporting.html import write_report
 
 
 def run(arguments: Namespace) -> None:
-    """Write the page and print its path."""
+    """Write the pages and print the path of the first."""
     own = [arguments.config_dir / PACKAGE] if arguments.config_dir else []
     print(write_report(arguments.results, own))

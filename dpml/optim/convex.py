@@ -92,7 +92,7 @@ def _newton(  # many parameters: as above
             break
         curvature = share * loss.curvature(margins, y).T
         hessian = _weighted_grams(X, curvature) + lam[:, None, None] * eye
-        # a hair of regularisation keeps the direction defined where the data are separable or rank deficient
+        # a tiny regularisation keeps the direction defined where the data are separable or rank deficient
         hessian += 1e-12 * np.einsum("bii->b", hessian)[:, None, None] * eye + 1e-300 * eye
         step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         descent = np.sum(gradient * step, axis=1)

@@ -1,4 +1,4 @@
-"""Where a general solver with a small budget stops on a quadratic over a box, which need not be the minimum.
+"""The point at which a general solver with few evaluations stops on a quadratic over a box: not always the minimum.
 
 Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon`, at its
 defaults: no gradient is given, so that it takes d evaluations of the objective by forward differences, and after 3,000
@@ -74,7 +74,7 @@ def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS
 
 @dataclass
 class _State:
-    """Problems that still run: everything has one line for each."""
+    """The state of the problems that still run, one line for each."""
 
     number: NDArray[np.int_]
     A: Array
@@ -112,7 +112,7 @@ class _State:
         return _State(*(getattr(self, field.name)[which] for field in fields(self)))
 
     def error(self, barrier: Array | float) -> Array:
-        """The largest of what the conditions of a minimum of the barrier's problem are off by, (B,)."""
+        """The largest residual of the optimality conditions of the barrier's problem, (B,)."""
         target = np.broadcast_to(barrier, self.used.shape)[:, None]
         off = self.gradient - self.low + self.high, self.low * (1 + self.w) - target, self.high * (1 - self.w) - target
         return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)

@@ -22,7 +22,7 @@ from dpml.optim.losses import Loss, ShiftedLogistic
 
 _BLOCK = 1 << 17  # entries of all Newton systems solved together: 1 MiB, so that they stay in cache
 TOLERANCE = 1e-9
-"""On the gradient of what is called a minimiser, which lies within TOLERANCE / lam of the exact one then."""
+"""The largest gradient of a computed minimiser, which then lies within TOLERANCE / lam of the exact one."""
 LOCAL_TOLERANCE = 1e-8
 """The same for the parties' own models."""
 _TINY = np.finfo(float).eps

@@ -35,7 +35,7 @@ class Quadratic:
 
 
 class Loss:
-    """What every loss can say. Subclasses write down their formula first."""
+    """The interface of a loss. The docstring of a subclass begins with its formula."""
 
     name: ClassVar[str]
     labels: ClassVar[str]
@@ -65,7 +65,7 @@ class Loss:
         raise NotImplementedError
 
     def check_labels(self, y: Array) -> None:
-        """Raise UserError, naming the first label that the loss cannot take."""
+        """Raise UserError, naming the first label outside the loss's domain, if there is one."""
         if not self.accepts(y):
             bad = next(label for label in y if not self.accepts(np.array([label])))
             raise UserError(

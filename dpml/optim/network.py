@@ -78,7 +78,7 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float, cou
 
 
 def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> Models:
-    """What the authors' scripts add up: every row's term over n^2, each of its four blocks clipped at norm 1.
+    """The sum in the authors' scripts: every row's term over n^2, each of its four blocks clipped at norm 1.
 
     They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
     With `counts` (n,), row i is there that many times.

@@ -93,7 +93,7 @@ class PartyGradients:
 
 
 def _clipped(gradients: Single, clip: Single) -> tuple[Single, NDArray[np.bool_]]:
-    """How much is left of gradients (P, d, B) that are clipped at (B,), and which were not longer: (P, B) both."""
+    """The factors by which gradients (P, d, B) are clipped at (B,), and which were not longer: (P, B) both."""
     limit = clip * gradients.dtype.type(1 - _ROUNDING)
     lengths = np.sqrt(np.einsum("pdb,pdb->pb", gradients, gradients))
     return limit / np.maximum(lengths, limit), lengths <= limit

@@ -1,9 +1,9 @@
-"""Slopes that are cut: a loss whose gradients are no longer than one chooses.
+"""Clipped slopes: a loss whose gradients are no longer than a chosen bound.
 
-A row's gradient is the slope of its loss at the row's score, times the row. Cut to [-clip, clip], the slopes are still
-those of a convex loss where the loss is convex, for they still grow with the score. It goes on along a straight line
-from where the loss is as steep as `clip`: for the squared loss that is Huber's loss. So everything that is proven of
-descent on a convex loss holds, with the constants of `Slopes`.
+A row's gradient is the slope of its loss at the row's score, times the row. Clipped to [-clip, clip], the slopes are
+still those of a convex loss where the loss is convex, because they still increase with the score: the loss is continued
+along a straight line from where its slope is `clip`. For the squared loss that is Huber's loss. So everything that is
+proven for descent on a convex loss holds, with the constants of `Slopes`.
 """
 
 import math
@@ -16,16 +16,16 @@ from dpml.optim.descent import Rows
 from dpml.optim.losses import Loss
 
 CLIPPED = ("logistic", "squared")
-"""The losses whose slopes can be cut."""
+"""The losses whose slopes can be clipped."""
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """The slopes of a loss, cut to at most `clip` in size; None: as they are.
+    """The slopes of a loss, clipped to [-clip, clip]; None: not clipped.
 
     Args:
         loss: one of `CLIPPED`, or without a clip one of `descent.LOSSES`.
-        clip: the largest slope that is left, positive.
+        clip: the bound on slopes, positive.
     """
 
     loss: Loss
@@ -33,7 +33,7 @@ class Slopes:
 
     @property
     def cut(self) -> bool:
-        """Whether there is a slope that is cut."""
+        """Whether the clip is below some slope."""
         return self.clip is not None and (self.loss.lipschitz is None or self.clip < self.loss.lipschitz)
 
     @property
@@ -41,7 +41,7 @@ class Slopes:
         """G: no row of norm at most 1 has a longer gradient.
 
         Raises:
-            ValueError: the loss has slopes of any size, and nothing cuts them.
+            ValueError: the loss has unbounded slopes, and there is no clip.
         """
         known = self.clip if self.cut else self.loss.lipschitz
         if known is None:
@@ -50,16 +50,16 @@ class Slopes:
 
     @property
     def smoothness(self) -> float:
-        """L. The logistic loss bends the most where its slope is 1/2, and below that by ``clip (1 - clip)``."""
+        """L. Where its slope has the size s, the logistic loss has the curvature ``s (1 - s)``: 1/4 or less."""
         if self.clip is not None and self.loss.name == "logistic" and self.clip < 0.5:
             return self.clip * (1 - self.clip)
         return self.loss.smoothness
 
     @property
     def bend(self) -> float:
-        """The score u'w, u = y x, up to which the slope of a row is `clip`; 0 where it is no farther than without one.
+        """The score u'w, u = y x, up to which the slope of a row is `clip`; at least 0.
 
-        Rows pull on the model until their scores are that large, and from there on as they do at 0 without a clip.
+        Rows have their full slope up to that score, and less beyond, as they have beyond 0 without a clip.
         """
         if self.clip is not None and self.loss.name == "logistic" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)

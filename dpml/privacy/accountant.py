@@ -16,16 +16,16 @@ from dpml.privacy import gdp, pld
 from dpml.privacy.guarantee import Guarantee
 
 _HUGE = 1e4  # a mu whose eps is above 4e7, to which the others' are added
-_PLAIN = 40.0  # an eps above this is added: the answer that lies has a probability below e^-40
+_PLAIN = 40.0  # an eps above this is added: randomised response then lies with a probability below e^-40
 
 
 @dataclass(frozen=True)
 class Accountant:
-    """All that was spent on one sample (or one party, where every release is accounted for that unit).
+    """The privacy budget spent on one sample (or one party, where every release is accounted for that unit).
 
-    Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. Of an (eps, delta) one no more is known than that, so it
-    counts as the worst there is: with probability delta all is lost, else it is a randomised response with odds e^eps
-    (Kairouz, Oh & Viswanath 2015, Thm 3.3). Equal ones compose in closed form, different ones by privacy loss
+    Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release counts as the worst of its kind:
+    with probability delta everything is revealed, else it is a randomised response with odds e^eps (Kairouz, Oh &
+    Viswanath 2015, Thm 3.3). Equal ones compose in closed form, different ones by privacy loss
     distributions (`pld`), whose errors only ever raise the answer. The order of releases does not matter.
 
     Args:
@@ -37,25 +37,25 @@ class Accountant:
     spent: tuple[tuple[float, float, int], ...] = ()
 
     def gaussian(self, mu: float, times: int = 1) -> "Accountant":
-        """This and `times` releases that are `mu`-GDP each."""
+        """The accountant after `times` further releases that are `mu`-GDP each."""
         if not mu >= 0:
             raise UserError(f"mu of a Gaussian release must be a non-negative number, got mu={mu}.")
         return replace(self, mu=math.hypot(self.mu, mu * math.sqrt(_counted(times))))
 
     def spend(self, eps: float, delta: float = 0.0, times: int = 1) -> "Accountant":
-        """This and `times` releases that are (`eps`, `delta`)-DP each."""
+        """The accountant after `times` further releases that are (`eps`, `delta`)-DP each."""
         if not (eps >= 0 and 0 <= delta < 1):
             raise UserError(f"A release needs eps >= 0 and delta in [0, 1), got eps={eps} and delta={delta}.")
         return replace(self, spent=(*self.spent, (float(eps), float(delta), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """This and `times` releases of this `guarantee`. One for a party holds for each of its samples."""
+        """The accountant after `times` releases of this `guarantee`. One for a party holds for each of its samples."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         return self.spend(guarantee.eps, guarantee.delta, times)
 
     def eps(self, delta: float) -> float:
-        """The least eps that is proven at `delta` in [0, 1) for all together; inf where there is none."""
+        """The least eps that is proven at `delta` in [0, 1) for all releases together; inf where there is none."""
         if not 0 <= delta < 1:
             raise UserError(f"delta must lie in [0, 1), got delta={delta}.")
         if delta == 0:
@@ -72,14 +72,14 @@ class Accountant:
         return self._added + eps
 
     def delta(self, eps: float) -> float:
-        """The least delta that is proven at `eps` >= 0 for all together."""
+        """The least delta that is proven at `eps` >= 0 for all releases together."""
         if not eps >= 0:
             raise UserError(f"eps must be a non-negative number, got eps={eps}.")
         if self._added == math.inf:
             return 1.0
         composed = bool(self._pure) and self.mu < _HUGE
         rest = eps - self._added - (0.0 if composed else self._plain)
-        # neighbours can change places: what the curve is below 0 follows from what it is above
+        # replace-one adjacency is symmetric: the curve below 0 follows from that above
         at = abs(rest)
         finite = self._losses(eps=at).delta(at) if composed else math.exp(gdp.log_delta_of(self.mu, at))
         if rest < 0:
@@ -88,12 +88,12 @@ class Accountant:
 
     @property
     def _lost(self) -> float:
-        """The probability that some (eps, delta) release loses all."""
+        """The probability that some (eps, delta)-DP release reveals everything."""
         return -math.expm1(math.fsum(times * math.log1p(-delta) for _, delta, times in self.spent))
 
     @property
     def _added(self) -> float:
-        """The sum of those eps that are so large that adding them loses nothing."""
+        """The sum of the eps above `_PLAIN`, for which basic composition is exact to rounding."""
         return math.fsum(eps * times for eps, _, times in self.spent if eps > _PLAIN)
 
     @property

@@ -131,7 +131,7 @@ def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> f
 
 
 def _safe_root(f: Callable[[float], float], low: float, high: float, up: bool) -> float:
-    """The root of f in [low, high], then moved by ulps until f <= 0: privacy is never rounded in our favour."""
+    """The root of f in [low, high], then moved by ulps until f <= 0: rounding never makes a guarantee stronger."""
     root = float(brentq(f, low, high, xtol=1e-300, rtol=1e-14, maxiter=500))
     step = 1e-15
     while f(root) > 0:

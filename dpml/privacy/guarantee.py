@@ -18,13 +18,14 @@ Calibration = Literal["published", "tight"]
 CALIBRATIONS: tuple[Calibration, ...] = ("published", "tight")
 
 View = Literal["release", "aggregate", "client", "transcript", "colluders"]
-"""Who looks: at the released model or objective; at each round's sum or average; at one party's own messages; at
-all that the third party sees; at all that the aggregator and the colluding parties (`Adversary`) see together."""
+"""What an observer sees, in this order: the released model or objective; the sum or average of every round; one
+party's own messages; all that the third party sees; all that the aggregator and the colluding parties (`Adversary`)
+see together."""
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """Who pools what they know with the aggregator, in the view `colluders`: every view is of an honest party's rows.
+    """The parties that share what they know with the aggregator (view `colluders`); the others' rows are protected.
 
     Args:
         colluders: their number, or a share of the M parties below 1, rounded down. None: fewer than a third of them,
@@ -58,7 +59,7 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Budget:
-    """An (eps, delta) budget. ``eps = inf`` is the way to ask for no noise; ``delta = None`` means none was given."""
+    """An (eps, delta) budget. ``eps = inf`` means no noise; ``delta = None`` means that none was given."""
 
     eps: float
     delta: float | None = None
@@ -72,7 +73,11 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """The delta of a mechanism that cannot do without one."""
+        """delta, for a mechanism `who` that needs one.
+
+        Raises:
+            UserError: none was given.
+        """
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -80,10 +85,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What one view of a release is guaranteed: (eps, delta)-DP for one `unit`, claimed or proven, and by whom.
+    """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, claimed or proven, and its `source`.
 
     `conditional` stands beside a proven eps of infinity: what would be proven for hyper-parameters fixed beforehand.
-    Where what is proven is mu-GDP, `mu` says so: the release is then (eps(delta), delta)-DP for every delta.
+    `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta.
     """
 
     view: View
@@ -102,7 +107,7 @@ class Problem:
     `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
     known; 1 otherwise. Of the parties' sizes N_k it has the `smallest`, the sum of the `squares` (N_k/N)^2, and that
     without the `colluders` largest, `honest_squares`; 0 stands for parties of equal size. `colluders` of the parties
-    pool what they know; -1 stands for as many as `Adversary` has unless told otherwise.
+    collude; -1 stands for the default of `Adversary`.
     """
 
     M: int
@@ -129,7 +134,7 @@ class Problem:
                 object.__setattr__(self, key, number)
 
     def of_sizes(self, sizes: Index) -> "Problem":
-        """The same with parties of these sizes (M,). The colluders are the largest, whose absence hurts the most."""
+        """The same with parties of these sizes (M,). The largest parties collude: the worst case for the others."""
         N = int(sizes.sum())
         shares = (np.sort(sizes) / N) ** 2
         squares, honest_squares = float(shares.sum()), float(shares[: self.honest].sum())
@@ -142,10 +147,10 @@ class Problem:
 
 
 class UnsizedProblem(Problem):
-    """A problem whose parties' sizes are not known. What never asks for them is the same for parties of any sizes.
+    """A problem whose parties' sizes are not known: a guarantee that does not read them holds for any sizes.
 
-    What asks for any of `smallest`, `squares` and `honest_squares` gets a UserError that says `why` they are not known;
-    so does whatever compares or copies all fields.
+    Reading `smallest`, `squares` or `honest_squares` raises a UserError that says `why` they are not known; so does
+    comparing or copying all fields.
     """
 
     def __init__(self, problem: Problem, why: str) -> None:
@@ -168,5 +173,5 @@ class UnsizedProblem(Problem):
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """The weakest of some guarantees: the one with the largest eps; of equal ones the last, the view that sees most."""
+    """The weakest of some guarantees: that of the largest eps; of equal ones the last, the view that sees the most."""
     return max(reversed(list(guarantees)), key=lambda guarantee: guarantee.eps)

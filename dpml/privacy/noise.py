@@ -87,7 +87,7 @@ def cape_messages(
     return messages, ehat
 
 
-def cape_total(  # many parameters: those of `cape_messages`, and who listens
+def cape_total(  # many parameters: those of `cape_messages`, and a callback
     rng: Generator,
     draws: int,
     parties: int,
@@ -99,7 +99,7 @@ def cape_total(  # many parameters: those of `cape_messages`, and who listens
     """The sum over the parties of CAPE's noise, message by message: (draws, size).
 
     Coordinates are independent, so they are blocked: the memory stays bounded for any number of parties. `heard` is
-    told of every block which columns it is, and what `cape_messages` drew there.
+    called for every block, with its columns and what `cape_messages` drew there.
     """
     total = np.empty((draws, size))
     for columns in _blocks(draws * parties, size):
@@ -121,7 +121,7 @@ def gaussian_total(
 ) -> Array:
     """The sum over the parties of independent N(0, I) noise, party by party: (draws, size).
 
-    `heard` is told of every block which columns it is, and the parties' noise there.
+    `heard` is called for every block, with its columns and the parties' noise there.
     """
     total = np.empty((draws, size))
     for columns in _blocks(draws * parties, size):

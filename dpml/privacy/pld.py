@@ -1,9 +1,9 @@
-"""Privacy loss distributions: composition of releases of any kind, never better than the truth.
+"""Privacy loss distributions: composition of releases of any kind, as upper bounds on delta.
 
 The privacy loss of a release is ``log(P/Q)`` of what is seen, drawn from P, for two neighbours' distributions P and Q.
 Its law gives the whole curve, ``delta(eps) = E[(1 - e^(eps - loss))+]``, and losses of releases add, also when a
 release is chosen by those before it, where P and Q dominate every step (Zhu, Dong & Wang 2022, Thm 10). Adjacency is
-replace one, so neighbours can change places: a pair whose two directions differ is composed once in each.
+replace one, which is symmetric: a pair whose two directions differ is composed once in each.
 
 *Errors only ever raise delta.* Atoms that gain mass or move up raise it, as do masses that do not sum to one. A loss
 between two points of a grid becomes both of them with the mass under P and under Q unchanged: the true pair can be
@@ -29,9 +29,9 @@ from dpml.arrays import Array
 
 _ULP = 2.0**-53
 _REACH, _OUTSIDE = 12.0, 2e-33  # standard deviations of a normal loss, and the probability of more
-_LEAST = -140.0  # log of the masses that are not told apart
+_LEAST = -140.0  # log of the mass below which all counts as one
 _TAIL = 40.0  # e^-40 is what a window leaves out of a tilted distribution
-_DEEPEST = -75.0  # log of the least delta that is told from 0
+_DEEPEST = -75.0  # log of the least delta that differs from 0
 _FEW, _MANY = 1 << 16, 1 << 20  # points of a window
 _WIDE = 1 << 21  # of a single loss
 _SPREAD = 1e-4  # the part of the variance that a grid may add

@@ -1,7 +1,7 @@
 """Everything that is made from an experiment's rows: tables, figures, verdicts. Reads rows and only rows."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml import where
 from dpml.atomic import write_atomically
+from dpml.reporting.absent import not_computed
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.figures import plot_experiment
-from dpml.reporting.judging import Decision, Evidence, claims_of
+from dpml.reporting.judging import Evidence, claims_of
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.pages import claims_page, figure_page, guarantees_table, heading, undrawn
 from dpml.reporting.panels import Chart
@@ -22,8 +22,6 @@ from dpml.reporting.results import Publication, Results, results_of
 from dpml.reporting.statistics import compare, settings, summarise
 from dpml.reporting.tables import caption, latex, wide
 from dpml.running.plan import Plan, Task
-
-NOT_TESTED: Decision = "cannot be tested here"
 
 
 def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[Path]:
@@ -169,25 +167,3 @@ def write_rankings(folder: Path) -> list[Path]:
             write_atomically(path, page)
             written.append(path)
     return written
-
-
-def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What manifests would say of the experiments that are not among them, of papers that are.
-
-    How to run an experiment, and what data it needs, is the first line of its file.
-    """
-    computed = {manifest["experiment"] for manifest in known}
-    papers = {name.partition("/")[0] for name in computed}
-    modules = sorted({manifest["claims_from"] for manifest in known if manifest.get("claims_from")})
-    absent: dict[str, dict[str, Any]] = {}
-    for claim in (claim for module in modules for claim in claims_of(module).values()):
-        file = where.folder("experiments") / f"{claim.figure}.yaml"
-        if claim.figure in computed or claim.figure.partition("/")[0] not in papers or not file.is_file():
-            continue
-        first = file.read_text(encoding="utf-8").partition("\n")[0]
-        command, _, needs = first.removeprefix("# To run: ").partition("(")
-        about = {"experiment": claim.figure, "title": "not computed here", "command": command.strip(), "claims": []}
-        verdict = {"id": claim.id, "text": claim.text, "criterion": claim.criterion, "decision": NOT_TESTED}
-        verdict["numbers"] = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
-        absent.setdefault(claim.figure, about)["claims"].append(verdict)
-    return list(absent.values())

@@ -170,29 +170,35 @@ def _plain(number: float) -> float | None:
 
 # ---- the page
 
+READING = (
+    "Computed from the rows of the experiments named below. What competes has an ε that is proven for its worst "
+    "view and is at most the ε asked for; where there are several parties, also against those that collude. Every "
+    "algorithm has one rule for its hyper-parameters that reads no private row. *best* is the best mean over "
+    "seeds, ± half its 95 % interval. *not told apart* are those that are not significantly worse: one-sided "
+    "t-tests in pairs over seeds, at 5 %, Holm-corrected over all that compete. *secure sums* is how many vectors "
+    "the parties of a release have to sum; `-` has none: it needs one trusted place, or other messages. A best in "
+    "(parentheses) is not significantly above what uses no feature. How all this was made: docs/frontier.md."
+)
+"""What the tables of a ranking say."""
+
 
 def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
     """The page about all experiments of a paper's folder that rank algorithms, from their manifests."""
     sections = [
         "# Which algorithm when\n",
-        "Computed from the rows of the experiments named below. What competes has an ε that is proven for its worst "
-        "view and is at most the ε asked for; where there are several parties, also against those that collude. Every "
-        "algorithm has one rule for its hyper-parameters that reads no private row. *best* is the best mean over "
-        "seeds, ± half its 95 % interval. *not told apart* are those that are not significantly worse: one-sided "
-        "t-tests in pairs over seeds, at 5 %, Holm-corrected over all that compete. *secure sums* is how many vectors "
-        "the parties of a release have to sum; `-` has none: it needs one trusted place, or other messages. A best in "
-        "(parentheses) is not significantly above what uses no feature. How all this was made: docs/frontier.md.\n",
+        f"{READING}\n",
     ]
     for manifest in manifests:
         rankings = manifest["rankings"]
-        sections += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", _premises(rankings)]
-        sections += [markdown(_matrix(rankings)), markdown(_tally(rankings))]
+        sections += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", premises(rankings)]
+        sections += [markdown(matrix(rankings)), markdown(tally(rankings))]
         for ranking in rankings:
-            sections += [f"### {_titled(ranking)}\n", markdown(_details(ranking))]
+            sections += [f"### {titled(ranking)}\n", markdown(details(ranking))]
     return "\n".join(sections)
 
 
-def _premises(rankings: Sequence[Mapping[str, Any]]) -> str:
+def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
+    """What is protected, among how many parties, at which delta: in a sentence."""
     units = {"sample": "one record", "party": "all records of one party"}
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
     parties = ", ".join(str(M) for M in sorted({M for ranking in rankings for M in ranking["M"]}))
@@ -200,17 +206,18 @@ def _premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     return f"Protected: {protected} (replace one). M = {parties}, δ = {delta}.\n"
 
 
-def _titled(ranking: Mapping[str, Any]) -> str:
+def titled(ranking: Mapping[str, Any]) -> str:
+    """A panel and its metric."""
     return f"{ranking['title']}: {METRICS.get(ranking['metric'], ranking['metric'])}"
 
 
-def _matrix(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def matrix(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The best algorithm of every panel at every eps."""
     places = sorted({choice["eps"] for ranking in rankings for choice in ranking["choices"]})
     lines = []
     for ranking in rankings:
         best = {choice["eps"]: _named(choice) for choice in ranking["choices"]}
-        lines.append({"": _titled(ranking)} | {f"ε = {eps:g}": best.get(eps, "") for eps in places})
+        lines.append({"": titled(ranking)} | {f"ε = {eps:g}": best.get(eps, "") for eps in places})
     return pd.DataFrame(lines)
 
 
@@ -218,7 +225,7 @@ def _named(choice: Mapping[str, Any]) -> str:
     return choice["best"] if choice["above_floor"] else f"({choice['best']})"
 
 
-def _tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """How often every algorithm is best or not told apart from the best, where something is above the floor."""
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
     first = Counter(choice["best"] for choice in choices)
@@ -232,7 +239,8 @@ def _tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _details(ranking: Mapping[str, Any]) -> pd.DataFrame:
+def details(ranking: Mapping[str, Any]) -> pd.DataFrame:
+    """The best algorithm of a panel at every eps, what is not told from it, and what stands beside them."""
     lines = []
     for choice in ranking["choices"]:
         single = choice["single"]

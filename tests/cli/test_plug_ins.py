@@ -1,4 +1,4 @@
-"""Options from a folder of one's own, in every command that takes overrides: the README's algorithm."""
+"""Options from a folder of one's own, in every command that takes them: the algorithm of docs/howto/plug_ins.md."""
 
 import json
 import re
@@ -8,17 +8,17 @@ import pytest
 
 from dpml.config.compose import compose
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/howto/plug_ins.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
 def mean_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The README's algorithm beside a folder of options, whose name needs quoting."""
+    """The page's algorithm beside a folder of options, whose name needs quoting."""
     for file, target in (
         ("mean_model.py", "mean_model.py"),
         ("conf/algo/mean_model.yaml", "it's mine, x/algo/mean_model.yaml"),
     ):
-        (content,) = re.findall(rf"`{file}`[^\n]*\n\n```\w+\n(.*?)```", README, flags=re.DOTALL)
+        (content,) = re.findall(rf"`{file}`[^\n]*\n\n```\w+\n(.*?)```", PAGE, flags=re.DOTALL)
         path = tmp_path / target
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")

@@ -387,9 +387,9 @@ def test_the_report_knows_points_that_were_published_for_an_experiment_of_ones_o
     (tmp_path / "own" / "experiment" / "mine" / "published.csv").write_text(points)
     assert run_command("dpml-run", *words, "experiment=mine/tiny").code == 0
     assert run_command("dpml", "report", "results", *words).code == 0
-    assert "123.25" in Path("results/index.html").read_text()
+    assert "123.25" in Path("results/report/mine.html").read_text()
     assert run_command("dpml", "report", "results").code == 0
-    assert "123.25" not in Path("results/index.html").read_text()
+    assert "123.25" not in Path("results/report/mine.html").read_text()
 
 
 # ---- what cannot be calibrated

@@ -37,7 +37,7 @@ def damaged(whole: Path, folder: Path, name: str, damage: str) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", [*(f"mine/{name}" for name in OUTPUTS), "claims.md", "index.html"])
+@pytest.mark.parametrize("name", [*(f"mine/{name}" for name in OUTPUTS), "claims.md", "report/mine.html"])
 def test_what_is_damaged_is_made_again(whole: Path, folder: Path, name: str, damage: str) -> None:
     damaged(whole, folder, name, damage)
     assert go(folder, COMMANDS["experiment"])[0] == 0
@@ -72,13 +72,13 @@ def test_the_report_shows_nothing_of_a_damaged_file(whole: Path, folder: Path, n
     status, _, err = go(folder, COMMANDS["report"])
     assert status == 0
     assert err.count("\n") == 1
-    page = (folder / "out/index.html").read_text()
+    page = (folder / "out/report/mine.html").read_text()
     if name == "tiny.json":
         assert f"out/mine/{name} is damaged: its experiment is left out until it is run again" in err
-        assert 'id="mine-tiny"' not in page
+        assert "id=tiny" not in page
     else:
         assert f"note: out/mine: not as written: {path.name}; make it again: dpml-run" in err
-        assert f"Not as written: {path.name}. The command above makes it again." in page
-        shown = page.split('<section id="mine-tiny"')[1].split("</section>")[0]
+        assert f"Not as written: {path.name}. The command makes it again." in page
+        shown = page.split("<section id=tiny")[1].split("</section>")[0]
         assert "<svg" not in shown
-        assert "application/json" not in shown
+        assert "application/gzip" not in shown

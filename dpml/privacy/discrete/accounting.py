@@ -6,9 +6,9 @@ and an integer shift of squared length D2, that view is mu-GDP with
 
     mu = sqrt(D2 / (honest * variance - r^2)) + 1e-25.
 
-It is so nearly what a continuous Gaussian of variance ``honest * variance - r^2`` becomes when each number is rounded
-at random with N_Z-weights of variance r^2 that the rest is in the 1e-25. The proof, with all constants:
-docs/privacy/discrete_noise.md. Nothing is left over (no delta, no condition on eps), so it composes as all GDP does.
+The view is nearly a continuous Gaussian of variance ``honest * variance - r^2`` whose numbers are rounded at random
+with N_Z-weights of variance r^2; the 1e-25 bounds the difference. The proof, with all constants:
+docs/privacy/discrete_noise.md. There is no additive delta and no condition on eps, so it composes as all GDP does.
 """
 
 import math
@@ -28,7 +28,7 @@ def smoothing(honest: int, coordinates: int) -> Fraction:
 
 
 def continuous_variance(variance: Fraction, honest: int, coordinates: int) -> Fraction:
-    """The variance of a continuous Gaussian release that guarantees less than this discrete one, but for `REST` in mu.
+    """The variance of a continuous Gaussian release with at most this guarantee, up to `REST` in mu.
 
     For releases whose coordinates have noise of different variances: mu of the continuous release with these in their
     place, plus `REST` once. `coordinates` is the number of all of them.
@@ -39,7 +39,7 @@ def continuous_variance(variance: Fraction, honest: int, coordinates: int) -> Fr
         coordinates: d, of the vector that is summed.
 
     Raises:
-        UserError: the variance is below 2 r^2, between 6 and 10: the grid is too coarse for this proof.
+        UserError: the variance is below 2 r^2, 6.6 for one coordinate and 9.1 for 10^11: the grid is too coarse.
     """
     rough = smoothing(honest, coordinates)
     if variance < 2 * rough:
@@ -76,10 +76,10 @@ def least_variance(mu: float, squared_shift: int | Fraction, honest: int, coordi
 
 
 def wrap_probability(bound: int, variance: Fraction, parties: int, coordinates: int) -> float:
-    """At most the probability that a coordinate of the noisy sum leaves [-2^63, 2^63) and wraps round modulo 2^64.
+    """A bound on the probability that a coordinate of the noisy sum leaves [-2^63, 2^63) and wraps round modulo 2^64.
 
-    That costs accuracy, never privacy: what wraps is computed from the sum. N_Z(0, s^2) is sub-Gaussian, ``E e^(tx) <=
-    e^(t^2 s^2/2)``, because ``sum_k e^(-(k - c)^2/2 s^2)`` is largest at c = 0. So are sums.
+    That costs accuracy, not privacy: the remainder is post-processing of the sum. N_Z(0, s^2) is sub-Gaussian, ``E
+    e^(tx) <= e^(t^2 s^2/2)``, because ``sum_k e^(-(k - c)^2/2 s^2)`` is largest at c = 0. So are sums.
 
     Args:
         bound: on the size of every coordinate of the sum without noise.

@@ -10,8 +10,8 @@ The law is that of Canonne, Kamath & Steinke 2020; the algorithm is another one,
 
 So x has the weight ``e^(-(t v)^2/2 variance) e^-gamma = e^(-x^2/2 variance)`` at either sign. Both 1 and 3 compare a
 uniform U with real numbers. 64-bit integers decide that from the first digits of U wherever bounds on the numbers
-allow; the few lanes that are left get further digits and bounds of arbitrary precision (`bounds.settle`). No floating
-point takes part, and no bound on the tail: the law is exact if the random bits are.
+allow; the few lanes that are left get further digits and bounds of arbitrary precision (`bounds.settle`). Neither
+floating point nor a bound on the tail is used: the law is exact if the random bits are.
 """
 
 import os
@@ -68,17 +68,17 @@ class DiscreteGaussian:
         return max((int(self.variance) >> 10).bit_length() - 1, 0) // 2
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
-        """Independent entries; `source` alone decides them."""
-        found = np.empty(shape, dtype=np.int64)
-        flat, filled = found.reshape(-1), 0
+        """Independent entries, a function of the bytes of `source` alone."""
+        samples = np.empty(shape, dtype=np.int64)
+        flat, filled = samples.reshape(-1), 0
         while filled < flat.size:
             kept = self._candidates(min(flat.size - filled, _BLOCK), source)
             flat[filled : filled + len(kept)] = kept
             filled += len(kept)
-        return found
+        return samples
 
     def _candidates(self, count: int, source: Source) -> Integers:
-        """What is kept of `count` candidates."""
+        """The samples that are kept of `count` candidates."""
         words = _words(count, source)
         v = self._blocks(words >> np.uint64(64 - _INDEX), source)
         x, keep = v, np.ones(count, dtype=bool)

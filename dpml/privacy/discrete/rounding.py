@@ -1,9 +1,8 @@
 """Rows as integers of a bounded length: after this, sums are exact and a sensitivity is a whole number.
 
-What a row's floating-point numbers are when they are rounded does not matter for privacy: whatever they are, they are a
-function of that row (and of public numbers), and the integers that they become lie in a ball whose radius is checked in
-integers. Sums and products of integers have no error. A sum that is rounded after it was made has (`divide`), and moves
-farther for it (`rounded_sensitivity`).
+Floating-point errors before the rounding do not matter for privacy: a row's numbers are a function of that row (and of
+public numbers), and the integers that they become lie in a ball whose radius is checked in integers. Sums and products
+of integers are exact. A sum that is rounded afterwards (`divide`) has a larger sensitivity (`rounded_sensitivity`).
 """
 
 import math
@@ -39,11 +38,11 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
         raise UserError(
-            f"vectors of {values.shape[-1]} entries and length {clip:g} in steps of 2^-{bits} have no room in 64-bit "
+            f"vectors of {values.shape[-1]} entries and length {clip:g} in steps of 2^-{bits} do not fit into 64-bit "
             f"integers, or are shorter than a step: choose other fractional bits."
         )
     if not np.isfinite(values).all():
-        raise UserError("a value to be rounded is not a finite number.")  # which one is not for a log
+        raise UserError("a value to be rounded is not a finite number.")  # naming the row would reveal it
     with np.errstate(over="ignore"):  # a length of infinity is shortened to 0
         length = np.linalg.norm(values, axis=-1, keepdims=True)
     inside = values * (clip / np.maximum(length, clip))
@@ -61,7 +60,7 @@ def divide(total: Integers, count: int) -> Integers:
 
 
 def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
-    """How far vectors of `coordinates` entries move that are each rounded once, to the nearest: at least the truth.
+    """An upper bound on how far vectors of `coordinates` entries move that are each rounded once, to the nearest.
 
     Each of two neighbours' vectors moves by at most 1/2 in every entry, together by ``sqrt(coordinates)``. Rounding at
     random moves an entry by less than 1, together by less than ``2 sqrt(coordinates)``.

@@ -4,11 +4,11 @@ Released is ``v + z`` with z ~ N(0, s^2 I), where v is any point at which the gr
 ``sum_i loss_i(w) + R/2 ||w||^2 + b'w``, b ~ N(0, sigma^2 I), is at most g long. Which point that is may depend on the
 rows, on b, and on whatever else a solver looks at.
 
-*Two releases.* Let w be the exact minimiser. The objective is R-strongly convex, so that ``||v - w|| <= g/R``. Whoever
-is told w and v + z knows no less than who is told v + z. Given w, v + z is a Gaussian release whose mean lies in the
-ball of radius g/R around w with either of two neighbours: it is mu-GDP with ``mu = 2 g/(R s)``. And w is what
-`objective_perturbation` is about. (v itself is the exact minimiser for the linear term b - r, r the gradient that is
-left. That is no proof: r depends on the rows, and is no noise.)
+*Two releases.* Let w be the exact minimiser. The objective is R-strongly convex, so that ``||v - w|| <= g/R``. To
+release v + z alone is post-processing of releasing w and v + z. Given w, v + z is a Gaussian release whose mean lies in
+the ball of radius g/R around w with either of two neighbours: it is mu-GDP with ``mu = 2 g/(R s)``. The curve of w is
+that of `objective_perturbation`. (v itself is the exact minimiser for the linear term b - r, r the gradient that is
+left. That is no proof: r depends on the rows.)
 
 *Composition.* With the densities p, p' of w, and f_w, f'_w of v + z given w, the hockey-stick divergence of both is the
 mean over p of that of f_w and f'_w at ``t - log(p/p')``. None is larger than that of N(mu, 1) and N(0, 1), as an
@@ -56,7 +56,7 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
 
 
 def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:
-    """An R with which all is as private as one Gaussian release at this eps: hardly more than the least one."""
+    """An R with which the release is as private as one Gaussian release at this eps, close to the least one."""
     precision = 1 / sigma / sigma
     # where the curvature is paid: so far below eps that L hardly ever reaches it, or everywhere
     reach = mu * mu / 2 - mu * float(ndtri_exp(math.log(REST * delta)))  # L is above it with probability REST delta
@@ -65,7 +65,7 @@ def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:
 
 
 def _log_excess(eps: float, sigma: float, ridge: float, mu: float) -> float:
-    """log of what the first bound has beside d_M(eps), or of a little more."""
+    """log of an upper bound on the first bound's second term, that beside d_M(eps)."""
     precision, paid = 1 / sigma / sigma, objective.paid(sigma, ridge)
     if paid <= precision:
         return -math.inf

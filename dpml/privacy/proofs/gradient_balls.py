@@ -30,7 +30,7 @@ from scipy.special import expit
 from dpml.arrays import Array
 
 _HALVINGS = 36  # of [0, 1/2], which has b*; what is returned is an upper bound after any number
-_UP = 1 + 1e-12  # rounding is never in our favour
+_UP = 1 + 1e-12  # so that rounding cannot make a radius too small
 
 
 def logistic_radius(length: ArrayLike) -> Array:

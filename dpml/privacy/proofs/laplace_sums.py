@@ -1,4 +1,4 @@
-"""The privacy loss of a sum of L2-Laplace vectors that moves by at most 2, as it is: nothing is shown beside the sum.
+"""The exact privacy loss of a sum of L2-Laplace vectors that moves by at most 2: only the sum is seen.
 
 The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, beta = eps/2, has the density
 

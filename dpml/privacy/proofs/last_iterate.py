@@ -81,7 +81,7 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """The logarithm of the slope; a step without width is as steep as can be, so that the next one takes it in."""
+    """The logarithm of the slope; that of a step without width is inf, so that it is pooled with the next one."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 
@@ -92,7 +92,7 @@ def _log_add(a: float, b: float) -> float:
 
 
 def _root_of_sum(tops: Array, bottoms: Array) -> float:
-    """sqrt(sum e^(top - bottom)), where nothing moves 0 and else without noise inf; no overflow on the way."""
+    """sqrt(sum e^(top - bottom)) without overflow: 0 where nothing moves, else inf where there is no noise."""
     silent = tops == -math.inf
     logs = np.where(silent, -math.inf, tops - np.where(silent, 0.0, bottoms))
     highest = float(logs.max(initial=-math.inf))

@@ -7,9 +7,9 @@ proofs about T such rounds, the models of which may depend on the rounds before.
 - *pure*: one party's rho alone makes a round eps-DP (optimal composition, `pld.pure`);
 - *exact*: the privacy loss of one round's sum, composed T times (`laplace_sums`); for few parties and features;
 - *scales*: h such vectors sum to a Gaussian of variance ``W = (2/beta^2) Gamma(h (d + 1)/2)``
-  (`noise.l2_laplace_total`). W has nothing to do with the data, so it may as well be shown: a round is a Gaussian
-  release with ``mu^2 = 4/W`` of a random W that is seen. What showing costs, a part 1/shape of mu^2, is nothing where
-  *exact* ends;
+  (`noise.l2_laplace_total`). W is independent of the data, so the proof may reveal it: a round is then a Gaussian
+  release with ``mu^2 = 4/W`` of a random W that is seen. Revealing it costs a relative 1/shape of mu^2, which is
+  negligible for the shapes beyond *exact*;
 - *eta*: given all W_t and with eta, the rounds are mu-GDP with ``mu^2 = sum 1/W_t + 1/common^2``: as T rounds that move
   by 1 only and one Gaussian release of mu = 1/common.
 
@@ -48,7 +48,7 @@ from dpml.privacy.proofs import laplace_sums
 
 PURE, EXACT, SCALES, ETA = "pure rounds", "exact sums", "Gaussians of known scales", "Gaussians of known scales and eta"
 
-_EXACT_SHAPE = 64.0  # beyond, a sum is so nearly Gaussian that showing its scale costs less than 1 % of mu^2
+_EXACT_SHAPE = 64.0  # beyond, a sum is so nearly Gaussian that revealing its scale costs less than 1 % of mu^2
 _EXACT_EPS = (1e-7, 100.0)
 _TAIL = 1e-4  # the share of delta that goes to unlikely scales
 _EDGES = 100

@@ -8,8 +8,8 @@ s (1 - s) q, ``q = u'J^-1 u <= 1/R`` with J the Hessian without u. (A row of nor
 and, as v^2 s (1 - s) <= v s (1 - v s), no more curvature.)
 
 With a shift of the margin, losses ``log(1 + exp(shift - u'w))``, s is 1/(1 + exp(u'w - shift)), and all that follows
-holds word by word. Of s it uses that 0 <= s <= 1, the curvature s (1 - s), and ds/dA = -k/(1 + k) below, which comes
-from the curvature: ``ds = -s (1 - s) u'dw``, ``u'dw = q d(A + s)``. Where s is 1/2 is asked nowhere.
+holds unchanged. It uses that 0 <= s <= 1, the curvature s (1 - s), and ds/dA = -k/(1 + k) below, which comes from the
+curvature: ``ds = -s (1 - s) u'dw``, ``u'dw = q d(A + s)``. The point where s = 1/2 plays no role.
 
 *Pure noise*, of density proportional to exp(-beta ||b||). Replacing u by u' moves b by at most s + s' <= s + 1, and the
 Jacobian of the row that comes is on our side: the loss is at most ``beta + max_s (beta s + log(1 + s (1 - s)/R))``,
@@ -63,14 +63,14 @@ _NEGLIGIBLE = 40.0  # e^-40 of a curve is added for what the integral leaves out
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """The eps from which on the curvature of the loss costs nothing: ``2/R - 2/sigma^2``, R = `ridge`."""
+    """The least eps at which the curvature of the loss costs nothing: ``2/R - 2/sigma^2``, R = `ridge`."""
     return 2 / ridge - 2 / sigma / sigma
 
 
 def free_ridge(eps: float, sigma: float) -> float:
     """The least R with which the curvature costs nothing at this eps; 0 where any R will do."""
     precision = 1 / sigma / sigma
-    # a hair more than where `paid` is eps, so that rounding does not lose it
+    # slightly above the R at which `paid` is eps, so that rounding cannot undo it
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-12)
 
 
@@ -207,7 +207,7 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """The largest beta, the least noise, whose `pure_eps_of` is at most eps; 0 where no noise is proven to do."""
+    """The largest beta, so the least noise, whose `pure_eps_of` is at most eps; 0 where no noise is proven enough."""
     if ridge * eps >= 2:
         return eps / 2
     if pure_eps_of(0.0, ridge) >= eps:

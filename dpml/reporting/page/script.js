@@ -1,78 +1,137 @@
 "use strict";
-const wordsOf = (input) => input.value.toLowerCase().split(/\s+/).filter(Boolean);
+const make = (name, properties = {}, ...children) => {
+  const element = Object.assign(document.createElement(name), properties);
+  element.append(...children);
+  return element;
+};
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
-// The claims: filtered by words and by verdict.
-for (const box of document.querySelectorAll(".claims")) {
-  const lines = [...box.querySelectorAll("tbody tr")], input = box.querySelector("input");
-  const buttons = [...box.querySelectorAll("button[data-verdict]")], count = box.querySelector(".count");
-  function filter() {
-    const wanted = wordsOf(input);
-    const pressed = buttons.filter((b) => b.getAttribute("aria-pressed") === "true").map((b) => b.dataset.verdict);
-    let shown = 0;
-    for (const line of lines) {
-      const text = line.textContent.toLowerCase(), verdict = line.lastElementChild.textContent;
-      line.hidden = !wanted.every((word) => text.includes(word)) || (pressed.length > 0 && !pressed.includes(verdict));
-      shown += !line.hidden;
-    }
-    count.textContent = shown === lines.length ? `${shown} claims` : `${shown} of ${lines.length} claims`;
-  }
-  input.addEventListener("input", filter);
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
-      filter();
+// The switch between light and dark colours.
+const button = document.getElementById("theme");
+const shown = () => button.setAttribute("aria-pressed", String(theme.dark));
+button.hidden = false;
+button.addEventListener("click", () => {
+  const name = theme.dark ? "light" : "dark";
+  theme.show(name);
+  theme.chosen = name;
+  shown();
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", shown);
+shown();
+
+// Tables are sorted by a click on a head: numbers by size, what is missing last either way.
+const size = (text) => text === "∞" ? Infinity : parseFloat(text.replace(/^\(/, "").replace("−", "-"));
+function order(one, other, way) {
+  if (!one || one === "-" || !other || other === "-") return (!one || one === "-") - (!other || other === "-");
+  const [x, y] = [size(one), size(other)];
+  return way * (Number.isNaN(x) || Number.isNaN(y) ? one.localeCompare(other, "en", { numeric: true }) : x === y ? 0 : x - y);
+}
+function sortable(table, sorted) {
+  const heads = all("thead th", table);
+  heads.forEach((head, column) => {
+    const press = make("button", { type: "button" }, ...head.childNodes);
+    head.replaceChildren(press);
+    head.setAttribute("aria-sort", "none");
+    press.addEventListener("click", () => {
+      const way = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+      for (const each of heads) each.setAttribute("aria-sort", "none");
+      head.setAttribute("aria-sort", way === 1 ? "ascending" : "descending");
+      sorted(column, way);
     });
-  }
+  });
+}
+for (const table of all("main table")) {
+  const body = table.tBodies[0];
+  if (body.rows.length < 2) continue;
+  sortable(table, (column, way) => {
+    const text = (row) => (row.cells[column]?.textContent ?? "").trim();
+    body.append(...[...body.rows].sort((a, b) => order(text(a), text(b), way)));
+  });
 }
 
-// A table of numbers, made when it is opened: filtered by words, sorted by a click on a head, a hundred lines at a time.
-function fill(box) {
-  const packed = JSON.parse(box.querySelector('script[type="application/json"]').textContent), { columns } = packed;
-  const cells = packed.data.map((column) => Array.isArray(column) ? column : column.codes.map((i) => column.levels[i]));
-  const data = (cells[0] ?? []).map((_, line) => cells.map((column) => column[line]));
-  const body = box.querySelector("tbody"), heads = [...box.querySelectorAll("th")];
-  const input = box.querySelector("input"), count = box.querySelector(".count"), more = box.querySelector(".more");
-  const words = data.map((row) => row.map((cell, i) => `${columns[i]}=${cell}`).join(" ").toLowerCase());
-  let sorted = data.map((_, i) => i), shown = [], length = 100;
-
-  const text = (cell) =>
-    cell === null ? "" : typeof cell !== "number" ? cell : Number.isInteger(cell) ? String(cell) : String(Number(cell.toPrecision(4)));
-  const size = (cell) => cell === "∞" ? Infinity : cell;
-
-  function draw() {
-    body.replaceChildren(...shown.slice(0, length).map((i) => {
-      const line = document.createElement("tr");
-      for (const cell of data[i]) {
-        const place = line.insertCell();
-        place.textContent = text(cell);
-        if (typeof cell === "number") place.className = "number";
-      }
-      return line;
-    }));
-    count.textContent = `${shown.length} of ${data.length} rows`;
-    more.hidden = shown.length <= length;
+// Lists, tables and small pictures are filtered by words, and by verdict where there are verdicts.
+function filtered(box) {
+  const { what } = box.dataset, entries = all("ol.verdicts > li, ul.cards > li, tbody tr", box);
+  const kind = (entry) => entry.querySelector("[data-kind]")?.dataset.kind;
+  const text = entries.map((entry) => `${entry.textContent} ${entry.dataset.words ?? ""}`.toLowerCase());
+  const input = make("input", { type: "search" }), count = make("span", { className: "count" });
+  count.setAttribute("role", "status");
+  const bar = make("div", { className: "filter" }, make("label", {}, `Search ${what}`, input));
+  const buttons = [];
+  for (const name of new Set(entries.map(kind).filter(Boolean))) {
+    const like = entries.map((entry) => entry.querySelector("[data-kind]")).find((badge) => badge?.dataset.kind === name);
+    const number = entries.filter((entry) => kind(entry) === name).length;
+    const press = make("button", { type: "button", className: like.className }, `${name}: ${number}`);
+    press.dataset.kind = name;
+    press.setAttribute("aria-pressed", "false");
+    press.addEventListener("click", () => {
+      press.setAttribute("aria-pressed", String(press.getAttribute("aria-pressed") !== "true"));
+      filter();
+    });
+    buttons.push(press);
   }
   function filter() {
-    const wanted = wordsOf(input);
-    shown = sorted.filter((i) => wanted.every((word) => words[i].includes(word)));
+    const wanted = words(input.value);
+    const kinds = buttons.filter((press) => press.getAttribute("aria-pressed") === "true").map((press) => press.dataset.kind);
+    let number = 0;
+    entries.forEach((entry, i) => {
+      entry.hidden = !wanted.every((word) => text[i].includes(word)) || (kinds.length > 0 && !kinds.includes(kind(entry)));
+      number += !entry.hidden;
+    });
+    for (const list of all("ul.cards", box)) {
+      list.hidden = list.previousElementSibling.hidden = all("li", list).every((entry) => entry.hidden);
+    }
+    count.textContent = number === entries.length ? `${number} ${what}` : `${number} of ${entries.length} ${what}`;
+  }
+  input.addEventListener("input", filter);
+  bar.append(...buttons, count);
+  box.prepend(bar);
+  filter();
+  // ?verdicts=not-reproduced shows these only
+  const asked = new URLSearchParams(location.search).get(what);
+  buttons.filter((press) => press.dataset.kind.replace(/[^A-Za-z0-9]+/g, "-") === asked).forEach((press) => press.click());
+}
+all(".filtered").forEach(filtered);
+
+// A figure's whole table is unpacked when it is opened: searched, sorted, a hundred lines at a time.
+async function fill(box) {
+  const packed = box.querySelector('script[type="application/gzip"]');
+  const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const { heads, columns } = await new Response(stream).json();
+  const data = (columns[0] ?? []).map((_, line) => columns.map((column) => column[line]));
+  const format = (cell) => cell === null ? "" : typeof cell !== "number" ? String(cell) :
+    Number.isInteger(cell) ? String(cell) : String(Number(cell.toPrecision(4)));
+  const text = data.map((row) => row.map((cell, i) => `${heads[i]}=${cell ?? ""}`).join(" ").toLowerCase());
+  const input = make("input", { type: "search" }), count = make("span", { className: "count" });
+  count.setAttribute("role", "status");
+  const body = make("tbody"), more = make("button", { type: "button" }, "Show more");
+  const head = make("tr", {}, ...heads.map((name) => make("th", { scope: "col" }, name)));
+  const table = make("table", {}, make("thead", {}, head), body);
+  let sorted = data.map((_, i) => i), kept = [], length = 100;
+  function draw() {
+    body.replaceChildren(...kept.slice(0, length).map((i) => make("tr", {}, ...data[i].map((cell) =>
+      make("td", { className: String(cell).length > 30 ? "t" : "" }, format(cell))))));
+    count.textContent = `${kept.length} of ${data.length} lines`;
+    more.hidden = kept.length <= length;
+  }
+  function filter() {
+    const wanted = words(input.value);
+    kept = sorted.filter((i) => wanted.every((word) => text[i].includes(word)));
     length = 100;
     draw();
   }
-  heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
-    const way = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-    for (const other of heads) other.setAttribute("aria-sort", "none");
-    head.setAttribute("aria-sort", way === 1 ? "ascending" : "descending");
-    sorted.sort((a, b) => {
-      const [x, y] = [size(data[a][column]), size(data[b][column])];
-      if (x === null || y === null) return (x === null) - (y === null); // what is missing comes last either way
-      return way * (typeof x === "number" && typeof y === "number" ? x - y || 0 : String(x).localeCompare(String(y)));
-    });
+  sortable(table, (column, way) => {
+    const cell = (i) => String(data[i][column] ?? "");
+    sorted.sort((a, b) => order(cell(a), cell(b), way));
     filter();
-  }));
+  });
   input.addEventListener("input", filter);
   more.addEventListener("click", () => { length += 400; draw(); });
+  const scroll = make("div", { className: "scroll", tabIndex: 0, ariaLabel: packed.dataset.label }, table);
+  scroll.setAttribute("role", "region");
+  box.append(make("div", { className: "filter" }, make("label", {}, "Search lines", input), count), scroll, more);
   filter();
 }
-for (const box of document.querySelectorAll("details.rows")) {
-  box.addEventListener("toggle", () => fill(box), { once: true });
-}
+for (const box of all("details.rows")) box.addEventListener("toggle", () => fill(box), { once: true });

@@ -1,0 +1,31 @@
+"""The experiments that lie beside those whose results are there, and were not computed."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpml import where
+from dpml.reporting.judging import Decision, claims_of
+
+NOT_TESTED: Decision = "cannot be tested here"
+
+
+def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What manifests would say of the experiments that are not among them, of papers that are.
+
+    How to run an experiment, and what data it needs, is the first line of its file.
+    """
+    computed = {manifest["experiment"] for manifest in known}
+    papers = {name.partition("/")[0] for name in computed}
+    modules = sorted({manifest["claims_from"] for manifest in known if manifest.get("claims_from")})
+    absent: dict[str, dict[str, Any]] = {}
+    for claim in (claim for module in modules for claim in claims_of(module).values()):
+        file = where.folder("experiments") / f"{claim.figure}.yaml"
+        if claim.figure in computed or claim.figure.partition("/")[0] not in papers or not file.is_file():
+            continue
+        first = file.read_text(encoding="utf-8").partition("\n")[0]
+        command, _, needs = first.removeprefix("# To run: ").partition("(")
+        about = {"experiment": claim.figure, "title": "not computed here", "command": command.strip(), "claims": []}
+        verdict = {"id": claim.id, "text": claim.text, "criterion": claim.criterion, "decision": NOT_TESTED}
+        verdict["numbers"] = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
+        absent.setdefault(claim.figure, about)["claims"].append(verdict)
+    return list(absent.values())

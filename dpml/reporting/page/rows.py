@@ -1,0 +1,88 @@
+"""The table of a figure, all its columns, packed into a page; and its published points."""
+
+import base64
+import gzip
+import json
+import math
+from contextlib import suppress
+from typing import Any
+
+import pandas as pd
+
+from dpml.errors import UserError
+from dpml.reporting.charts import with_published
+from dpml.reporting.labels import assignment, settings, text
+from dpml.reporting.page.inputs import Experiment, Figure
+from dpml.reporting.page.markup import Html, disclosure, html, table, tag
+from dpml.reporting.tables import read_table, value
+
+_COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "seeds", "interval"]
+_COLUMNS += ["published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view"]
+_COLUMNS += ["not_proven", "tuned", "n_min", "n_max"]
+_HEADS = {"count": "n", "eps": "ε", "delta": "δ", "std": "s.d.", "interval": "± 95 %", "difference": "vs. reference"}
+_HEADS |= {"difference_interval": "± 95 %", "claimed_eps": "ε claimed", "proven_eps": "ε proven", "proven_view": "view"}
+_HEADS |= {"not_proven": "why not proven", "n_min": "rows, smallest party", "n_max": "rows, largest party"}
+_RESULTS = ("mean", "interval", "difference", "proven_eps")  # shown even where all lines agree
+_NEEDED = ("block", "algo", "metric", "mean")
+
+
+def data(experiment: Experiment, figure: Figure) -> Html:
+    """The figure's CSV file behind a click, to be searched and sorted, and the published points that lie on it."""
+    try:
+        rows = read_table(figure.file("csv"), _NEEDED)
+    except UserError as error:
+        return tag("p", str(error))
+    with suppress(UserError):  # panels of another version
+        rows = with_published(rows, [] if figure.twin else experiment.panels, experiment.published)
+    return html(_published(rows), _all(rows, figure))
+
+
+def _published(rows: pd.DataFrame) -> Html:
+    """The published points beside what we have at the same place."""
+    if "published" not in rows or not rows["published"].notna().any():
+        return Html("")
+    here = rows[rows["published"].notna()]
+    places = [key for key in ("block", "metric", "algo", *settings(here)) if key in here]
+    places = [key for key in places if here[key].nunique(dropna=False) > 1]
+    lines = [
+        [*(text(row[key]) for key in places), value(row["mean"], row.get("interval", 0.0)), f"{row['published']:.5g}"]
+        for row in here.to_dict("records")
+    ]
+    heads = [*(_HEADS.get(key, key) for key in places), "here, mean ± 95 %", "published"]
+    return disclosure(f"Published points ({len(lines)})", table(heads, lines, "Published points"))
+
+
+def _all(rows: pd.DataFrame, figure: Figure) -> Html:
+    """All lines; what they agree in is said once. A script unpacks them when they are asked for."""
+    rows = rows.dropna(axis=1, how="all")
+    own = [column for column in settings(rows) if column not in _COLUMNS]
+    rows = rows[[column for column in (*_COLUMNS[:3], *own, *_COLUMNS[3:]) if column in rows]]
+    same = [c for c in map(str, rows) if c not in _RESULTS and len(rows) > 1 and rows[c].nunique(dropna=False) == 1]
+    said = ", ".join(assignment(_HEADS.get(column, column), rows[column].iloc[0]) for column in same)
+    rows = rows.drop(columns=same)
+    file = figure.file("csv")
+    link = tag("a", file.name, href=f"../{file.parent.name}/{file.name}")
+    return disclosure(
+        f"All columns of {file.name} ({len(rows)} lines)",
+        tag("p", "The file: ", link, ".", f" Everywhere: {said}." if said else ""),
+        tag("script", Html(pack(rows)), type="application/gzip", data_label=f"All columns of {file.name}"),
+        tag("noscript", tag("p", "This table needs JavaScript; the file has the same lines.")),
+        class_="rows",
+    )
+
+
+def pack(rows: pd.DataFrame) -> str:
+    """A table column by column, in four digits: JSON, gzip, base64."""
+    columns = [[_plain(value) for value in rows[name].tolist()] for name in rows]
+    content = {"heads": [_HEADS.get(str(name), str(name)) for name in rows], "columns": columns}
+    written = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(gzip.compress(written.encode(), 9, mtime=0)).decode()
+
+
+def _plain(value: Any) -> Any:
+    """A value for JSON, which knows no infinity."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None if math.isnan(value) else "∞"
+        return int(value) if value.is_integer() and abs(value) < 1e6 else float(f"{value:.4g}")
+    return value

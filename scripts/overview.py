@@ -1,0 +1,133 @@
+"""The first picture and the first table of the README, from the committed results.
+
+python scripts/overview.py > table.md          # and docs/overview.png
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from dpml.reporting.style import STYLE
+
+ROOT = Path(__file__).parents[1]
+PICTURE = ROOT / "docs" / "overview.png"
+AUDIT = ROOT / "results" / "audit" / "all.csv"
+CENTRE = ROOT / "results" / "frontier" / "centre.csv"
+PEERS = ROOT / "experiments" / "frontier" / "peers.csv"
+
+PAPERS = {
+    "capefm": "Imtiaz, Mohammadi & Sarwate 2019",
+    "wddp": "Kang, Liu & Wang 2019",
+    "psgd": "Rajkumar & Agarwal 2012",
+    "soft": "Hamm, Cao & Belkin 2016",
+}
+"""The main algorithm of each paper."""
+CLAIMED, PROVEN, ATTACKED = "#7F7F7F", "#0072B2", "#D55E00"
+OURS = (("dpgd", None, "#AA4499", "o", "-"), ("gop", 2.0, "#332288", ">", "-"), ("ssp", None, "#DDAA33", "s", "-"))
+OTHERS = (("DP-SGD", "#111111", "o"), ("diffprivlib (pure ε)", "#444444", "D"))
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What a paper claims for its main algorithm, what is proven of it, and what an attack reached."""
+
+    paper: str
+    algo: str
+    view: str
+    claimed: float
+    proven: float
+    attacked: float
+
+
+def headlines(audit: pd.DataFrame) -> list[Headline]:
+    """One for each paper: the loss and view with the largest proven ε of those that its claim is about."""
+    asked = audit[(audit["noise"] == "published") & (audit["variant"] == "paper") & audit["algo.protocol"].isna()]
+    where = ["algo", "loss", "view"]
+    table = asked.pivot_table(index=where, columns="metric", values="mean", aggfunc="first").reset_index()
+    table = table.dropna(subset=["claimed"]).sort_values(["proven", "attacked"], ascending=False)
+    worst = table.drop_duplicates("algo").set_index("algo")
+    return [
+        Headline(paper, algo, *(worst.loc[algo, key] for key in ("view", "claimed", "proven", "attacked")))
+        for algo, paper in PAPERS.items()
+    ]
+
+
+def markdown(lines: list[Headline]) -> str:
+    """The table of the README."""
+    head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack")
+    rows = [
+        (line.paper, f"`{line.algo}`", line.view, f"{line.claimed:.3g}", f"{line.proven:.3g}", f"{line.attacked:.3g}")
+        for line in lines
+    ]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
+
+
+def draw_guarantees(ax: Axes, lines: list[Headline]) -> None:
+    """ε as claimed, as proven, and as reached by an attack: a line of points for each paper."""
+    for place, line in enumerate(lines):
+        ax.plot([max(line.attacked, 0.02), line.proven], [place, place], color="#dddddd", lw=3, zorder=1)
+        # an attack that reached nothing has no place on a logarithmic axis
+        reached = line.attacked if line.attacked > 0 else np.nan
+        for value, colour, marker in (
+            (line.claimed, CLAIMED, "|"),
+            (line.proven, PROVEN, "o"),
+            (reached, ATTACKED, "X"),
+        ):
+            ax.plot(value, place, marker, color=colour, ms=14 if marker == "|" else 7, mew=2 if marker == "|" else 0)
+    ax.set_yticks(range(len(lines)), [f"{line.paper}\n{line.algo}, view: {line.view}" for line in lines])
+    ax.invert_yaxis()
+    ax.set_ylim(len(lines) - 0.5, -0.5)
+    ax.set_xscale("log")
+    ax.set_xlim(0.02, 4.5)
+    ax.set_xticks([0.03, 0.1, 0.3, 1, 3], ["0.03", "0.1", "0.3", "1", "3"])
+    ax.minorticks_off()
+    ax.set_xlabel("ε at δ = 1e-5")
+    ax.set_title("Published noise: claimed, proven, attacked", loc="left")
+    names = (("claimed", CLAIMED, "|"), ("proven by dpml", PROVEN, "o"), ("reached by an attack (95 %)", ATTACKED, "X"))
+    for name, colour, marker in names:
+        ax.plot([], [], marker, color=colour, label=name, ms=10 if marker == "|" else 7, mew=2 if marker == "|" else 0)
+    ax.legend(loc="upper left", frameon=False, handletextpad=0.4)
+
+
+def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
+    """Test accuracy on Adult against ε: some of ours with their 95 % intervals over seeds, and programs of others."""
+    adult = rows[(rows["block"] == "binary") & (rows["dataset"] == "adult") & (rows["metric"] == "accuracy")]
+    for algo, shift, colour, marker, dash in OURS:
+        curve = adult[(adult["algo"] == algo) & (adult["algo.shift"].fillna(0) == (shift or 0))].sort_values("eps")
+        name = f"{algo} algo.shift={shift:g}" if shift else algo
+        ax.plot(curve["eps"], curve["mean"], dash, marker=marker, color=colour, label=name, ms=5)
+        low, high = curve["mean"] - curve["interval"], curve["mean"] + curve["interval"]
+        ax.fill_between(curve["eps"], low, high, color=colour, alpha=0.2, lw=0)
+    for name, colour, marker in OTHERS:
+        points = peers[(peers["series"] == "adult") & (peers["algo"] == name)].sort_values("x")
+        ax.plot(points["x"], points["mean"], marker, mfc="white", color=colour, label=name, ms=5.5)
+    for algo, name, dash in (("nonpriv", "no privacy", "--"), ("constant", "no feature used", ":")):
+        ax.axhline(adult[adult["algo"] == algo]["mean"].iloc[0], ls=dash, color="black", lw=1, label=name)
+    ax.set_xscale("log")
+    ticks = sorted(adult["eps"][np.isfinite(adult["eps"])].unique())
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_ylim(0.67, 0.86)
+    ax.set_xlabel("ε proven, δ = 1e-5 (diffprivlib: δ = 0)")
+    ax.set_ylabel("test accuracy, Adult")
+    ax.set_title("One trusted centre, 30,162 records", loc="left")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+
+def main() -> None:
+    """Draw the picture and print the table."""
+    lines = headlines(pd.read_csv(AUDIT))
+    with plt.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.5), width_ratios=(1, 1.05), layout="constrained")
+        draw_guarantees(left, lines)
+        draw_accuracy(right, pd.read_csv(CENTRE), pd.read_csv(PEERS, comment="#"))
+        figure.savefig(PICTURE, dpi=130)
+    print(markdown(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The how-to guides name all that there is to choose, and what they show of plug-ins works."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from pages import DOCS, blocks
+
+from dpml import where
+
+HOWTO = DOCS / "howto"
+
+
+def named(page: str) -> set[str]:
+    """The words in backticks of a page's prose."""
+    prose = re.sub(r"```.*?```", "", (HOWTO / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    return {word for text in re.findall(r"`([^`]+)`", prose) for word in text.split()}
+
+
+@pytest.mark.parametrize(
+    ("group", "page"), [("algo", "algorithms.md"), ("dataset", "data_sets.md"), ("partition", "data_sets.md")]
+)
+def test_every_option_is_named(group: str, page: str) -> None:
+    assert {path.stem for path in where.folder("conf").joinpath(group).glob("*.yaml")} <= named(page)
+
+
+def test_every_key_is_named() -> None:
+    config = yaml.safe_load((where.folder("conf") / "config.yaml").read_text(encoding="utf-8"))
+    keys = {key for key in config if key not in ("defaults", "hydra", "run", "adversary")}
+    keys |= {f"adversary.{key}" for key in config["adversary"]}
+    assert keys | {"dataset", "partition", "algo"} <= named("commands.md")
+    others = set().union(*(named(page) for page in ("clusters.md", "resume.md", "sweeps.md")))
+    assert {f"run.{key}" for key in config["run"]} <= {word.partition("=")[0] for word in others}
+
+
+def test_every_experiment_is_in_the_table() -> None:
+    table = (HOWTO / "experiments.md").read_text(encoding="utf-8")
+    rows = set()
+    for row in re.findall(r"^\| (`\w+/.*?) \|", table, flags=re.MULTILINE):
+        names = re.findall(r"`([\w/]+)`( to)?", row)
+        paper = names[0][0].split("/")[0]
+        for (name, to), (after, _) in zip(names, [*names[1:], ("", "")], strict=True):
+            rows.add(f"{paper}/{name.split('/')[-1]}")
+            if to:
+                first, last = (int(re.sub(r"\D", "", text.split("/")[-1])) for text in (name, after))
+                rows |= {f"{paper}/fig{number}" for number in range(first, last)}
+    files = where.folder("experiments").glob("*/[!_]*.yaml")
+    assert rows == {f"{path.parent.name}/{path.stem}" for path in files}
+
+
+@pytest.fixture(scope="module")
+def plug_ins() -> dict[str, list[str]]:
+    """The command of each section of the page."""
+    sections = (HOWTO / "plug_ins.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    found = {section.splitlines()[0]: [b for b in blocks(section) if b.language == "bash"] for section in sections}
+    return {name: [line for block in bash for line in block.commands] for name, bash in found.items()}
+
+
+def write_files(page: Path, folder: Path) -> None:
+    """The files that a page shows."""
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.file:
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.file).write_text(block.body, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("section", "column", "value"),
+    [("An algorithm", "algo", "mean_model"), ("A data set", "dataset", "two_moons"), ("A metric", "metric", "length")],
+)
+def test_plug_ins_learn_something(plug_ins, run_command, tmp_path: Path, monkeypatch, section, column, value) -> None:
+    write_files(HOWTO / "plug_ins.md", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (command,) = plug_ins[section]
+    _, program, *words = command.split()
+    assert run_command(program, *words, "hydra.run.dir=out").code == 0
+    rows = pd.read_csv(tmp_path / "out" / "rows.csv")
+    values = rows.loc[rows["metric"] == ("length" if column == "metric" else "accuracy")]
+    assert set(values[column]) == {value}
+    assert values["value"].mean() > 0.6
+
+
+@pytest.mark.parametrize(
+    ("line", "broken", "verdict"),
+    [
+        ("", "", "consistent"),
+        ("mu = 2 / problem.N / sigma", "mu = 1 / problem.N / sigma", "BUG"),
+        ("return 2 / N / gdp", "return 1 / N / gdp", "consistent"),
+    ],
+)
+def test_the_algorithm_of_the_tutorial_can_be_broken_as_it_says(
+    run_command, tmp_path, monkeypatch, line, broken, verdict
+) -> None:
+    write_files(DOCS / "tutorials" / "algorithm.md", tmp_path)
+    code = (tmp_path / "centroid.py").read_text(encoding="utf-8")
+    assert line in code
+    name = f"centroid_{len(broken)}"  # a module that was imported before stays what it was
+    (tmp_path / f"{name}.py").write_text(code.replace(line, broken) if line else code, encoding="utf-8")
+    (tmp_path / "conf/algo/centroid.yaml").write_text(f"_target_: {name}.Centroid\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["--config-dir", "conf", "algo=centroid", "M=1", "eps=1", "delta=1e-5", "draws=20000", "--json"]
+    (finding,) = json.loads(run_command("dpml", "audit", *words).out)
+    assert finding["verdict"] == verdict

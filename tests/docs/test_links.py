@@ -1,0 +1,49 @@
+"""Links between the pages lead to a file and a heading that exist; the glossary is complete and in order."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pages import DOCS
+
+# of the folders that are written by hand, and of docs/data
+FOLDERS = (".", "concepts", "data", "howto", "privacy", "tutorials")
+PAGES = sorted(path.relative_to(DOCS).as_posix() for folder in FOLDERS for path in DOCS.glob(f"{folder}/*.md"))
+
+
+def prose(path: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", prose(path), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    path = DOCS / page
+    wrong = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
+        if re.match(r"https?:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            wrong.append(link)
+    assert wrong == []
+
+
+ENTRY = re.compile(r"^\*\*([^*]+)\.\*\* (.*?)(?=\n\n|\Z)", flags=re.MULTILINE | re.DOTALL)
+
+
+def test_glossary_entries_are_short_sorted_and_lead_on() -> None:
+    for section in prose(DOCS / "glossary.md").split("\n## ")[1:]:
+        entries = ENTRY.findall(section.strip())
+        assert len(entries) == section.strip().count("\n\n")
+        spelt = [re.sub("[εδμ]", lambda letter: {"ε": "e", "δ": "d", "μ": "m"}[letter[0]], term) for term, _ in entries]
+        assert [term.lower() for term in spelt] == sorted(term.lower() for term in spelt)
+        for term, meaning in entries:
+            assert "](" in meaning, term
+            assert len(meaning) < 400, term

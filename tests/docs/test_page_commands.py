@@ -1,0 +1,105 @@
+"""Every command of the start page, the concepts, the how-to guides and the tutorials, run as it is printed."""
+
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pages import DOCS, blocks, flat, words
+
+PAGES = [
+    DOCS / "start.md",
+    *(page for folder in ("concepts", "howto", "tutorials") for page in DOCS.glob(f"{folder}/*.md")),
+]
+NAMES = sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
+
+
+def with_commands(kind: str) -> list[str]:
+    """The pages that have a command of a kind: slow, or not ("")."""
+    pages = {name: blocks((DOCS / name).read_text(encoding="utf-8")) for name in NAMES}
+    return [name for name, page in pages.items() if any((b.language, b.comment) == ("bash", kind) for b in page)]
+
+
+@pytest.fixture
+def run_line(run_command, tmp_path, monkeypatch, capsys) -> Callable[[str], str]:
+    """Run a line in this process, which is fast: what it prints."""
+
+    def run(line: str) -> str:
+        environment, (program, *rest) = words(line)
+        if "PYTHONPATH" in environment:
+            monkeypatch.syspath_prepend(tmp_path / environment["PYTHONPATH"])
+        if program == "python":
+            monkeypatch.chdir(tmp_path)
+            capsys.readouterr()
+            runpy.run_path(str(tmp_path / rest[0]))
+            return capsys.readouterr().out
+        done = run_command(program, *rest)
+        assert done.code == 0, f"{line}\n{done.err}"
+        return done.out
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def own_modules(tmp_path):
+    """Modules of one page are not those of the next."""
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def in_a_shell(line: str, folder: Path) -> str:
+    """Run a line as a reader would: what it prints."""
+    environment, rest = words(line)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    modules = os.pathsep.join(filter(None, [environment.pop("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]))
+    own = {
+        "PATH": path,
+        "PYTHONPATH": modules,
+        "DPML_OFFLINE": "1",
+        "DPML_DATA": str(folder / "cache"),
+        "COLUMNS": "120",
+    }
+    done = subprocess.run(rest, cwd=folder, env={**os.environ, **own, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def follow(name: str, folder: Path, run: Callable[[str], str], kinds: tuple[str, ...]) -> None:
+    """Write a page's files, run its commands of some kinds, and compare what they print with what the page says."""
+    page = blocks((DOCS / name).read_text(encoding="utf-8"))
+    for block in page:
+        if block.file:
+            target = folder / block.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.body, encoding="utf-8")
+    printed = ""
+    for block in page:
+        if block.language == "bash":
+            printed = "".join(run(line) for line in block.commands) if block.comment in kinds else ""
+        elif block.language == "text" and printed:
+            lines = [flat(line) for line in printed.splitlines()]
+            for line in map(flat, block.body.splitlines()):
+                assert any(line in other for other in lines), f"{name}: not printed: {line}\n{printed}"
+
+
+@pytest.mark.parametrize("name", with_commands(""))
+def test_commands_print_what_the_page_says(name, tmp_path, run_line) -> None:
+    follow(name, tmp_path, run_line, ("",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", with_commands("slow"))
+def test_slow_commands_run(name, tmp_path) -> None:
+    follow(name, tmp_path, lambda line: in_a_shell(line, tmp_path), ("", "slow"))
+
+
+def test_what_is_not_run_says_why() -> None:
+    for name in NAMES:
+        for block in blocks((DOCS / name).read_text(encoding="utf-8")):
+            assert block.comment in ("", "slow") or block.comment.startswith("not run: "), name
