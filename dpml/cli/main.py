@@ -15,6 +15,18 @@ def main() -> None:
 
 
 def _main() -> None:
+    commands = parser()
+    arguments, more = commands.parse_known_args()
+    if "overrides" in arguments:  # argparse takes those before an option only
+        arguments.overrides += [word for word in more if not word.startswith("-")]
+        more = [word for word in more if word.startswith("-")]
+    if more:
+        commands.error(f"unrecognized arguments: {' '.join(more)}")
+    load(arguments.command).run(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
     parser = argparse.ArgumentParser(
         prog="dpml", description="Multiparty differentially private learning. Runs and sweeps: see dpml-run --help."
     )
@@ -23,13 +35,7 @@ def _main() -> None:
     parts = (_guarantee, _audit, _plot, _data, _merge, _secagg, _federate, _release, _predict, _ledger, _report)
     for add in parts:
         add(commands)
-    arguments, more = parser.parse_known_args()
-    if "overrides" in arguments:  # argparse takes those before an option only
-        arguments.overrides += [word for word in more if not word.startswith("-")]
-        more = [word for word in more if word.startswith("-")]
-    if more:
-        parser.error(f"unrecognized arguments: {' '.join(more)}")
-    load(arguments.command).run(arguments)
+    return parser
 
 
 def _guarantee(commands: Any) -> None:

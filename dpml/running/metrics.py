@@ -1,4 +1,52 @@
-"""How good released models are. Computed on the data themselves: for the experimenter's eyes, not part of a release."""
+"""How good released models are. Computed on the data themselves: for the experimenter's eyes, not part of a release.
+
+Rows have norm at most 1 and targets are scaled, so that losses and distances have no unit. `evaluate` scores every
+linear model. What else is measured comes from who alone can compute it, under the names below: metric [unit].
+
+Algorithms say beside their models:
+
+- ``noisy_objective`` [loss]: functional mechanism: the noisy polynomial + lam/2 ||w||^2 at its own minimiser, which
+  Imtiaz et al. 2019 plot as the loss; it may be negative.
+- ``trimmed`` [share of releases]: functional mechanism, `adassp`: the spectrum had directions without positive
+  curvature, which were cut off (`published`) or raised to a floor (`tight`).
+- ``bound`` [loss]: `soft` and `avg`: bound on the excess risk (Hamm et al. 2016, Theorem 4 and eq. 9).
+- ``gap_bound`` [loss]: `gop`: bound on the optimality gap that 95 % of the draws keep (Rajkumar & Agarwal 2012, Theorem
+  5.1).
+- ``distance`` [length of w]: `psgd`: ||w_T - w_limit||_2, from the minimiser that the rounds approach.
+- ``rounds`` [rounds]: `psgd` and clipped descent: how many were used.
+- ``step`` [step size]: descent: the step size that was used.
+- ``clip`` [length of a gradient]: clipped descent: the last clip.
+- ``train_accuracy`` [share of rows]: networks: accuracy on the private rows.
+- ``path_loss`` [loss]: networks: training loss, mean over ten moments of the training; less means sooner there.
+
+Figures show, and `metrics` can name by their paths:
+
+- ``error`` [share of rows]: 1 - accuracy; in figures only.
+- ``auc`` [share of pairs]: `dpml.running.metrics.auc`: area under the ROC curve of two classes, on the test rows.
+- ``excess_loss`` [loss]: `dpml.papers.rajkumar2012.bounds.excess_loss`: test loss above that of the true weights.
+
+Experiments have blocks that are computed by functions of a paper:
+
+- ``excess_risk`` [loss]: `kang2019/theorems`: objective above its minimum, or above the least value that was found.
+- ``theorem2_bound``, ``theorem3_bound`` [loss]: `kang2019/theorems`: bounds on the mean of `excess_risk`.
+- ``pl_constant`` [curvature]: `kang2019/theorems`: the largest constant of the Polyak-Lojasiewicz condition on the way.
+- ``noise_variance_order``, ``excess_risk_order`` [order]: `kang2019/table1`: the terms of Table 1, without constants.
+- ``gap_as_printed``, ``gap_of_average`` [loss]: `kang2019/table1`: Theorem 2 with the printed noise, and with that of
+  an average over M clients.
+- ``log10_delta`` [power of ten]: `imtiaz2019/fig5`, `fig6`: log10 of delta.
+- ``digits`` [power of ten]: the same with the other sign, also where it is too small to be drawn.
+- ``cape_over_pooled``, ``conv_over_cape``, ``variance_ratio`` [ratio]: `imtiaz2019/fig5`, `remark3`: ratios of noise
+  variances.
+- ``gap_ratio`` [ratio]: `imtiaz2019/tight`: mean optimality gap with published noise over that with tight noise.
+- ``asked_eps`` [eps]: `imtiaz2019/tight`: the eps to ask for, which published noise claims.
+- ``site_bytes``, ``aggregator_bytes`` [bytes]: `imtiaz2019/table1`: what a site, and the aggregator, send and receive.
+- ``degree`` [sites]: `imtiaz2019/table1`: with how many others a site agrees on masks.
+- ``in_M``, ``in_d`` [exponent]: `imtiaz2019/table1`: slope of the bytes in M and in d on logarithmic scales.
+- ``misfit`` [ratio]: `imtiaz2019/table1`: largest relative error of the fit of the stated form.
+- ``claimed``, ``proven``, ``pair``, ``attacked`` [eps]: `audit/all`: what is claimed; what is proven; what holds for
+  these very neighbours; a lower bound that an attack reached.
+- ``power`` [ratio]: `audit/all`: how much of what is proven the neighbours show, at least.
+"""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -22,13 +70,17 @@ def evaluate(
 ) -> dict[str, Array]:
     """Score models `weights` (budgets, draws, d), where some were released: each metric is an array (budgets, draws).
 
-    - ``loss``: mean loss on the private training rows, without regulariser.
-    - ``optimality_gap``: how far the objective, mean loss + lam/2 ||w||^2, lies above its minimum on those rows; absent
-      for a non-convex loss, whose minimum is not known.
-    - ``accuracy`` (a share) or ``rmse`` (in units of the scaled target) on the test rows, when there are any; and
-      ``balanced_accuracy``, the mean over the classes among them of the share that is labelled right.
-    - ``err_w``: ||w - w*||_2 / d, where the data come with their true weights w* (Imtiaz et al. 2019, fig. 7).
-    - `further` metrics, functions named by their dotted paths; each is called as a `Metric` is.
+    - ``loss`` [loss]: (1/N) sum l(w; x, y) over the private training rows, without regulariser.
+    - ``optimality_gap`` [loss]: J(w) - min J, where J(w) = loss + lam/2 ||w||_2^2 on those rows; absent for a loss that
+      is not convex, whose minimum is not known.
+    - ``accuracy`` [share of rows]: of the test rows, when there are any, those labelled right.
+    - ``balanced_accuracy`` [share of rows]: the mean, over the classes among the test rows, of the share of each that
+      is labelled right.
+    - ``rmse`` [scaled target]: sqrt((1/n) sum (x'w - y)^2) over the n test rows of a regression.
+    - ``err_w`` [length of w]: ||w - w*||_2 / d, where the data come with their true weights w* (Imtiaz et al. 2019,
+      fig. 7).
+
+    `further` metrics are functions named by their dotted paths; each is called as a `Metric` is.
     """
     if weights is None:  # nothing was released
         return {}

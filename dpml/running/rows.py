@@ -1,4 +1,39 @@
-"""Tidy rows: what a cell measured, one metric per row, and its guarantees, one view and basis per row."""
+"""Tidy rows: what a cell measured, one metric per row, and its guarantees, one view and basis per row.
+
+They become rows.csv and guarantees.csv.
+
+Both tables:
+
+- ``dataset``, ``partition``, ``algo``, ``variant``, ``calibration``, ``loss``: what ran, by name.
+- ``M``, ``N``, ``d``: parties, private training rows, and features as an algorithm sees them.
+- ``seed``: of rows, partition, initial points and noise.
+
+Rows, one for a metric of a draw:
+
+- ``eps``, ``delta``: the budget that was asked for.
+- ``draw``: the number of the release; draws of one seed share rows, partition and fit.
+- ``metric``, ``value``: what was measured, and its value.
+- ``unit``: what is protected: one `sample`, or all samples of one `party`.
+- ``claimed_eps``: what is claimed: by the paper for its noise, or for `tight` noise what was asked for.
+- ``proven_eps``, ``proven_view``: what is proven in the worst view, and which view that is; eps is infinite where
+  nothing is proven.
+- ``not_proven``: why nothing is proven, where something is claimed.
+- ``conditional_eps``: what would be proven for hyper-parameters fixed beforehand.
+- ``n_min``, ``n_max``: rows of the smallest and of the largest party.
+- ``tuned``: how the step size was chosen; `fixed` for all others.
+- ``private_preprocessing``: the steps that were fitted to private rows, which no budget counts.
+
+Guarantees, one for a view and a basis of a budget:
+
+- ``budget_eps``, ``budget_delta``: the budget that was asked for.
+- ``view``: what the adversary sees: `release`, `aggregate`, `client`, `transcript` or `colluders`.
+- ``unit``: what is protected: one `sample`, or all samples of one `party`.
+- ``eps``, ``delta``: what is guaranteed.
+- ``basis``: `published`, `proven`, or `conditional` (for hyper-parameters fixed beforehand).
+- ``source``: the theorem or the argument.
+- ``mu``: of Gaussian differential privacy, where that is what is proven; it gives an eps for every delta.
+- ``secure_sums``: how many vectors parties sum securely in a release; empty for one trusted place.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
-"""docs/api.md and docs/tutorial.ipynb, run as they are printed."""
+"""docs/api.md and docs/examples/nine_steps.py, run as they are printed."""
 
 import doctest
-import json
 import re
 import warnings
 from pathlib import Path
@@ -12,7 +11,7 @@ import dpml
 
 DOCS = Path(__file__).parents[2] / "docs"
 API = (DOCS / "api.md").read_text(encoding="utf-8")
-TUTORIAL = DOCS / "tutorial.ipynb"
+TUTORIAL = DOCS / "examples" / "nine_steps.py"
 
 
 @pytest.fixture(autouse=True)
@@ -36,27 +35,12 @@ def test_the_page_names_all_that_is_public():
     assert set(re.findall(r"`dpml\.(\w+)`", API)) - {"audit"} == set(dpml.__all__)
 
 
-def cells(kind):
-    book = json.loads(TUTORIAL.read_text(encoding="utf-8"))
-    return ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == kind]
-
-
 def test_the_tutorial_runs_from_top_to_bottom():
     names = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for number, source in enumerate(cells("code")):
-            exec(compile(source, f"{TUTORIAL.name}, code cell {number}", "exec"), names)
+        exec(compile(TUTORIAL.read_text(encoding="utf-8"), TUTORIAL.name, "exec"), names)
     accuracy, total = names["accuracy"], names["total"]
     assert accuracy.shape == (5, 3)
     assert accuracy.loc[10].min() > 0.85
     assert 2.1 < total < 2.2
-
-
-def test_the_tutorial_is_kept_without_outputs():
-    book = json.loads(TUTORIAL.read_text(encoding="utf-8"))
-    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
-    for cell in book["cells"]:
-        assert cell.get("outputs", []) == []
-        assert cell.get("execution_count") is None
-        assert cell["id"]

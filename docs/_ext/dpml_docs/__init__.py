@@ -1,0 +1,1 @@
+"""The parts of the site that are made at every build, and formulas as MathML."""

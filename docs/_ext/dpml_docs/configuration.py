@@ -1,0 +1,189 @@
+"""Reference pages of what configures a run: keys, algorithms, data sets, partitions, from conf/ and docstrings."""
+
+import inspect
+import re
+import types
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+
+from dpml import where
+from dpml.config.build import class_of
+from dpml.config.compose import options
+from dpml.data.preprocess import STEPS
+from dpml_docs import docstrings, rst, yaml_keys
+
+_HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
+_CHOICES = {"variant": "variants", "protects": "protectable"}  # fields, and the class attributes that list their values
+_KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text", tuple: "list"}
+
+
+def pages() -> dict[str, str]:
+    """Every page by its name below reference/, without the ending."""
+    found = {"configuration": configuration(), "datasets": datasets(), "partitions": partitions()}
+    names = options("algo")
+    found["algorithms/index"] = algorithms(names)
+    return found | {f"algorithms/{name}": algorithm(name) for name in names}
+
+
+def configuration() -> str:
+    """The keys of conf/config.yaml."""
+    path = where.folder("conf") / "config.yaml"
+    known = [key for key in yaml_keys.keys(path) if key.name.partition(".")[0] not in _HIDDEN]
+    groups = [
+        [f"``{group}``", rst.literal(str(default)), link]
+        for group, default, link in zip(
+            ("dataset", "partition", "algo"),
+            _defaults(path),
+            (":doc:`datasets`", ":doc:`partitions`", ":doc:`algorithms/index`"),
+            strict=True,
+        )
+    ]
+    groups.append(["``experiment``", "``null``", ":doc:`/gallery/index`"])
+    top = [key for key in known if "." not in key.name and key.value]
+    blocks = [
+        rst.title("Keys of a run"),
+        docstrings.inline(yaml_keys.heading(path)),
+        rst.title("Groups", "-"),
+        "A group has options: ``algo=capefm`` chooses one, and each has keys of its own, such as ``algo.lam``.",
+        rst.table(["Group", "Default", "Options"], groups),
+        rst.title("Keys", "-"),
+        rst.table(["Key", "Default", "Meaning"], [_row(key) for key in top], (2, 2, 6)),
+    ]
+    for group in (key for key in known if not key.value):
+        inner = [key for key in known if key.name.startswith(f"{group.name}.")]
+        blocks += [rst.title(f"``{group.name}``", "-"), docstrings.inline(group.comment.capitalize())]
+        blocks.append(rst.table(["Key", "Default", "Meaning"], [_row(key) for key in inner], (2, 2, 6)))
+    return rst.page(*blocks)
+
+
+def _defaults(path: Path) -> list[Any]:
+    listed = {key: value for entry in yaml.safe_load(path.read_text("utf-8"))["defaults"] if isinstance(entry, dict)
+              for key, value in entry.items()}  # fmt: skip
+    return [listed[group] for group in ("dataset", "partition", "algo")]
+
+
+def _row(key: yaml_keys.Key) -> list[str]:
+    return [rst.literal(key.name), rst.literal(key.value), docstrings.inline(key.comment)]
+
+
+def target(group: str, name: str) -> tuple[str, Any]:
+    """The path and the class of an option, which its YAML file names."""
+    path = yaml.safe_load(_file(group, name).read_text("utf-8"))["_target_"]
+    return path, class_of(path, group)
+
+
+def _file(group: str, name: str) -> Path:
+    return where.folder("conf") / group / f"{name}.yaml"
+
+
+def option_rows(group: str, name: str) -> list[list[str]]:
+    """Key, default, kind and meaning of every key of an option, from its YAML file and the docstring of its class."""
+    _, cls = target(group, name)
+    hints = get_type_hints(cls)
+    rows = []
+    for key in yaml_keys.keys(_file(group, name)):
+        if key.name != "_target_":
+            words = [docstrings.inline(text) for text in _meanings(key.comment, docstrings.argument(cls, key.name))]
+            # a class says which of the values that its annotation admits are its own
+            values = getattr(cls, _CHOICES[key.name], ()) if key.name in _CHOICES else ()
+            kind = _choice(values) if values else ", ".join(_kinds(hints.get(key.name)))
+            rows.append([f"{group}.{key.name}", key.value, docstrings.inline(kind), "\n\n".join(words)])
+    return [[rst.literal(name), rst.literal(value), kind, words] for name, value, kind, words in rows]
+
+
+def _meanings(comment: str, argument: str) -> Iterator[str]:
+    """The comment and the docstring, once where one has all that the other has."""
+    plain = [re.sub(r"\W+", " ", text).strip().casefold() for text in (comment, argument)]
+    if plain[0] and plain[0] not in plain[1]:
+        yield comment
+    if plain[1] and plain[1] not in plain[0]:
+        yield argument[0].upper() + argument[1:]
+    elif plain[0] and plain[0] == plain[1]:
+        yield comment
+
+
+def _choice(values: Sequence[Any]) -> str:
+    return " | ".join(f"``{value}``" for value in values)
+
+
+def _kinds(hint: Any) -> Iterator[str]:
+    """An annotation in the words of the command line."""
+    if get_origin(hint) is Literal:
+        yield _choice(get_args(hint))
+    elif get_origin(hint) in (types.UnionType,) or str(get_origin(hint)) == "typing.Union":
+        yield from (kind for part in get_args(hint) if part is not type(None) for kind in _kinds(part))
+        if type(None) in get_args(hint):
+            yield "or null"
+    else:
+        yield _KINDS.get(get_origin(hint) or hint, "")
+
+
+def _options(group: str, name: str) -> str:
+    rows = option_rows(group, name)
+    if not rows:
+        return "It has no keys of its own."
+    return rst.table(["Key", "Default", "Value", "Meaning"], rows, (3, 2, 2, 6))
+
+
+def algorithm(name: str) -> str:
+    """The page of an algorithm."""
+    path, cls = target("algo", name)
+    return rst.page(
+        rst.title(f"``{name}``"),
+        docstrings.inline(yaml_keys.heading(_file("algo", name))),
+        rst.code(f"dpml-run algo={name}", "sh"),
+        docstrings.rst(docstrings.parse(inspect.getdoc(cls)).text),
+        rst.title("Keys", "-"),
+        _options("algo", name),
+        f"Its class is ``{path}``.",
+    )
+
+
+def algorithms(names: list[str]) -> str:
+    """The list of all algorithms."""
+    rows = [[f":doc:`{name}`", docstrings.inline(_first(inspect.getdoc(target("algo", name)[1])))] for name in names]
+    return rst.page(
+        rst.title("Algorithms"),
+        "``algo=NAME`` chooses one. What is proven of each is on the pages of :doc:`/proofs/index`.",
+        rst.table(["Algorithm", "What it is"], rows, (1, 6)),
+        rst.toctree(names),
+    )
+
+
+def _first(doc: str | None) -> str:
+    """The first paragraph of a docstring."""
+    return " ".join(docstrings.parse(doc).text.split("\n\n")[0].split())
+
+
+def datasets() -> str:
+    """All data sets with their keys, and the preprocessing steps."""
+    blocks = [
+        rst.title("Data sets"),
+        "``dataset=NAME`` chooses one. What the rows are, where they come from and what is stated of their columns: "
+        ":doc:`/data/README`.",
+    ]
+    for name in options("dataset"):
+        _, cls = target("dataset", name)
+        page = f"More: :doc:`/data/{name}`." if name != "csv" else "More: :doc:`/own_data`."
+        blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("dataset", name)))]
+        blocks += [docstrings.rst(docstrings.parse(inspect.getdoc(cls)).text), page, _options("dataset", name)]
+    steps = [[rst.literal(step), docstrings.inline(_first(inspect.getdoc(STEPS[step])))] for step in STEPS]
+    blocks += [rst.title("Preprocessing steps", "-"), "What a list ``dataset.steps`` may have:"]
+    blocks += [rst.table(["Step", "What it does"], steps, (1, 5)), rst.toctree(["/data/README", "/data/*"], glob=True)]
+    return rst.page(*blocks)
+
+
+def partitions() -> str:
+    """All partitions with their keys."""
+    blocks = [
+        rst.title("Partitions"),
+        "``partition=NAME`` chooses how rows are dealt to parties. How unequal that makes them: :doc:`/partitions`.",
+    ]
+    for name in options("partition"):
+        _, cls = target("partition", name)
+        blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("partition", name)))]
+        blocks += [docstrings.rst(docstrings.parse(inspect.getdoc(cls)).text), _options("partition", name)]
+    return rst.page(*blocks)

@@ -1,0 +1,74 @@
+"""Writes the generated pages, before Sphinx reads: reference/ (from code), gallery/ and verdicts/ (from results)."""
+
+import os
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from dpml_docs import claims, commands, configuration, gallery, python_api, rst, tables
+
+
+def pages(folder: Path) -> dict[str, str]:
+    """Every generated page by its path below docs/, which is `folder`."""
+    reference = {"index": reference_index(folder)}
+    for part in (configuration, tables, commands, python_api):
+        reference |= part.pages()
+    return {
+        **{f"reference/{name}.rst": text for name, text in reference.items()},
+        **{f"gallery/{name}.md": text for name, text in gallery.pages().items()},
+        **{f"verdicts/{name}.md": text for name, text in claims.pages().items()},
+    }
+
+
+def reference_index(folder: Path) -> str:
+    """The contents of the reference, and of whatever page of docs/ no other page has in its contents."""
+    generated = [
+        "configuration",
+        "algorithms/index",
+        "datasets",
+        "partitions",
+        "metrics",
+        "columns",
+        "commands",
+        "python",
+    ]
+    return rst.page(
+        rst.title("Reference"),
+        "Made from the configuration files, the docstrings and the commands themselves at every build of these pages.",
+        rst.toctree([*generated, *(f"/{name}" for name in unlisted(folder))], hidden=False, depth=2),
+    )
+
+
+def unlisted(folder: Path) -> list[str]:
+    """The pages at the top of docs/ that are in the contents of no page that is kept in Git."""
+    listed = {folder / name for name in ("index", "api", "frontier")}  # those of the generated pages
+    for path in (folder / "index.md", *folder.glob("*/index.md")):
+        for contents in re.findall(r"```{toctree}\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
+            entries = re.findall(r"^(?:.*<)?/?([\w./]+)>?$", contents, flags=re.MULTILINE)
+            listed |= {Path(os.path.normpath(path.parent / entry)) for entry in entries}
+    return sorted(path.stem for path in folder.glob("*.md") if path.with_suffix("") not in listed)
+
+
+def write(folder: Path) -> None:
+    """Write what has changed, and remove what is no longer generated."""
+    wanted = pages(folder)
+    for name, text in wanted.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    for part in ("reference", "gallery", "verdicts"):
+        for path in (folder / part).rglob("*.*"):
+            if path.relative_to(folder).as_posix() not in wanted:
+                path.unlink()
+
+
+def _inited(app: Sphinx) -> None:
+    write(Path(app.srcdir))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Have them written."""
+    app.connect("builder-inited", _inited)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

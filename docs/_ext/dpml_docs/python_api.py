@@ -1,0 +1,57 @@
+"""Reference pages of the Python names: what `dpml` exports, and the modules that somebody extends."""
+
+import inspect
+from importlib import import_module
+
+import dpml
+from dpml_docs import docstrings, rst
+
+MODULES = [  # what a plug-in implements or calls
+    "dpml.algorithms",
+    "dpml.privacy.guarantee",
+    "dpml.privacy.noise",
+    "dpml.privacy.accountant",
+    "dpml.optim.losses",
+    "dpml.data.dataset",
+    "dpml.data.info",
+    "dpml.data.partition",
+    "dpml.data.preprocess",
+    "dpml.running.metrics",
+    "dpml.protocols",
+]
+
+
+def pages() -> dict[str, str]:
+    """Every page by its name below reference/."""
+    return {"python": public(), **{f"modules/{name}": module(name) for name in MODULES}}
+
+
+def public() -> str:
+    """What `import dpml` gives."""
+    blocks = [
+        rst.title("Python"),
+        "The names that ``import dpml`` gives. With examples: :doc:`/api` and :doc:`/tour/index`.",
+    ]
+    for name in dpml.__all__:
+        blocks += [rst.title(f"``{name}``", "-"), _directive(getattr(dpml, name), f"dpml.{name}")]
+    rows = [[f":doc:`modules/{name}`", docstrings.inline(_first(name))] for name in MODULES]
+    blocks += [rst.title("To extend dpml", "-"), "What algorithms, data sets, partitions and metrics of your own use:"]
+    blocks.append(rst.table(["Module", "What it has"], rows, (2, 5)))
+    blocks.append(rst.toctree(["/api", "/tour/index", *(f"modules/{name}" for name in MODULES)]))
+    return rst.page(*blocks)
+
+
+def _directive(thing: object, path: str) -> str:
+    kind = "class" if inspect.isclass(thing) else "function"
+    members = "   :members:\n" if kind == "class" else ""
+    return f".. auto{kind}:: {path}\n{members}"
+
+
+def module(name: str) -> str:
+    """A module with everything public that it defines."""
+    return rst.page(rst.title(f"``{name}``"), f".. automodule:: {name}\n   :members:\n")
+
+
+def _first(name: str) -> str:
+    doc = import_module(name).__doc__ or ""
+    return " ".join(doc.split("\n\n")[0].split())

@@ -1,0 +1,249 @@
+"""The generated pages have all that code and results know, and nothing in them was typed by hand."""
+
+import argparse
+import csv
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytest.importorskip("sphinx")
+
+from dpml_docs import (
+    claims,
+    commands,
+    configuration,
+    docstrings,
+    gallery,
+    links,
+    pages,
+    python_api,
+    tables,
+    yaml_keys,
+)
+
+import dpml
+from dpml import where
+from dpml.privacy import Guarantee
+from dpml.running import rows
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+CONF = where.folder("conf")
+OPTIONS = [(path.parent.name, path.stem) for path in sorted(CONF.glob("*/*.yaml"))]
+
+
+def flat(content, prefix=""):
+    """Every key of a mapping with dots, by a way of its own: PyYAML's loader."""
+    for key, value in content.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def cells(page):
+    """The lines of all tables of a page: cells without their indentation."""
+    found = []
+    for block in re.split(r"(?m)^   \* - ", page)[1:]:
+        block = re.split(r"\n\n(?=\S)", block)[0]
+        found.append([" ".join(cell.split()) for cell in re.split(r"(?m)^     - ?", block)])
+    return found
+
+
+def test_every_key_of_a_run_is_there_with_its_default_and_a_meaning():
+    content = yaml.safe_load((CONF / "config.yaml").read_text("utf-8"))
+    wanted = dict(flat({key: value for key, value in content.items() if key not in ("defaults", "hydra")}))
+    lines = {line[0].strip("`"): line for line in cells(configuration.configuration())}
+    assert wanted
+    for key, default in wanted.items():
+        assert yaml.safe_load(lines[key][1].strip("`")) == default
+        assert len(lines[key][2]) > 3, key
+    for entry in content["defaults"]:
+        if isinstance(entry, dict) and not next(iter(entry)).startswith("override"):
+            assert next(iter(entry)) in lines
+
+
+@pytest.mark.parametrize(("group", "name"), OPTIONS)
+def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning(group, name):
+    content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text("utf-8"))
+    lines = {line[0].strip("`"): line for line in configuration.option_rows(group, name)}
+    assert lines.keys() == {f"{group}.{key}" for key in content if key != "_target_"}
+    for key, default in content.items():
+        if key != "_target_":
+            _, shown, kind, meaning = lines[f"{group}.{key}"]
+            assert yaml.safe_load(shown.strip("`")) == default
+            assert meaning, key
+            assert kind or key == "positive", key  # a label may be anything
+
+
+def test_every_option_has_a_place():
+    text = configuration.pages()
+    for group, name in OPTIONS:
+        page = f"algorithms/{name}" if group == "algo" else f"{group}s"
+        assert re.search(rf"^``{name}``\n[=-]+$", text[page], flags=re.MULTILINE), name
+    assert {line[0] for line in cells(text["algorithms/index"])[1:]} == {
+        f":doc:`{name}`" for group, name in OPTIONS if group == "algo"
+    }
+
+
+def test_comments_are_read_with_what_goes_on_below(tmp_path):
+    path = tmp_path / "some.yaml"
+    path.write_text('# About it.\na: "x # y"  # one\n       # two\nb:  # of b\n  c: [1, 2] # three\nd: 4\n# five\n')
+    assert [tuple(vars(key).values()) for key in yaml_keys.keys(path)] == [
+        ("a", '"x # y"', "one two"),
+        ("b", "", "of b"),
+        ("b.c", "[1, 2]", "three"),
+        ("d", "4", ""),
+    ]
+    assert yaml_keys.heading(path) == "About it."
+
+
+def test_every_metric_of_the_results_is_described_with_a_unit():
+    known = {name: item for item in tables.all_metrics() for name in item.names}
+    used = set()
+    for path in (ROOT / "results").glob("*/*.csv"):
+        with path.open(encoding="utf-8") as file:
+            used |= {line.get("metric") for line in csv.DictReader(file)} - {None}
+    assert len(used) > 20
+    assert used <= known.keys()
+    assert all(item.unit and item.text for item in known.values())
+    assert set(tables.metrics().split("``")) >= known.keys()
+
+
+def test_every_column_is_described():
+    described = {name for item in tables.items(rows.__doc__) for name in item.names}
+    guarantees = {"budget_eps", "budget_delta", "secure_sums", *(field.name for field in fields(Guarantee))}
+    assert described == {*rows.COLUMNS, *guarantees}
+    assert set(tables.columns().split("``")) >= described
+
+
+def test_every_command_and_option_is_there():
+    page = commands.commands()
+    from dpml.cli.main import parser
+
+    def walk(command):
+        assert f"usage: {command.prog} " in page
+        for action in command._actions:
+            for option in action.option_strings:
+                assert option in dict(commands.helps())[command.prog]
+            if isinstance(action, argparse._SubParsersAction):
+                for inner in action.choices.values():
+                    walk(inner)
+
+    walk(parser())
+    assert "dpml-run -m algo=capefm,conv,nonpriv" in page
+
+
+def test_every_public_name_is_there():
+    page = python_api.public()
+    assert {re.sub(r".*\.", "", path) for path in re.findall(r"^.. auto\w+:: (.*)", page, re.MULTILINE)} == set(
+        dpml.__all__
+    )
+    assert "dpml.algorithms" in page
+
+
+def test_every_figure_is_in_the_gallery_with_its_command_and_files():
+    text = gallery.pages()
+    pictures = {
+        path for path in (ROOT / "results").glob("*/*.png") if json.loads(manifest(path).read_text("utf-8"))["files"]
+    }
+    assert len(pictures) > 40
+    for path in pictures:
+        about = json.loads(manifest(path).read_text("utf-8"))
+        page = text[about["experiment"]]
+        target = f"../../../results/{path.parent.name}/{path.name}"
+        assert f"]({target})" in page
+        assert (DOCS / "gallery" / path.parent.name / target).resolve() == path
+        assert about["command"] in page
+        assert about["source"] in page
+        for kind in ("csv", "md"):
+            assert f"<{target.removesuffix('png')}{kind}>" in page
+    names = list(where.folder("experiments").glob("*/[!_]*.yaml"))
+    assert len(names) == len(gallery.figures())
+
+
+def manifest(path):
+    return path.with_name(f"{path.stem.removesuffix('_tight')}.json")
+
+
+def test_every_verdict_is_there():
+    text = (ROOT / "results" / "claims.md").read_text("utf-8")
+    known = claims.read()
+    assert len(known) == len(re.findall(r"^\| (?!claim |---)", text, flags=re.MULTILINE)) > 80
+    assert all(f"| {claim.name} | " in text and f" | {claim.verdict} | " in text for claim in known)
+    written = "".join(page for name, page in claims.pages().items() if name != "index")
+    for claim in known:
+        assert f"**{claim.name}** {claims.badge(claim)}" in written
+    total = claims.pages()["index"].split("| all |")[1].splitlines()[0]
+    assert int(total.split("|")[-2]) == len(known)
+
+
+def test_claims_of_figures_stand_beside_them():
+    for figure in gallery.figures():
+        own = [claim for claim in claims.read() if claim.experiment == figure.name]
+        if figure.files:
+            assert all(f"**{claim.name}**" in gallery.page(figure) for claim in own)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("norm ||w*|| of `x_` and ``a*b``", r"norm \|\|w\*\|\| of ``x_`` and ``a*b``"),
+        ("*published*: 2 * 3", r"*published*: 2 \* 3"),
+        ("names in `parts` of\nlines", "names in ``parts`` of\nlines"),
+        ("a\n\n    R^5 = N\n\nb", "a\n\n::\n\n   R^5 = N\n\nb"),
+        ("Two:\n- one\n- two", "Two:\n\n- one\n- two"),
+    ],
+)
+def test_docstrings_become_rst(text, expected):
+    assert docstrings.rst(text) == expected
+
+
+def test_arguments_are_found_in_bases():
+    class Base:
+        """B.
+
+        Args:
+            first, second: both
+                of them.
+            third: base.
+        """
+
+    class Derived(Base):
+        """D.
+
+        Attributes:
+            third: own.
+        """
+
+    assert docstrings.argument(Derived, "second") == "both of them."
+    assert docstrings.argument(Derived, "third") == "own."
+    assert docstrings.argument(Derived, "fourth") == ""
+
+
+def test_no_page_is_left_out(tmp_path):
+    (tmp_path / "howto").mkdir()
+    (tmp_path / "index.md").write_text("```{toctree}\n:hidden:\n\nStart <start>\nhowto/index\n```\n")
+    (tmp_path / "howto" / "index.md").write_text("```{toctree}\n../own_data\nscale\n```\n")
+    for name in ("start", "own_data", "scale"):
+        (tmp_path / f"{name}.md").write_text(f"# {name}\n")
+    assert pages.unlisted(tmp_path) == ["scale"]
+
+
+@pytest.mark.parametrize(
+    ("link", "page"),
+    [
+        ("](../results/frontier/which.md)", "](/gallery/frontier/which.md)"),
+        ("](../../results/claims.md#x)", "](/verdicts/index.md#x)"),
+        ("](../../experiments)", "](/gallery/index.md)"),
+        ("](examples/nine_steps.py)", "](/tour/nine_steps.rst)"),
+        ("](own_data.md)", "](own_data.md)"),
+    ],
+)
+def test_links_out_of_the_documents_stay_in_the_site(link, page):
+    assert links.inside(f"[a{link}") == f"[a{page}"
