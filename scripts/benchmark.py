@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from limits import labelled_rows
+from limits import lines as limits
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
@@ -113,14 +115,6 @@ def capefm_cases() -> list[Case]:
         Case(title, "a loop of single solves from the paper's text (NumPy, L-BFGS-B)", batched, by_hand, tried / draws),
         Case(title, "a loop of our own single releases", batched, single_releases, tried / draws),
     ]
-
-
-def labelled_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in the unit ball and noisy linear labels."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d))
-    X *= (rng.uniform(0.3, 0.99, n) / np.linalg.norm(X, axis=1))[:, None]
-    return X, np.where(X @ rng.standard_normal(d) * 9 + rng.logistic(size=n) > 0, 1.0, -1.0)
 
 
 def hamm_cases() -> list[Case]:
@@ -337,6 +331,10 @@ def main() -> None:
         print(lines[-1], flush=True)
     if only:
         return
+    lines += ["", "## Limits", ""]
+    for line in limits():
+        lines.append(line)
+        print(line, flush=True)
     target = Path("results/benchmarks.md")
     target.parent.mkdir(exist_ok=True)
     target.write_text("# Benchmarks\n\n" + "\n".join(lines) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""How cost grows: CPU seconds and peak memory against parties M, rows N, features d, and cells: python scripts/growth.py
+"""How cost grows with parties M, rows N, features d, and cells, in CPU seconds and memory: python scripts/growth.py
 
 Every point is measured in a process of its own, and written to results/growth.csv as it comes: the same command goes
 on where it was, and ``--again`` begins anew. results/growth.md has the table with fitted exponents, results/growth.png
@@ -109,6 +109,7 @@ def of_parties(words: str, M: int, work: Path) -> Iterator[tuple[str, Step]]:
 
 
 def dealing(M: int, work: Path) -> Iterator[tuple[str, Step]]:
+    """A million rows are dealt to M parties whose sizes follow a power law."""
     data = Dataset("none", "binary", np.zeros((1_000_000, 10)), np.ones(1_000_000), np.zeros((0, 10)), np.zeros(0))
     yield "", lambda: partition(data, PowerLaw(), M, np.random.default_rng(0))
 
@@ -150,7 +151,8 @@ def of_cells(count: int, work: Path) -> Iterator[tuple[str, Step]]:
     from dpml.running.store import Store
 
     content = {
-        "title": "Cells", "source": "nobody", "settings": {"dataset": "synthetic", "algo": "fm", "M": 2, "N": 50, "draws": 1},
+        "title": "Cells", "source": "nobody",
+        "settings": {"dataset": "synthetic", "algo": "fm", "M": 2, "N": 50, "draws": 1},
         "grid": {"a": {"seed": list(range(count)), "eps": 1.0}}, "panels": [],
     }  # fmt: skip
     os.fsync = lambda file: None  # how long a disk takes is its own affair
@@ -190,6 +192,7 @@ class Curve:
 
 
 def decades(first: int, last: int) -> tuple[int, ...]:
+    """The powers of ten from 10^first to 10^last."""
     return tuple(10**power for power in range(first, last + 1))
 
 
@@ -298,14 +301,19 @@ def exponent(sizes: Array, values: Array, least: float) -> float:
 
 def table(found: pd.DataFrame) -> str:
     """One line per curve: CPU seconds and MiB at every size, and the exponents."""
-    lines = ["| axis | what | CPU seconds | MiB | time grows as | memory grows as |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| axis | what | CPU seconds | MiB | time grows as | memory grows as |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for (axis, curve), rows in found.groupby(["axis", "curve"], sort=False):
         rows = rows.sort_values("size")
         sizes = rows["size"].to_numpy(float)
         by = [exponent(sizes, rows[key].to_numpy(), least) for key, least in (("cpu", _ENOUGH), ("added", _MOST))]
         grows = [f"{axis}^{b:.2f}" if math.isfinite(b) else "too little to tell" for b in by]
-        said = [", ".join(f"{size:.0e}".replace("e+0", "e") + f": {value:.3g}" for size, value in zip(sizes, rows[key], strict=True))
-                for key in ("cpu", "own")]  # fmt: skip
+        said = [
+            ", ".join(f"1e{math.log10(size):.0f}: {value:.3g}" for size, value in zip(sizes, rows[key], strict=True))
+            for key in ("cpu", "own")
+        ]
         lines.append(f"| {' | '.join([str(axis), str(curve), *said, *grows])} |")
     return "\n".join(lines) + "\n"
 
@@ -319,12 +327,14 @@ def draw(found: pd.DataFrame, path: Path) -> None:
 
     from dpml.reporting.style import STYLE
 
-    axes = list(dict.fromkeys(found["axis"]))
+    axes, kinds = list(dict.fromkeys(found["axis"])), (("cpu", "CPU seconds"), ("own", "peak MiB"))
     titles = {"M": "parties M", "N": "rows N", "d": "features d", "cells": "cells"}
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(2, len(axes), figsize=(3.1 * len(axes), 5), sharex="col", squeeze=False)
         for column, axis in enumerate(axes):
-            for (key, label), panel in zip((("cpu", "CPU seconds"), ("own", "peak MiB")), panels[:, column], strict=True):
+            for (key, label), panel in zip(
+                (("cpu", "CPU seconds"), ("own", "peak MiB")), panels[:, column], strict=True
+            ):
                 for curve, rows in found[found["axis"] == axis].groupby("curve", sort=False):
                     panel.loglog(rows["size"], rows[key], marker="o", markersize=3, label=curve)
                 panel.set_ylabel(label if column == 0 else "")
@@ -342,9 +352,11 @@ def large(rows: int, work: Path) -> None:
     found: list[Any] = []
     spent = cost(lambda: found.append(measure(cell)), base)
     accuracy = float(found[0].metrics["accuracy"][0, 0])
-    print(f"{rows:,} rows x 100, ssp, 10 parties: {spent.cpu:.0f} s of the processor, {spent.wall:.0f} s by the clock; "
-          f"at its peak {spent.own:.0f} MiB of its own, {spent.mapped:.0f} MiB of mapped files; accuracy {accuracy:.3f}; "
-          f"load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(
+        f"{rows:,} rows x 100, ssp, 10 parties: {spent.cpu:.0f} s of the processor, {spent.wall:.0f} s by the clock; "
+        f"at its peak {spent.own:.0f} MiB of its own, {spent.mapped:.0f} MiB of mapped files; "
+        f"accuracy {accuracy:.3f}; load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def main() -> None:
@@ -364,7 +376,8 @@ def main() -> None:
         large(int(options.large), options.work)
     else:
         found = measure_all(options)
-        made = f"Made by `python scripts/growth.py` on {os.cpu_count()} cores, one thread; load {found['load'].mean():.1f}."
+        load = found["load"].mean()
+        made = f"Made by `python scripts/growth.py` on {os.cpu_count()} cores, one thread; load {load:.1f} on average."
         about = "CPU seconds of one process, and its own peak memory; exponents over the last two decades."
         (RESULTS / "growth.md").write_text(f"# Growth\n\n{made} {about}\n\n{table(found)}", encoding="utf-8")
         draw(found, RESULTS / "growth.png")
