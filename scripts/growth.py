@@ -332,9 +332,7 @@ def draw(found: pd.DataFrame, path: Path) -> None:
     with plt.rc_context(STYLE):
         figure, panels = plt.subplots(2, len(axes), figsize=(3.1 * len(axes), 5), sharex="col", squeeze=False)
         for column, axis in enumerate(axes):
-            for (key, label), panel in zip(
-                (("cpu", "CPU seconds"), ("own", "peak MiB")), panels[:, column], strict=True
-            ):
+            for (key, label), panel in zip(kinds, panels[:, column], strict=True):
                 for curve, rows in found[found["axis"] == axis].groupby("curve", sort=False):
                     panel.loglog(rows["size"], rows[key], marker="o", markersize=3, label=curve)
                 panel.set_ylabel(label if column == 0 else "")
