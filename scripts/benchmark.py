@@ -23,11 +23,13 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from limits import labelled_rows
+from limits import lines as limits
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
@@ -43,6 +45,7 @@ from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.privacy.noise import single_gaussian
+from dpml.running.cell import deal
 from dpml.running.metrics import accuracies
 from dpml.running.store import Store
 
@@ -113,14 +116,6 @@ def capefm_cases() -> list[Case]:
         Case(title, "a loop of single solves from the paper's text (NumPy, L-BFGS-B)", batched, by_hand, tried / draws),
         Case(title, "a loop of our own single releases", batched, single_releases, tried / draws),
     ]
-
-
-def labelled_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in the unit ball and noisy linear labels."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d))
-    X *= (rng.uniform(0.3, 0.99, n) / np.linalg.norm(X, axis=1))[:, None]
-    return X, np.where(X @ rng.standard_normal(d) * 9 + rng.logistic(size=n) > 0, 1.0, -1.0)
 
 
 def hamm_cases() -> list[Case]:
@@ -215,6 +210,33 @@ def kang_cases() -> list[Case]:
     ]
 
 
+def peer_cases() -> list[Case]:
+    """A program of others, in an environment of its own that is made from PyPI the first time (``--peers``)."""
+    from growth import cell_of
+    from peers import python_of
+
+    eps, draws = np.geomspace(0.1, 10, 16), 8
+    words = "dataset=synthetic dataset.recipe=logistic dataset.d=105 N=45222 M=1 algo=objpert algo.lam=1e-3 delta=null"
+    cell = cell_of(*words.split(), f"eps=[{','.join(map(str, eps))}]", f"draws={draws}")
+    parties, rng = deal(cell), np.random.default_rng
+    work = Path("build/peers")
+    work.mkdir(parents=True, exist_ok=True)
+    np.savez(work / "timed.npz", X=parties.X, y=parties.y)
+    program = Path(__file__).parent / "timed" / "diffprivlib_fits.py"
+    python = python_of(program, work / "timed_diffprivlib")
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+    def ours() -> object:
+        return cell.algorithm.prepare(replace(parties), rng(0)).release(cell.budgets, rng(0), draws)
+
+    def theirs() -> float:
+        run = [python, program, work / "timed.npz", "0.1", "1", "10"]
+        return float(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True, env=one_thread).stdout)
+
+    title = f"objective perturbation, {draws} draws x {len(eps)} eps, n = 45222, d = 105"
+    return [Case(title, "diffprivlib 0.6.6, a fit for each", ours, theirs, 3 / (draws * len(eps)))]
+
+
 @dataclass
 class Cost:
     """What the cells of an experiment have cost: CPU seconds; of descents also their multiplications and additions."""
@@ -299,10 +321,10 @@ def _print_cost(name: str, cost: Cost, rate: float) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU time of one call: on a busy machine the clock tells of others, too."""
+    """CPU time of one call, or the number that it returns: on a busy machine the clock tells of others, too."""
     start = time.process_time()
-    work()
-    return time.process_time() - start
+    said = work()
+    return said if isinstance(said, float) else time.process_time() - start
 
 
 def spread(values: list[float]) -> str:
@@ -319,8 +341,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
     makers = {"capefm": capefm_cases, "hamm": hamm_cases, "kang": kang_cases}
-    parser.add_argument("--only", default="", choices=["", *makers], help="one family; then nothing is written")
-    repeats, only = parser.parse_args().repeats, parser.parse_args().only
+    parser.add_argument(
+        "--only", default="", choices=["", *makers, "peers"], help="one family; then nothing is written"
+    )
+    parser.add_argument("--peers", action="store_true", help="also diffprivlib, which pip fetches")
+    options = parser.parse_args()
+    repeats, only = options.repeats, options.only
+    if options.peers or only == "peers":
+        makers["peers"] = peer_cases
     cases = [case for name, make in makers.items() if only in ("", name) for case in make()]
     lines = [
         f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores, one BLAS thread, "
@@ -337,6 +365,10 @@ def main() -> None:
         print(lines[-1], flush=True)
     if only:
         return
+    lines += ["", "## Limits", ""]
+    for line in limits():
+        lines.append(line)
+        print(line, flush=True)
     target = Path("results/benchmarks.md")
     target.parent.mkdir(exist_ok=True)
     target.write_text("# Benchmarks\n\n" + "\n".join(lines) + "\n", encoding="utf-8")

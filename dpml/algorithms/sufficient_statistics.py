@@ -27,6 +27,7 @@ from dpml.privacy import Budget, Guarantee, Problem, View
 
 # noise beyond so many standard deviations, which the codec of a secure sum refuses: once in 10^57 numbers
 _WIDTHS = 16.0
+_ENTRIES = 1 << 26  # of rows that are weighted together: 512 MiB
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,11 @@ class SufficientStatistics(OnAGrid):
     def _summed(self, X: Array, y: Array, weights: Array) -> tuple[float, Array, Array]:
         """The weighted sums of some rows' (c0, c1 x, c2 xx'): a number, (d,) and (d, d)."""
         q = self.quadratic
-        return float(weights @ q.constant(y)), weights * q.linear(y) @ X, q.square * (weights * X.T) @ X
+        square = np.zeros((X.shape[1], X.shape[1]))
+        for start in range(0, len(y), height := max(1, _ENTRIES // X.shape[1])):  # a block is copied
+            block = slice(start, start + height)
+            square += q.square * (weights[block] * X[block].T) @ X[block]
+        return float(weights @ q.constant(y)), weights * q.linear(y) @ X, square
 
     def worst_case(self, budget: Budget, problem: Problem) -> Pair:
         """One row is replaced as the joint sensitivity is about; with `unit=party`, all rows of the last party."""

@@ -12,6 +12,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Task
+from dpml.data.large import take
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Problem
@@ -198,7 +199,7 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
         sizes = rule.sizes(private, M, rng)
         used = dealt[: sizes.sum()]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Parties(data, used, offsets, data.X[used], data.y[used], data.X[order[:aside]], adversary)
+    return Parties(data, used, offsets, take(data.X, used), data.y[used], data.X[order[:aside]], adversary)
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:

@@ -5,6 +5,7 @@ import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import pandas as pd
@@ -104,7 +105,11 @@ class Plan:
 
     def optional(self, entry: Entry) -> bool:
         """Whether some task that has this cell can do without it."""
-        return any(entry is other for task in self.tasks if not task.whole for _, other in self.points[task.name])
+        return id(entry) in self._optional
+
+    @cached_property
+    def _optional(self) -> set[int]:
+        return {id(entry) for task in self.tasks if not task.whole for _, entry in self.points[task.name]}
 
     def estimate(self) -> float | None:
         """Seconds that the waiting cells would take one after the other, by those that are done; None if none is."""
@@ -151,13 +156,13 @@ class Plan:
         rows: list[pd.DataFrame] = []
         guarantees: list[pd.DataFrame] = []
         seen = set()
+        settings = task.settings
         for point, entry in self.points[task.name]:
             if point.cell is None or not entry.finished or (point.block, entry.key) in seen:
                 continue
             seen.add((point.block, entry.key))
-            for table, tables in zip(
-                tabulate(point.cell, self.measured(entry), task.settings), (rows, guarantees), strict=True
-            ):
+            found = tabulate(point.cell, self.measured(entry), settings)
+            for table, tables in zip(found, (rows, guarantees), strict=True):
                 table.insert(0, "block", point.block)
                 tables.append(table)
         for block in task.computed:

@@ -1,4 +1,4 @@
-"""A Dask scheduler that is killed while a command uses it: one sentence, and what was finished is kept."""
+"""A Dask scheduler that is killed while a command uses it: one sentence, and another goes on from what was finished."""
 
 import os
 import signal
@@ -50,6 +50,13 @@ def test_a_scheduler_that_is_killed(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert len(list(folder.glob("results/.cells/*/*/error.txt"))) <= 1  # one that was on its way
     kept = len(list(folder.glob("results/.cells/*/*/result.json")))
     assert kept
-    status, out, _ = go(folder, WORDS)
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as another:
+        assert another.stdout is not None
+        status, out, _ = go(folder, [*WORDS, f"run.address={another.stdout.readline().strip()}"])
+        another.communicate("\n")
     assert status == 0
     assert f"{kept} cached, {20 - kept} to run" in out
+    resumed = (folder / "out/rows.csv").read_bytes()
+    prepare(folder)
+    assert go(folder, WORDS)[0] == 0  # in this process, from the start
+    assert (folder / "out/rows.csv").read_bytes() == resumed

@@ -54,6 +54,29 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_changes_no_bit():
     assert found == {id(cell): bits(measure(cell)) for cell in work}
 
 
+@pytest.mark.slow
+def test_a_worker_that_joins_takes_work_and_changes_no_bit():
+    """One worker begins, is killed and comes back; another joins. The cells are slow enough for both to get some."""
+    with initialise():
+        expansion = Expansion.from_config(hydra.compose("config"), [])
+        content = CONTENT | {"grid": {"eps": {"algo": "dpgd", "algo.rounds": 300, "N": 4000, "seed": list(range(60))}}}
+        work = [point.cell for point in expansion.experiment(Experiment.from_content("mine/cluster", content))]
+    found, at_work = {}, set()
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        victim = next(iter(cluster.workers.values())).pid
+        for cell, outcome in compute(work, "dask", 1, cluster.scheduler_address):
+            if not found:
+                os.kill(victim, signal.SIGKILL)
+                cluster.scale(2)
+            at_work |= {worker.name for worker in cluster.scheduler.workers.values() if worker.processing}
+            assert not isinstance(outcome, Failure), outcome.log
+            found[id(cell)] = bits(outcome.measured)
+    assert len(at_work) >= 2
+    assert found == {id(cell): bits(measure(cell)) for cell in work}
+
+
 def test_it_starts_a_cluster_of_its_own():
     work = cells()[:4]
     with warnings.catch_warnings():

@@ -1,0 +1,74 @@
+"""Rows in another order that need not fit into memory: what is mapped from a file stays in one."""
+
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Array, Index
+from dpml.data.sources import cache
+from dpml.errors import UserError
+
+_HELD = 1 << 30  # bytes of rows that are taken into memory although they are mapped
+_WINDOW = 1 << 28  # bytes of rows that are put in order at a time
+_BLOCK = 1 << 24  # bytes of rows that are read at a time
+
+
+def take(X: Array, rows: Index) -> Array:
+    """``X[rows]`` of X (n, d): mapped from a file without a name when X is mapped and more than 1 GiB of it is taken.
+
+    The file lies where derived files go (`cache.root`), and is gone with the array.
+
+    Raises:
+        UserError: there is no room for that file.
+    """
+    if not _mapped(X) or X[:1].nbytes * len(rows) <= _HELD:
+        return X[rows]
+    try:
+        cache.root().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache.root()) as file:
+            # a full disk is an error now, where it would be a signal when a page is written
+            os.posix_fallocate(file.fileno(), 0, X[:1].nbytes * len(rows))
+            out: Array = np.memmap(file, X.dtype, "r+", shape=(len(rows), X.shape[1]))
+    except OSError as error:
+        raise UserError(
+            f"{X[:1].nbytes * len(rows) >> 20:,} MiB of rows cannot be put in order in {cache.root()} "
+            f"({error.strerror}); set DPML_CACHE=DIR to a folder with that much room."
+        ) from None
+    _arrange(X, rows, out)
+    return np.asarray(out)
+
+
+def _mapped(X: NDArray[Any] | None) -> bool:
+    """Whether an array is a memory map, or a view of one."""
+    while isinstance(X, np.ndarray):
+        if isinstance(X, np.memmap):
+            return True
+        X = X.base
+    return False
+
+
+def _arrange(X: Array, rows: Index, out: Array) -> None:
+    """Write ``X[rows]`` to `out`, reading and writing long stretches: a disk is slow at single rows.
+
+    Rows are read in the order of X, and each is put into the window of `out` where it belongs, behind those that came
+    there before it; then the windows are put in order, one at a time.
+    """
+    size = X[:1].nbytes
+    height, step = max(1, _WINDOW // size), max(1, _BLOCK // size)
+    free = np.arange(0, len(rows), height)  # the next place of every window
+    landed = np.empty(len(rows), dtype=np.intp)  # where the row that is at a place belongs
+    order = np.argsort(rows, kind="stable")
+    for start in range(0, len(order), step):
+        places = order[start : start + step]
+        block, windows = X[rows[places]], places // height
+        for window in np.unique(windows):
+            own = np.flatnonzero(windows == window)
+            at = slice(free[window], free[window] + len(own))
+            out[at], landed[at] = block[own], places[own]
+            free[window] += len(own)
+    for start in range(0, len(rows), height):
+        held = np.array(out[start : start + height])
+        out[landed[start : start + height]] = held
