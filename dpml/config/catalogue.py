@@ -34,7 +34,9 @@ def source(name: str, config_dir: Path | None = None) -> Source:
     """
     own = where.folder("conf") / "dataset" / f"{name}.yaml"
     try:
-        if config_dir is None and own.is_file():  # Hydra makes the same of it, in 25 times the time: ours have no defaults
+        if (
+            config_dir is None and own.is_file()
+        ):  # ours have no defaults: Hydra makes the same of them, slowly
             config = OmegaConf.create({"dataset": OmegaConf.load(own)})
         else:
             config = compose([f"dataset={name}"], config_dir)
