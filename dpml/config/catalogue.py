@@ -34,9 +34,7 @@ def source(name: str, config_dir: Path | None = None) -> Source:
     """
     own = where.folder("conf") / "dataset" / f"{name}.yaml"
     try:
-        if (
-            config_dir is None and own.is_file()
-        ):  # ours have no defaults: Hydra makes the same of them, slowly
+        if config_dir is None and own.is_file():  # ours have no defaults: Hydra makes the same of them, slowly
             config = OmegaConf.create({"dataset": OmegaConf.load(own)})
         else:
             config = compose([f"dataset={name}"], config_dir)
