@@ -334,7 +334,7 @@ def _enough(spread: float, difference: float) -> int:
 def _seen_by_seeds() -> tuple[Index, Array]:
     """Numbers n of values, and how many standard errors a difference must be to be shown by so many: (k,) each."""
     n = np.arange(2, MOST_SEEDS + 1)
-    return n, stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER)
+    return n, np.asarray(stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER), dtype=np.float64)
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
