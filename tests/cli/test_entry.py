@@ -25,7 +25,6 @@ LIBRARIES = ["numpy", "scipy", "pandas", "hydra", "omegaconf", "rich", "yaml", *
         ("dpml", "--help", LIBRARIES),  # NumPy alone would make it five times as long
         ("dpml", "guarantee algo=capefm eps=0.1 delta=1e-5 M=10", ["pandas", *RARE]),
         ("dpml", "data list", ["pandas", "scipy.optimize", *RARE]),
-        ("dpml_run", "algo=capefm eps=0.1 delta=1e-5 run.dry=true", RARE),
         ("dpml_run", "algo=capefm eps=0.1 delta=1e-5", RARE),
     ],
 )
