@@ -145,9 +145,11 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
 
 def _eps_of(losses: Array, probability: Array, delta: float) -> float:
     """The eps at `delta` of privacy losses with these probabilities."""
+    counted = losses > 0  # no other counts at any eps >= 0
+    losses, probability = losses[counted], probability[counted]
 
     def excess(eps: float) -> float:
-        return float(np.sum(probability * -np.expm1(np.minimum(eps - losses, 0.0)))) - delta
+        return float(-probability @ np.expm1(np.minimum(eps - losses, 0.0))) - delta
 
     return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, float(losses.max()), xtol=1e-12))
 

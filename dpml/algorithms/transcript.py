@@ -137,10 +137,10 @@ class Recorder:
         others = channel.noise.copy()
         others[0] -= channel.total
         numbers = np.zeros((len(others), *residual.shape))
-        if self.parts is not None:
+        if others.any():  # not of the sum alone
+            if self.parts is None:
+                raise AssertionError("this view needs the noise of every source, and none was recorded.")
             numbers += np.tensordot(others, self.parts, axes=1)
-        elif others.any():
-            raise AssertionError("this view needs the noise of every source, and none was recorded.")
         numbers[0] += residual
         return numbers
 

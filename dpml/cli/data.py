@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Screen
 
-from dpml.cli import describe, partition
+from dpml.cli import load
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
 from dpml.data.sources import cache
@@ -24,9 +24,11 @@ _PARTIES, _SOURCES = 110, 160  # columns of the screen from which on these are s
 
 def run(arguments: argparse.Namespace) -> None:
     """Carry out `dpml data ACTION`."""
-    actions = {"list": _list, "get": _get, "check": _check, "path": _path, "partition": partition.run}
-    actions["describe"] = describe.run
-    actions[arguments.data_command](arguments)
+    actions = {"list": _list, "get": _get, "check": _check, "path": _path}
+    action = actions.get(arguments.data_command)
+    if action is None:  # describe, partition: modules of their own, and more to import
+        action = load(arguments.data_command).run
+    action(arguments)
 
 
 def _files(arguments: argparse.Namespace) -> Files:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -19,6 +20,8 @@ from dpml.optim.losses import Loss, for_task
 from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
+
+_signature, _hints = cache(inspect.signature), cache(get_type_hints)  # asked for at every point of an experiment
 
 KEYS = ["dataset", "partition", "algo", "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
 KEYS += ["metrics", "objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
@@ -43,7 +46,7 @@ def algorithm_of(node: DictConfig, loss: Loss, calibration: str | None) -> Algor
 
 def _has_default(node: Any, parameter: str) -> bool:
     path = node.get("_target_") if isinstance(node, DictConfig) else None
-    own = inspect.signature(class_of(path, "algo")).parameters.get(parameter) if path else None
+    own = _signature(class_of(path, "algo")).parameters.get(parameter) if path else None
     return own is not None and own.default is not inspect.Parameter.empty
 
 
@@ -109,7 +112,7 @@ def instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
     target = class_of(path, key)
     values = convert_options(options, target, key, tuple(extra))
     try:
-        inspect.signature(target).bind(**values, **extra)
+        _signature(target).bind(**values, **extra)
     except TypeError as error:
         raise UserError(f"{key}._target_={path}: {error}.") from None
     return target(**values, **extra)
@@ -121,8 +124,8 @@ def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Se
     Raises:
         UserError: an option is no parameter of `target`, or its value is of the wrong kind.
     """
-    parameters = set(inspect.signature(target).parameters) - set(extra)
-    hints = get_type_hints(target)
+    parameters = set(_signature(target).parameters) - set(extra)
+    hints = _hints(target)
     for name in options:
         if name not in parameters:
             raise UserError(f"unknown key {f'{key}.{name}'!r}: {nearest(name, parameters)}")

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from hydra.errors import MissingConfigException
+from omegaconf import OmegaConf
 
+from dpml import where
 from dpml.config.build import instantiate
 from dpml.config.compose import compose, options
 from dpml.data import Source
@@ -30,8 +32,12 @@ def source(name: str, config_dir: Path | None = None) -> Source:
     Raises:
         UserError: there is none, or no such folder, or its file describes no data set.
     """
+    own = where.folder("conf") / "dataset" / f"{name}.yaml"
     try:
-        config = compose([f"dataset={name}"], config_dir)
+        if config_dir is None and own.is_file():  # ours have no defaults: Hydra makes the same of them, slowly
+            config = OmegaConf.create({"dataset": OmegaConf.load(own)})
+        else:
+            config = compose([f"dataset={name}"], config_dir)
     except MissingConfigException:
         raise UserError(f"unknown data set {name!r}: {nearest(name, options('dataset', config_dir))}") from None
     try:

@@ -3,10 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.random import Generator
 from scipy import sparse
 
@@ -18,6 +17,9 @@ from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.preprocess import Features
 from dpml.data.sources import cache
 from dpml.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` looks at
 
@@ -238,13 +240,15 @@ def joint_checksum(digests: Mapping[str, str]) -> str:
 
 
 def encode(
-    parts: Sequence[pd.DataFrame], symbolic: Collection[int], stated: Mapping[str, Column]
+    parts: "Sequence[pd.DataFrame]", symbolic: Collection[int], stated: Mapping[str, Column]
 ) -> tuple[Array, tuple[int, ...]]:
     """Tables with the same columns as one array, and how many values each symbolic column has.
 
     The values of a symbolic column are those that `stated` lists for it, or where it is empty those of the first part,
     in alphabetic order; others get the code -1.
     """
+    import pandas as pd  # slow to load, and only parsing needs it
+
     listed = {place: column for place, column in enumerate(stated.values()) if not isinstance(column, Range)}
     columns = parts[0].shape[1]
     X = np.empty((sum(map(len, parts)), columns))

@@ -19,6 +19,7 @@ composition ``mu^2 = sum mu_i^2`` (Dong, Roth & Su 2019, Cor. 3.3), and, for a v
 
 import math
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -26,7 +27,8 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr, ndtri_exp
 
-_NODES, _WEIGHTS = leggauss(12)
+_NODES, _WEIGHTS = leggauss(12)  # nodes ascend
+_ROOT, _SQRT2 = math.sqrt(math.pi / 2), math.sqrt(2)
 
 
 def log_delta_of(mu: float, eps: float) -> float:
@@ -43,12 +45,7 @@ def log_delta_of(mu: float, eps: float) -> float:
     z1, z2 = eps / mu - mu / 2, eps / mu + mu / 2
     if mu < 0.5:
         z = (z1 + z2) / 2 + mu / 2 * _NODES
-        far = z > 1e3
-        near = np.where(far, 0.0, z)
-        slope = 1 - near * np.sqrt(np.pi / 2) * erfcx(near / np.sqrt(2))
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            slope = np.where(far, 1 / z**2 - 3 / z**4, slope)
-        between = float(_WEIGHTS @ slope)
+        between = float(_WEIGHTS @ _mills_slope(z))
         if between == 0:  # so far out that no number is as small
             return -math.inf
         # log(mu / 2) apart: the smallest mu have no half
@@ -60,6 +57,16 @@ def log_delta_of(mu: float, eps: float) -> float:
     return first + _log1mexp(log_ratio)
 
 
+def _mills_slope(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``1 - z m(z)`` for ascending z, with its series where all digits would cancel."""
+    if z[-1] <= 1e3:
+        return 1 - z * _ROOT * erfcx(z / _SQRT2)
+    far = z > 1e3
+    near = np.where(far, 0.0, z)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return np.where(far, 1 / z**2 - 3 / z**4, 1 - near * _ROOT * erfcx(near / _SQRT2))
+
+
 def _log1mexp(a: float) -> float:
     """log(1 - e^a) for a <= 0, accurate at both ends."""
     if a == 0:
@@ -67,6 +74,7 @@ def _log1mexp(a: float) -> float:
     return math.log(-math.expm1(a)) if a > -math.log(2) else math.log1p(-math.exp(a))
 
 
+@lru_cache(maxsize=1 << 12)
 def eps_of(mu: float, delta: float) -> float:
     """The least eps for which mu-GDP implies (eps, delta)-DP, rounded up; inf for mu = inf.
 
@@ -84,6 +92,7 @@ def eps_of(mu: float, delta: float) -> float:
     return _safe_root(lambda eps: log_delta_of(mu, eps) - log_delta, 0.0, top, up=True)
 
 
+@lru_cache(maxsize=1 << 12)
 def mu_of(eps: float, delta: float) -> float:
     """The largest mu for which mu-GDP implies (eps, delta)-DP, rounded down: noise of ``sensitivity / mu`` is enough.
 

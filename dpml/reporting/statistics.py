@@ -8,13 +8,14 @@ judged: then intervals and tests are over its draws, hold for these rows and thi
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtr, stdtrit
 
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.errors import UserError
 from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
@@ -324,9 +325,16 @@ def _enough(spread: float, difference: float) -> int:
     """How many values of this spread show a difference with a probability of `POWER`, by a one-sided t-test."""
     if not difference > 0:
         return MOST_SEEDS
-    n = np.arange(2, MOST_SEEDS + 1)
-    reach = (stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER)) * spread / np.sqrt(n)
+    n, quantiles = _seen_by_seeds()
+    reach = quantiles * spread / np.sqrt(n)
     return int(n[np.argmax(reach <= difference)]) if reach[-1] <= difference else MOST_SEEDS
+
+
+@cache
+def _seen_by_seeds() -> tuple[Index, Array]:
+    """Numbers n of values, and how many standard errors a difference must be to be shown by so many: (k,) each."""
+    n = np.arange(2, MOST_SEEDS + 1)
+    return n, np.asarray(stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER), dtype=np.float64)
 
 
 def per_seed(runs: pd.Series) -> pd.Series:

@@ -17,6 +17,7 @@ from dpml.privacy import gdp, noise
 
 LOGISTIC = LOSSES["logistic"]
 DRAWS = 30_000
+PLAIN = 12_000  # enough draws where a bug is plain
 WANG = Central(LOGISTIC, rounds=ROUNDS["rounds"])
 JAYARAMAN = Jayaraman(LOGISTIC, rounds=ROUNDS["rounds"], calibration="tight")
 LOCAL = WeightedDescent(LOGISTIC, rounds=ROUNDS["rounds"])
@@ -41,7 +42,7 @@ def test_nobody_is_accused_of_what_is_right(algorithm, seed) -> None:
 @pytest.mark.parametrize("share", [0.5, 0.0])
 def test_too_little_noise_and_none(monkeypatch, algorithm, share) -> None:
     monkeypatch.setattr(noise, "single_gaussian", times(share)(noise.single_gaussian))
-    assert seen_beside_the_release(algorithm, DRAWS)
+    assert seen_beside_the_release(algorithm, PLAIN)
 
 
 @pytest.mark.parametrize("by", [2, pytest.param(3, marks=slow), pytest.param(5, marks=slow)])
@@ -49,7 +50,7 @@ def test_too_little_noise_and_none(monkeypatch, algorithm, share) -> None:
 def test_scales_that_are_too_small(monkeypatch, algorithm, by) -> None:
     right = WeightedDescent.unit_scales
     monkeypatch.setattr(WeightedDescent, "unit_scales", lambda self, parties: right(self, parties) / by)
-    assert seen_beside_the_release(algorithm, DRAWS)
+    assert seen_beside_the_release(algorithm, PLAIN)
 
 
 @pytest.mark.parametrize("algorithm", IN_THE_OPEN, ids=name)
@@ -62,7 +63,7 @@ def test_the_same_noise_in_every_round(monkeypatch, algorithm) -> None:
         return right(groups, start, steps, scales, lambda: drawn, *others, **named)
 
     monkeypatch.setattr(descent, "descend", reused)
-    assert seen_beside_the_release(algorithm, DRAWS)
+    assert seen_beside_the_release(algorithm, PLAIN)
 
 
 @pytest.mark.parametrize("algorithm", [*IN_THE_OPEN, LOCAL], ids=name)
@@ -74,7 +75,7 @@ def test_noise_in_the_first_round_only(monkeypatch, algorithm) -> None:
         return right(groups, start, steps, scales, lambda: (left.pop() if left else 0.0) * draw(), *others, **named)
 
     monkeypatch.setattr(descent, "descend", once)
-    assert seen_beside_the_release(algorithm, DRAWS)
+    assert seen_beside_the_release(algorithm, PLAIN)
 
 
 @pytest.mark.parametrize("forgotten", [2**0.5, 2.0], ids=["half of the rounds", "the other adjacency"])
@@ -84,7 +85,7 @@ def test_half_of_the_rounds_and_the_sensitivity_of_the_other_adjacency(monkeypat
     right = type(algorithm).single
     less = lambda self, problem: {view: mu / forgotten for view, mu in right(self, problem).items()}  # noqa: E731
     monkeypatch.setattr(type(algorithm), "single", less)
-    assert seen_beside_the_release(algorithm, DRAWS)
+    assert seen_beside_the_release(algorithm, PLAIN)
 
 
 SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
@@ -118,19 +119,19 @@ def test_a_clip_that_is_not_applied(monkeypatch, algorithm) -> None:
         return Rows.clipped(self.loss, X, y, 1e3 if self.loss.name == "squared" else 1.0, dtype, v)
 
     monkeypatch.setattr(Slopes, "rows", uncut)
-    assert seen_beside_the_release(algorithm, DRAWS) == {"aggregate", "colluders"}
+    assert seen_beside_the_release(algorithm, PLAIN) == {"aggregate", "colluders"}
 
 
 def test_a_seed_that_all_clients_share(monkeypatch) -> None:
     """A client that colludes knows the others' noise by its own."""
     monkeypatch.setattr(noise, "single_gaussian", shared_seed(0, 1, 2, 3, 4)(noise.single_gaussian))
-    assert seen_beside_the_release(SECURE, DRAWS) == {"colluders"}
+    assert seen_beside_the_release(SECURE, PLAIN) == {"colluders"}
 
 
 def test_a_seed_that_two_clients_share(monkeypatch) -> None:
     """Where single models are sent, the difference of theirs has no noise."""
     monkeypatch.setattr(noise, "single_gaussian", shared_seed(3, 4)(noise.single_gaussian))
-    assert seen_beside_the_release(LOCAL, DRAWS) == {"colluders"}
+    assert seen_beside_the_release(LOCAL, PLAIN) == {"colluders"}
 
 
 def test_a_selection_that_is_not_counted(monkeypatch) -> None:
@@ -141,7 +142,7 @@ def test_a_selection_that_is_not_counted(monkeypatch) -> None:
         return [replace(g, basis="proven") for g in right(self, budget, problem) if g.basis == "conditional"]
 
     monkeypatch.setattr(NoisyDescent, "guarantees", as_if_fixed)
-    assert seen_beside_the_release(replace(JAYARAMAN, tuned="oracle"), DRAWS) == {"aggregate", "colluders"}
+    assert seen_beside_the_release(replace(JAYARAMAN, tuned="oracle"), PLAIN) == {"aggregate", "colluders"}
 
 
 def test_scores_of_a_private_choice_without_noise(monkeypatch) -> None:

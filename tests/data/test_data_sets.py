@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.io import savemat
+from sklearn.datasets import load_breast_cancer
 
 from dpml.cli.jobs import run_job
 from dpml.config import catalogue
+from dpml.config.build import instantiate
 from dpml.config.compose import compose
 from dpml.data import Dataset, Files, Raw, Source, checksum
 from dpml.data.preprocess import distinct, norms, private_note
-from dpml.data.sets import authors
+from dpml.data.sets import authors, wdbc
 from dpml.data.sets.authors import CrimeAuthors, TwitterAuthors
 from dpml.data.sets.creditcard import CreditCard
 from dpml.data.sets.har import HAR
@@ -72,6 +74,7 @@ def test_a_yaml_file_says_what_the_class_says(name):
     assert source.info.name == name
     config = compose([f"dataset={name}"])
     assert {key for key in config.dataset if key != "_target_"} == {field.name for field in fields(source)}
+    assert source == instantiate(config.dataset, "dataset")  # Hydra makes nothing else of the file
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -496,3 +499,14 @@ def test_seeds_are_the_rounds_of_a_cross_validation(files):
     assert {row.tobytes() for row in fewer.X} < trains[3]
     with pytest.raises(UserError, match=r"dataset.folds of wdbc must be null or in 2..569"):
         WDBC(folds=1)
+
+
+@pytest.mark.parametrize("file", [wdbc._FILE, "no longer there"])
+def test_wdbc_is_what_scikit_learn_loads(monkeypatch, file):
+    """Read from its file, which takes a thousandth of the time, or where that is gone by scikit-learn itself."""
+    monkeypatch.setattr(wdbc, "_FILE", file)
+    X, y = wdbc._table()
+    rows, target = load_breast_cancer(return_X_y=True)
+    assert (X.tobytes(), X.dtype) == (rows.tobytes(), rows.dtype)
+    assert X.flags.c_contiguous
+    assert np.array_equal(y, np.where(target == 0, 1, -1))

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column, values
@@ -96,6 +95,8 @@ class Adult(OfficialSplit):
     steps: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        import pandas as pd  # slow to load, and only parsing needs it
+
         parts = []
         for path in paths.values():
             with open_raw(path) as file:

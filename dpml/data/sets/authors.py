@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from scipy.io import loadmat
 
 from dpml.data import Dataset, Files, Info, Raw, preprocess, split_rows, training_rows
 from dpml.data.preprocess import PRIVATE
@@ -104,6 +103,8 @@ class Authors:
         return digest
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
+        from scipy.io import loadmat  # slow to load, and only this data set needs it
+
         info = self.info
         path, digest = files.verified(info)[self.filename]
         content = loadmat(path)

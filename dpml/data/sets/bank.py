@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column, values
@@ -90,6 +89,8 @@ class Bank(RandomSplit):
     steps: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        import pandas as pd  # slow to load, and only parsing needs it
+
         with open_raw(paths["bank-additional-full.csv"]) as file:
             table = pd.read_csv(file, sep=";")
         X, levels = encode([table.iloc[:, :20]], _SYMBOLIC, self.stated)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column
@@ -71,6 +70,8 @@ class BreastCancer(RandomSplit):
     steps: tuple[str, ...] = ("impute", "min_max", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        import pandas as pd  # slow to load, and only parsing needs it
+
         with open_raw(paths[_FILE]) as file:
             table = pd.read_csv(file, header=None, na_values="?")
         return Table(table.iloc[:, 1:10].to_numpy(np.float64), np.where(table[10] == 4, 1.0, -1.0))

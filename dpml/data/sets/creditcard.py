@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
@@ -62,6 +61,8 @@ class CreditCard(RandomSplit):
             raise UserError(f"dataset.normals must be in 1..{most}, got {self.normals}.")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        import pandas as pd  # slow to load, and only parsing needs it
+
         (path,) = paths.values()
         with open_raw(path) as file:
             table = pd.read_csv(file)

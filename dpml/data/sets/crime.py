@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column, values
@@ -80,6 +79,8 @@ class Crime(RandomSplit):
     steps: tuple[str, ...] = ("max_abs", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        import pandas as pd  # slow to load, and only parsing needs it
+
         with open_raw(paths["communities.data"]) as file:
             table = pd.read_csv(file, header=None, na_values="?", skipinitialspace=True)
         features = table.iloc[:, :-1].dropna(axis=1).select_dtypes("number")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpml.arrays import Array, Index
 from dpml.data import Info, Range, Raw
@@ -85,6 +84,8 @@ class HAR(OfficialSplit):
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        import pandas as pd  # slow to load, and only parsing needs it
+
         parts = []
         for name in ("train/X_train.txt", "test/X_test.txt"):
             with open_raw(paths[name]) as file:
@@ -122,6 +123,8 @@ class HAR73(OfficialSplit):
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        import pandas as pd  # slow to load, and only parsing needs it
+
         parts = []
         for raw in self.info.files[:2]:
             with open_raw(paths[raw.name]) as file:

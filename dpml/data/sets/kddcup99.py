@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
@@ -96,6 +95,8 @@ _TEST = Raw(
 
 
 def _parse(paths: Mapping[str, Path], stated: Mapping[str, Column]) -> Table:
+    import pandas as pd  # slow to load, and only parsing needs it
+
     kinds = {column: "category" if column in (*_SYMBOLIC, 41) else "float64" for column in range(42)}
     parts, labels = [], []
     for path in paths.values():

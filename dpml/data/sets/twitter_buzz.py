@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpml.data import Info, Raw
 from dpml.data.sources.files import open_raw
@@ -54,6 +53,8 @@ class TwitterBuzz(RandomSplit):
     steps: tuple[str, ...] = ("max_abs", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
+        import pandas as pd  # slow to load, and only parsing needs it
+
         with open_raw(paths["Twitter.data"]) as file:
             table = pd.read_csv(file, header=None, dtype=np.float64).to_numpy()
         return Table(table[:, :-1], table[:, -1])

@@ -135,11 +135,13 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
 
     start = np.maximum(-base * right, 0.0)  # where A >= 0; and A grows by at most 1 from there
     end = np.minimum(start + right, most)
+    at_end = slope(end)
     for _ in range(20):
         v = (start + end) / 2
-        rising = slope(v) > 0
-        start, end = np.where(rising, v, start), np.where(rising, end, v)
-        rest = np.maximum(-slope(end), 0.0) * (end - start)  # the tangent's rise
+        at = slope(v)
+        rising = at > 0
+        start, end, at_end = np.where(rising, v, start), np.where(rising, end, v), np.where(rising, at_end, at)
+        rest = np.maximum(-at_end, 0.0) * (end - start)  # the tangent's rise
         if rest.max() < 1e-4:
             break
     log_most = -((base + end / right) ** 2) / 2 + np.log(-np.expm1(-end)) + np.log1p(1 / k) + rest
