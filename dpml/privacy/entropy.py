@@ -41,11 +41,15 @@ class SystemGenerator(Generator):
         """Uniform in (0, 1)."""
         return _uniform(_words(size))
 
-    def standard_normal(self, size: Any = None, dtype: Any = np.float64) -> Any:  # type: ignore[override]
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """N(0, 1): a magnitude from 52 digits, so that either tail is as fine, and a sign from another."""
-        words = _words(size)
+        words = _words(size if out is None else out.shape)
         magnitudes = -ndtri(_uniform(words) / 2)
-        return np.where(words & np.uint64(1), magnitudes, -magnitudes).astype(dtype)
+        drawn = np.where(words & np.uint64(1), magnitudes, -magnitudes).astype(dtype)
+        if out is None:
+            return drawn
+        out[...] = drawn
+        return out
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
         """Of density ``exp(-|x - loc| / scale) / 2 scale``."""
