@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from dpml.running.plan import Plan, Task
+from dpml.running.plan import Entry, Plan, Task
 from dpml.running.spec import Experiment
 
 
@@ -55,5 +55,11 @@ def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
         rows = pd.concat([rows[~computed], right.assign(metric="error", value=1 - right["value"]), rows[computed]])
         computed = rows["block"].isin([block.block for block in task.computed])
     rows = rows[rows["metric"].isin(wanted) | computed].reset_index(drop=True)
-    skipped = Counter(entry.reason for entry in plan.of(task) if not entry.finished)
+    skipped = Counter(_reason(entry) for entry in plan.of(task) if not entry.finished)
     return Results(publication, rows, guarantees, skipped)
+
+
+def _reason(entry: Entry) -> str:
+    """Why a cell has no numbers, for readers to whom the data folder of this machine means nothing."""
+    cell = entry.point.cell
+    return entry.reason.replace(str(cell.files.root), "data_dir") if cell else entry.reason
