@@ -1,6 +1,6 @@
 """Multiparty differentially private learning: experiments whose guarantees are proven, not only claimed.
 
-The names below are the public API (docs/api.md). Each is loaded when it is first used, so that `import dpml` is cheap.
+The names below are the public API (docs/api.md). Each is loaded on first use, so that `import dpml` is fast.
 """
 
 from importlib import import_module
@@ -36,7 +36,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A public name that has not been used yet."""
+    """Load a public name on its first use."""
     for module, names in _HOMES.items():
         if name in names:
             globals()[name] = getattr(import_module(module), name)
@@ -45,5 +45,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """With the names that have not been used yet."""
+    """List all names, including those that have not been loaded yet."""
     return sorted({*globals(), *__all__})

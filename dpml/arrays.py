@@ -1,4 +1,4 @@
-"""The two kinds of array that pass between rooms."""
+"""The two array types that the subpackages exchange."""
 
 import numpy as np
 from numpy.typing import NDArray

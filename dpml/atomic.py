@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and that notice when they are not as they were written."""
+"""Atomic file writes, and checksums that detect a file whose content has changed since it was written."""
 
 import glob
 import hashlib
@@ -13,17 +13,17 @@ from typing import IO, Any
 
 try:
     import fcntl
-except ImportError:  # Windows, where a file that is open cannot be removed anyway
+except ImportError:  # Windows, where an open file cannot be removed anyway
     fcntl = None  # type: ignore[assignment]
 
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-"""In temporary names: machines that share a folder may not see each other's locks, and leave each other's files."""
+"""Part of temporary names: machines that share a folder may not see each other's locks, so each sweeps only its own."""
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader, or a crash, never meets half of it.
+    """Write a file atomically: after a crash, or for a concurrent reader, it is never half written.
 
-    A process that is killed may leave a file of a temporary name: who writes `path` next removes it.
+    A process that is killed may leave a temporary file behind. The next process that writes `path` removes it.
     """
     partial = path
     try:
@@ -34,12 +34,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
             if fcntl:
-                partial.replace(path)  # while it is held, so that nobody sweeps it
+                partial.replace(path)  # while the lock is held, so that no other process sweeps it
         if not fcntl:
-            partial.replace(path)  # Windows renames no open file
+            partial.replace(path)  # Windows cannot rename an open file
     except OSError as error:
         if error.errno is not None:
-            error.filename = str(path)  # what the user knows; a full disk has no name at all
+            error.filename = str(path)  # the path the user knows; the error of a full disk has no file name at all
         raise
     finally:
         if partial != path:
@@ -47,19 +47,19 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def _new_partial(path: Path) -> tuple[Path, IO[bytes]]:
-    """A temporary file beside `path`, open and held until it is closed."""
+    """A temporary file beside `path`, open and locked until it is closed."""
     while True:
-        # unique also among processes with the same number: two containers on one volume
+        # unique also among processes with the same process id: two containers on one volume
         partial = path.with_name(f".{path.name}-{MACHINE}-{uuid.uuid4().hex}")
         file = partial.open("xb")
         _hold(file.fileno(), wait=True)
-        if partial.exists():  # else it was swept before it was held
+        if partial.exists():  # otherwise it was swept before it was locked
             return partial, file
         file.close()
 
 
 def _hold(number: int, wait: bool) -> bool:
-    """Lock an open file, and say whether that succeeded. It fails where another has it or there are no locks."""
+    """Lock an open file; return whether it succeeded. It fails if another process has it or locks are unsupported."""
     if not fcntl:
         return True
     try:
@@ -70,7 +70,7 @@ def _hold(number: int, wait: bool) -> bool:
 
 
 def _sweep(path: Path) -> None:
-    """Remove what killed processes left when they wrote `path`: temporary files that nobody holds."""
+    """Remove the temporary files that killed processes left for `path`: those that no process has locked."""
     for left in path.parent.glob(f".{glob.escape(path.name)}-{MACHINE}-{'?' * 32}"):
         with suppress(OSError), left.open("rb+") as file:
             if _hold(file.fileno(), wait=False):
@@ -78,30 +78,30 @@ def _sweep(path: Path) -> None:
 
 
 def seal(content: str) -> str:
-    """The content of a file that begins with the checksum of the rest."""
+    """The content preceded by its checksum, for a file that begins with the checksum of the rest."""
     return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}"
 
 
 def unseal(content: bytes) -> str | None:
-    """What was sealed; None when it is not as it was written."""
+    """The sealed content; None if it has changed since it was written."""
     checksum, _, rest = content.partition(b"\n")
     return rest.decode() if checksum.decode("latin-1") == hashlib.sha256(rest).hexdigest() else None
 
 
 CHECKSUM = "checksum"
-"""The key of a JSON object under which it has the checksum of all else in it."""
+"""The key under which a JSON object stores the checksum of the rest of the object."""
 
 
 def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values, and their checksum behind them: JSON that people and other programs read as it is."""
+    """Plain values followed by their checksum: JSON that people and other programs can read directly."""
     return {**content, CHECKSUM: _checksum(content)}
 
 
 def unseal_object(content: bytes, older: bool = False) -> dict[str, Any] | None:
-    """The values that were sealed; None when there are none, or they are not as they were written.
+    """The values that were sealed; None if there are none, or if they have changed since they were written.
 
-    White space between them may be another: programs that set JSON out anew change nothing. Of a kind of file that once
-    had no checksum, those without one are taken, too, where it is an `older` kind.
+    White space between values may differ, so a file that another program has reformatted remains valid. Some kinds of
+    file had no checksum in earlier versions: with `older`, a file without a checksum is accepted.
     """
     try:
         whole = json.loads(content)

@@ -1,4 +1,4 @@
-"""The code that a number depends on, as a checksum: what is remembered under an old one is computed again."""
+"""The code that a number depends on, as a checksum: a result cached under an old checksum is computed again."""
 
 import ast
 import hashlib
@@ -8,20 +8,21 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 _OURS = __name__.partition(".")[0]
-# no number depends on these: the list of public names, sentences, whole files, checksums of code, and downloads, whose
-# content has a checksum
+# no number depends on these: the list of public names, error sentences, file writing, code checksums, and downloads,
+# whose content has its own checksum
 _IDLE = {_OURS, *(f"{_OURS}.{name}" for name in ("errors", "atomic", "code", "data.sources.download"))}
 
 
 @cache
 def digest(*names: str) -> str:
-    """The SHA-256 of modules and of all that they import, directly or not, from dpml or from beside themselves.
+    """The SHA-256 of modules and of all that they import, directly or indirectly, from dpml or from their own folders.
 
-    What counts is the abstract syntax: comments, docstrings and layout do not. Imports inside functions and under
-    TYPE_CHECKING are followed, too; those of other distributions are not.
+    The checksum covers the abstract syntax, so comments, docstrings and layout do not change it. Imports inside
+    functions and under TYPE_CHECKING are followed as well; imports of other distributions are not.
 
     Args:
-        names: dotted names of modules. One that is no file (typed at a prompt, say) counts as its name alone.
+        names: dotted names of modules. A module without a file (defined at a prompt, for example) counts as its name
+            alone.
     """
     waiting = sorted(names)
     seen: dict[str, str] = {}
@@ -37,14 +38,14 @@ def digest(*names: str) -> str:
 
 
 def _followed(name: str, starts: tuple[str, ...]) -> bool:
-    """Whether a module is dpml's, or lies in the folder that holds one of those it all starts from."""
+    """Whether a module belongs to dpml or lies in the same folder as one of the modules in `starts`."""
     root = name.partition(".")[0]
     return root == _OURS or _folder(root) in {_folder(start.partition(".")[0]) for start in starts} - {None}
 
 
 @cache
 def _folder(root: str) -> Path | None:
-    """The folder that holds a top-level module or package, unless it is where distributions are installed."""
+    """The folder that holds a top-level module or package; None for a folder of installed distributions."""
     spec = PathFinder.find_spec(root)
     if spec is None or spec.origin is None or not spec.has_location:
         return None
@@ -55,7 +56,7 @@ def _folder(root: str) -> Path | None:
 
 @cache
 def _path(name: str) -> Path | None:
-    """The source file of a module; found by its place, so that nothing is imported for it."""
+    """The source file of a module, located by its path, so that nothing is imported."""
     root, *rest = name.split(".")
     if root == _OURS:  # also from inside site-packages
         folder: Path | None = Path(__file__).parent.parent
@@ -81,7 +82,7 @@ def _read(path: Path, name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    """Whether a statement is a string that does nothing: a docstring, or one behind an attribute."""
+    """Whether a statement is a string without effect: a docstring, or one after an attribute."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)
@@ -101,4 +102,4 @@ def _imported(tree: ast.Module, package: str) -> Iterator[str]:
                 base = ".".join([*parents[: len(parents) + 1 - node.level], *([base] if base else [])])
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
-                yield inner if _path(inner) else base  # a name may be a module of the package, or stand in it
+                yield inner if _path(inner) else base  # a name may be a submodule of the package, or an attribute in it

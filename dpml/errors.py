@@ -1,15 +1,15 @@
-"""What a user sees when something they asked for cannot be done: one clear sentence, no traceback."""
+"""Errors and warnings for users: one clear sentence instead of a traceback when a request cannot be fulfilled."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class UserError(Exception):
-    """A mistake the user can mend. The message says what is wrong, which key, and what is allowed."""
+    """A mistake that the user can correct. The message says what is wrong, which key, and what is allowed."""
 
 
 class PrivacyWarning(UserWarning):
-    """Something that private rows went into is counted by no budget, or less is proven than was asked for."""
+    """No budget counts something that private rows influenced, or less is proven than was requested."""
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:

@@ -6,10 +6,10 @@ import numpy as np
 
 
 def generator(seed: int, purpose: str, *who: str) -> np.random.Generator:
-    """The random numbers for one purpose: `data`, `partition`, `start` or `noise`.
+    """The random number generator for one purpose: `data`, `partition`, `start` or `noise`.
 
     Streams of different purposes are independent, so a change of algorithm or budget changes no row and no partition.
-    `who` sets apart those that must not share numbers, such as the noise of two algorithms.
+    `who` separates streams that must not share numbers, such as the noise of two algorithms.
     """
     keys = tuple(zlib.crc32(part.encode()) for part in (purpose, *who))
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=keys))

@@ -1,4 +1,4 @@
-"""Where the configuration and the experiments lie: beside the package in a checkout, inside it in a wheel."""
+"""The location of the configuration and the experiments: beside the package in a checkout, inside it in a wheel."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From a configuration to a run: every key checked, every value of the right kind, one sentence for a mistake."""
+"""From a configuration to a run: checks every key and the type of every value; each mistake gives a one-line error."""
 
 import inspect
 import math
@@ -21,22 +21,23 @@ from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
 
-_signature, _hints = cache(inspect.signature), cache(get_type_hints)  # asked for at every point of an experiment
+_signature, _hints = cache(inspect.signature), cache(get_type_hints)  # called at every point of an experiment
 
 KEYS = ["dataset", "partition", "algo", "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
 KEYS += ["metrics", "objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
 
 
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
-    """The algorithm of a composed configuration, with the loss that `loss` or the data set's task says.
+    """The algorithm of a composed configuration, with the loss set by `loss` or by the data set's task.
 
-    Where `calibration` is null it is the default of the algorithm's own field, or `published` if that has none.
+    If `calibration` is null, it is the default of the algorithm's own field, or `published` if the field has no
+    default.
     """
     return algorithm_of(config.algo, for_task(dataset.info.task, config.loss), config.calibration)
 
 
 def algorithm_of(node: DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
-    """The algorithm that `node`, ``_target_`` and its options, describes."""
+    """The algorithm that `node` describes by ``_target_`` and its options."""
     chosen = {"calibration": calibration or "published"}
     if calibration is None and _has_default(node, "calibration"):
         chosen = {}
@@ -51,7 +52,7 @@ def _has_default(node: Any, parameter: str) -> bool:
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """The partition `rule`; where nobody says how many rows are auxiliary, as many as the algorithm asks for."""
+    """The partition `rule`; if it sets no share of auxiliary rows, the algorithm's default share is used."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
@@ -88,13 +89,13 @@ def budget(eps: Any, delta: Any) -> Budget:
     """The (eps, delta) of a configuration.
 
     Raises:
-        UserError: one is no number, or outside what it may be.
+        UserError: one is not a number, or is outside its allowed range.
     """
     return Budget(epsilon(eps, "eps"), optional(number)(delta, "delta"))
 
 
 def files(config: Mapping[str, Any] | DictConfig) -> Files:
-    """Where a configuration's data lie and come from."""
+    """Where the data of a configuration are stored, and where they are downloaded from."""
     data_dir, mirror = (optional(text)(config[key], key) for key in ("data_dir", "mirror"))
     return Files(data_dir, mirror, boolean(config["offline"], "offline"))
 
@@ -119,10 +120,10 @@ def instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
 
 
 def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
-    """Options as `target`'s annotations have them; those in `extra` are not the user's to set.
+    """Convert options to the types of `target`'s annotations; the user may not set those in `extra`.
 
     Raises:
-        UserError: an option is no parameter of `target`, or its value is of the wrong kind.
+        UserError: an option is not a parameter of `target`, or its value has the wrong type.
     """
     parameters = set(_signature(target).parameters) - set(extra)
     hints = _hints(target)
@@ -133,10 +134,10 @@ def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Se
 
 
 def class_of(path: Any, key: str) -> Any:
-    """The class that `path`, MODULE.CLASS, names.
+    """The class named by `path`, MODULE.CLASS.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such class.
     """
     where = f"{key}._target_={path}"
     module, _, name = str(path).rpartition(".")
@@ -162,7 +163,7 @@ def class_of(path: Any, key: str) -> Any:
 
 
 def _convert(value: Any, hint: Any, key: str) -> Any:
-    """The value as an annotation has it; kinds that a command line cannot confuse are left alone."""
+    """Convert the value to the annotated type; types that a command line cannot confuse are left unchanged."""
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
             example = "" if value is None else f": write {key}=[{value}]"
@@ -178,7 +179,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as the command line has it."""
+    """A value as it is written on the command line."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -238,7 +239,7 @@ def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...
 
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of eps
 
-# what the keys at the top may be: one value or several, and one value
+# the types of the top-level keys: those that take one value or several, and those that take one value
 _LISTS: dict[str, Callable[[Any, str], Any]] = {
     "eps": epsilon,
     "delta": optional(number),

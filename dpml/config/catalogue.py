@@ -1,4 +1,4 @@
-"""The data sets that `dataset=NAME` can name: one YAML file each, in conf/dataset or in a folder of the user's own."""
+"""The data sets that `dataset=NAME` can name: one YAML file each, in conf/dataset or in the user's own folder."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ from dpml.data import Source
 from dpml.errors import UserError, nearest
 
 READERS = {"csv"}
-"""Options of `dataset` that read a file which a command names: until one does, there is no data set to list."""
+"""Options of `dataset` that read a file named on the command line: without one, there is no data set to list."""
 
 
 def sources(config_dir: Path | None = None) -> dict[str, Source]:
-    """Every data set, by name, with the options of its YAML file; those in ``config_dir/dataset`` among them.
+    """Every data set, by name, with the options of its YAML file, including those in ``config_dir/dataset``.
 
     `READERS` are left out.
 
     Raises:
-        UserError: there is no such folder, or a file in it describes no data set.
+        UserError: there is no such folder, or a file in it does not describe a data set.
     """
     return {name: source(name, config_dir) for name in options("dataset", config_dir) if name not in READERS}
 
@@ -30,11 +30,11 @@ def source(name: str, config_dir: Path | None = None) -> Source:
     """The data set called `name`.
 
     Raises:
-        UserError: there is none, or no such folder, or its file describes no data set.
+        UserError: there is no such data set or folder, or its file does not describe a data set.
     """
     own = where.folder("conf") / "dataset" / f"{name}.yaml"
     try:
-        if config_dir is None and own.is_file():  # ours have no defaults: Hydra makes the same of them, slowly
+        if config_dir is None and own.is_file():  # no defaults list: Hydra gives the same result, slowly
             config = OmegaConf.create({"dataset": OmegaConf.load(own)})
         else:
             config = compose([f"dataset={name}"], config_dir)

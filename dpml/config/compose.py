@@ -1,4 +1,4 @@
-"""Hydra's view of ``conf`` and ``experiments``."""
+"""Hydra's access to ``conf`` and ``experiments``."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from dpml import where
 from dpml.errors import UserError
 
 PACKAGE = "experiment"
-"""The key under which an experiment's content is found."""
+"""The key that holds an experiment's content."""
 
 
 def natural(name: str) -> list[tuple[int, str]]:
@@ -24,7 +24,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 class _LazyNode(ConfigNode):
-    """An experiment whose file is read when Hydra asks for it, and only then: reading all of them takes seconds."""
+    """An experiment whose file is read only when Hydra needs it: reading all of them takes seconds."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class _Group(dict[str, ConfigNode]):
 
 
 def register_experiments() -> None:
-    """Make ``experiments/PAPER/NAME.yaml`` the option ``experiment=PAPER/NAME``, or a template of such options."""
+    """Register ``experiments/PAPER/NAME.yaml`` as ``experiment=PAPER/NAME``, or as a template for such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
     names: dict[str, list[str]] = {"all": []}
     for path in sorted(where.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
@@ -61,15 +61,15 @@ def register_experiments() -> None:
 
 
 def experiments_of(config: DictConfig) -> list[str]:
-    """The experiments that ``experiment=PAPER`` or ``experiment=all`` stand for; none for a single one."""
+    """The experiments selected by ``experiment=PAPER`` or ``experiment=all``; empty for a single experiment."""
     return list(config[PACKAGE].get("experiments", ()))
 
 
 @contextmanager
 def initialise() -> Iterator[None]:
-    """A context in which `hydra.compose` knows our configuration and experiments.
+    """A context in which `hydra.compose` knows dpml's configuration and experiments.
 
-    A program that uses Hydra itself, and calls dpml, finds Hydra afterwards as it was.
+    If a program uses Hydra itself and calls dpml, Hydra's state is restored afterwards.
     """
     register_experiments()
     theirs = GlobalHydra.instance().hydra
@@ -82,12 +82,12 @@ def initialise() -> Iterator[None]:
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:
-    """The configuration that `dpml-run` would compose from `overrides`, with options of the user's own in `config_dir`.
+    """The configuration that `dpml-run` composes from `overrides`, with the user's own options in `config_dir`.
 
     `hydra_too` keeps Hydra's own settings, under ``hydra``.
 
     Raises:
-        UserError: `config_dir` is no folder.
+        UserError: `config_dir` is not a folder.
     """
     own = []
     if config_dir is not None:
@@ -100,7 +100,7 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """The options of a configuration group: those that come with dpml, and those of the user's own in `config_dir`."""
+    """The options of a configuration group: those that come with dpml, and the user's own in `config_dir`."""
     folders = [where.folder("conf") / group, *([config_dir / group] if config_dir else [])]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}

@@ -1,4 +1,4 @@
-"""Data sets: what they are (`Info`), where their files lie (`Files`), and the arrays an experiment gets (`Dataset`)."""
+"""Data sets: their metadata (`Info`), the location of their files (`Files`), and the arrays of a run (`Dataset`)."""
 
 from dpml.data.dataset import Dataset, Source, check_rows, checksum, fold_rows, sha256, split_rows, training_rows
 from dpml.data.info import Info, Range, Raw, Task

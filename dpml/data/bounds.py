@@ -1,8 +1,9 @@
-"""Preprocessing by what is stated of each column, not fitted to rows (`dataset.bounds=public`).
+"""Preprocessing by the stated ranges and values of each column, not fitted to rows (`dataset.bounds=public`).
 
 Every numeric value is first clipped to its `Range`, and put on a log scale where the range says so. Then each step does
-what its namesake in `dpml.data.preprocess` does, but takes what it would fit from a `Box`: where rows can lie at that
-point, by the statements alone. `maps` works all this out before any row is there, so no private row can have a share.
+the same as the step of that name in `dpml.data.preprocess`, but takes its parameters from a `Box`, the set in which
+rows can lie at that point according to the statements alone, instead of fitting them. `maps` computes all parameters
+before any row is read, so they do not depend on private rows.
 """
 
 import math
@@ -35,14 +36,14 @@ STATED = "nothing: stated ranges and lists of values"
 
 @dataclass(frozen=True)
 class Box:
-    """Where rows can lie, as far as the statements tell.
+    """The set in which rows can lie, according to the statements.
 
     Attributes:
-        low: The least value of every column (p,).
-        high: The largest.
-        group: A number for every column (p,). The 0/1 columns of one symbolic feature share theirs: at most one of them
-            is at its `high`, and the others are at their `low`.
-        length: What is known of a row's L2 norm beside all this: it is no larger.
+        low: The smallest value of every column (p,).
+        high: The largest value of every column (p,).
+        group: A number for every column (p,). The 0/1 columns of one symbolic feature share one number: at most one of
+            them is at its `high`, and the others are at their `low`.
+        length: A further bound on a row's L2 norm.
     """
 
     low: Array
@@ -54,7 +55,7 @@ class Box:
     def norm(self) -> float:
         """The largest L2 norm of a row."""
         least = np.sum(self.low**2)
-        # a group leaves its `low` in one column at most, and so does a numeric column, a group of its own
+        # at most one column of a group leaves its `low`; a numeric column is a group of its own
         more = np.zeros(int(self.group.max(initial=-1)) + 1)
         np.maximum.at(more, self.group, self.high**2 - self.low**2)
         return min(self.length, math.sqrt(least + np.sum(more)))
@@ -72,21 +73,21 @@ def check_bounds(info: Info, bounds: str, steps: Iterable[str]) -> None:
 
 
 def after_one_hot(columns: Mapping[str, Column]) -> int:
-    """How many columns there are when every value of each symbolic one has become a column."""
+    """The number of columns after every value of each symbolic column has become a column."""
     return sum(1 if isinstance(column, Range) else len(column) for column in columns.values())
 
 
 def stated_apply(
     steps: Iterable[str], train: Any, test: Any, columns: Mapping[str, Column]
 ) -> tuple[Array, Array, list[Record]]:
-    """Run the named `steps` in order by what is stated of the columns: (train, test, record).
+    """Run the named `steps` in order, with parameters from the stated columns: (train, test, record).
 
     Args:
         steps: Names from `dpml.data.preprocess.STEPS`, without `pca`.
         train: Training rows (n, p): numbers, NaN for a missing one, and codes of symbolic values; never modified.
         test: Test rows (m, p), likewise.
         columns: The range, or the list of values, of every column by its name, in the order of the columns. The code of
-            a symbolic value is its place in the sorted list, and -1 that of a value that is not in it.
+            a symbolic value is its index in the sorted list; a value that is not in the list has the code -1.
 
     Raises:
         UserError: a step is unknown or `pca`, or the steps do not suit the columns.
@@ -97,13 +98,13 @@ def stated_apply(
         raise UserError(f"ranges and values are stated of {len(columns)} columns, but the rows have {train.shape[1]}.")
     check_steps([name for name, _ in parse(steps)], train, _levels(columns))
     for place, (apply, _) in enumerate(made):
-        fresh = place > 0  # the arrays are our own then, so that they may be overwritten
+        fresh = place > 0  # from then on the arrays are copies, so that they may be overwritten
         train, test = in_blocks(apply, train, fresh), in_blocks(apply, test, fresh)
     return train, test, [facts for _, facts in made]
 
 
 def stated_target(train: Array, test: Array, target: Range) -> tuple[Array, Array, Record]:
-    """Regression targets clipped to their range, and into [-1, 1] by its largest absolute value."""
+    """Clip regression targets to their range, and divide by its largest absolute value, into [-1, 1]."""
     into, box = _into_ranges({"target": target})
     largest = float(max(-box.low[0], box.high[0]))
 
@@ -114,7 +115,7 @@ def stated_target(train: Array, test: Array, target: Range) -> tuple[Array, Arra
 
 
 def maps(steps: Iterable[str], columns: Mapping[str, Column]) -> list[tuple[Apply, Record]]:
-    """What each of the named steps does, row by row, and its record, after clipping to the ranges.
+    """The row-wise map and the record of each named step, after clipping to the ranges.
 
     Raises:
         UserError: a step is unknown or `pca`.
@@ -137,7 +138,7 @@ def maps(steps: Iterable[str], columns: Mapping[str, Column]) -> list[tuple[Appl
 
 
 def _levels(columns: Mapping[str, Column]) -> list[int]:
-    """How many values each symbolic column has, 0 for a numeric one."""
+    """The number of values of each symbolic column; 0 for a numeric column."""
     return [0 if isinstance(column, Range) else len(column) for column in columns.values()]
 
 
@@ -198,7 +199,7 @@ def _max_norm(box: Box) -> tuple[Apply, Box]:
 
 
 def _inside(box: Box, always: bool) -> tuple[Apply, Box]:
-    # rows shrink by factors of their own, so that the columns of a group no longer have two values only
+    # each row shrinks by its own factor, so the columns of a group no longer have only two values
     low, high = np.where(box.low < 0, -1.0, 0.0), np.where(box.high > 0, 1.0, 0.0)
     return partial(shrink, always=always), Box(low, high, np.arange(len(low)), 1.0)
 

@@ -1,4 +1,4 @@
-"""Data sets: what they are (`Info`), where their files lie (`Files`), and the arrays an experiment gets (`Dataset`)."""
+"""Data sets: their metadata (`Info`), the location of their files (`Files`), and the arrays of a run (`Dataset`)."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -31,14 +31,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test arrays, ready for an algorithm: one row per sample, ||x||_2 <= 1, labels as `task` has them.
+    """Training and test arrays, ready for an algorithm: one row per sample, ||x||_2 <= 1, labels in the form of `task`.
 
     Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Test rows went through the same
-    steps; what was fitted on the training rows may leave a test row or target a little outside. `truth` is the weight
-    vector that generated the labels, where there is one. `provenance` records source, checksum, the rows in all after
-    cleaning, and every preprocessing step with what it was fitted on. `party` says whose each training row is, (N,) of
-    0..P-1, where the data set does. `classes` is how many classes labels may have, whichever of them rows have; 1 where
-    nothing is stated of that. Arrays may be read-only and memory-mapped.
+    steps; parameters fitted on the training rows may leave a test row or target slightly outside. `truth` is the weight
+    vector that generated the labels, if there is one. `provenance` records the source, the checksum, the number of rows
+    after cleaning, and every preprocessing step with the rows it was fitted on. `party` is the party of each training
+    row, (N,) of 0..P-1, if the data set defines parties. `classes` is the number of classes that labels may have,
+    whether or not every class occurs in the rows; it is 1 if that number is not stated. Arrays may be read-only and
+    memory-mapped.
     """
 
     name: str
@@ -54,20 +55,20 @@ class Dataset:
 
 
 PLACE: Mapping[str, Any] = {"place": True}
-"""The metadata of a `Source`'s field on which no number depends: the same content elsewhere has the same results."""
+"""Metadata of a `Source` field that no number depends on: the same content elsewhere gives the same results."""
 
 
 class Source(Protocol):
     """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file.
 
-    It may have one more method, ``checksum(files: Files) -> str | None``: the `sha256` that `load` puts into the
-    provenance, without the work of `load`. A data set without it is loaded when its checksum is asked for.
-    A field with `PLACE` as its metadata says where a file lies; what is in the file stands in the checksum.
+    It may have one more method, ``checksum(files: Files) -> str | None``, which returns the `sha256` that `load` puts
+    into the provenance, without the work of `load`. A data set without this method is loaded to get its checksum. A
+    field with `PLACE` as its metadata names the location of a file; the checksum covers the content of that file.
     """
 
     @property
     def info(self) -> Info:
-        """What is known about it; a class attribute will do."""
+        """The metadata of the data set; a class attribute is sufficient."""
         ...
 
     def size(self, N: int | None) -> tuple[int, int]:
@@ -75,12 +76,12 @@ class Source(Protocol):
         ...
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). The same rng gives the same rows, fewer a subset of more."""
+        """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset."""
         ...
 
 
 def checksum(source: Source, files: Files) -> str | None:
-    """The checksum of what a data set is made of, as in its provenance; None for one that has none, as made-up data.
+    """The checksum of a data set's content, as in its provenance; None if it has none, as for synthetic data.
 
     Files are read again only when their size or date has changed.
 
@@ -102,7 +103,7 @@ def sha256(*contents: bytes) -> str:
 
 
 def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fraction: float) -> tuple[Index, Index]:
-    """Draw (training rows, test rows) at random, without replacement, from `rows` rows that have no official split."""
+    """Draw (training rows, test rows) at random, without replacement, from `rows` rows without an official split."""
     order = rng.permutation(rows)
     available = training_rows(rows, test_fraction)
     check_rows(info, N, available)
@@ -110,10 +111,11 @@ def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fracti
 
 
 def fold_rows(info: Info, rows: int, N: int | None, rng: Generator, folds: int) -> tuple[Index, Index]:
-    """(training rows, test rows) of one round of cross-validation, which the seed of `rng` chooses.
+    """(training rows, test rows) of one round of cross-validation, selected by the seed of `rng`.
 
-    Seeds 0 to folds - 1 share a random split into `folds` blocks of equal size, or one row more, and each of them tests
-    on another block; so do the next `folds` seeds with another split. With N, the first N training rows are used.
+    Seeds 0 to folds - 1 share a random split into `folds` blocks whose sizes differ by at most one row, and each of
+    them tests on a different block. The next `folds` seeds do the same with another split. With N, the first N training
+    rows are used.
     """
     sequence = rng.bit_generator.seed_seq
     turn, fold = divmod(int(sequence.entropy), folds)  # type: ignore[attr-defined]
@@ -124,13 +126,13 @@ def fold_rows(info: Info, rows: int, N: int | None, rng: Generator, folds: int) 
 
 
 def training_rows(rows: int, test_fraction: float) -> int:
-    """How many of `rows` rows are for training when `test_fraction` of them are for testing."""
+    """The number of training rows among `rows` rows when `test_fraction` of them are for testing."""
     if not 0 <= test_fraction < 1:
         raise UserError(f"dataset.test_fraction must be in [0, 1), got {test_fraction}.")
     return rows - round(rows * test_fraction)
 
 
 def check_rows(info: Info, N: int | None, available: int) -> None:
-    """Raise UserError when N training rows are asked for and there are not that many."""
+    """Raise UserError when N training rows are requested and fewer are available."""
     if N is not None and not 1 <= N <= available:
         raise UserError(f"N={N} training rows were asked for, but dataset={info.name} has {available}.")

@@ -1,6 +1,6 @@
-"""What is known about a data set and its files before any of them is opened: plain values, written once.
+"""Metadata of a data set and its files, known before any file is opened: plain values, defined in one place.
 
-The loaders, the downloads, `dpml data` and the pages in docs/data all read these.
+The loaders, the downloads, `dpml data` and the pages in docs/data all use them.
 """
 
 import math
@@ -12,22 +12,23 @@ from dpml.errors import UserError
 
 Task = Literal["binary", "multiclass", "regression"]
 Bounds = Literal["fitted", "public"]
-"""What preprocessing takes its scales from: the training rows, or ranges that are stated without a look at them."""
+"""Where preprocessing takes its scales from: the training rows, or ranges that are stated without reading the rows."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The values that a numeric column can have, by its documentation or its meaning, never by its rows.
+    """The values that a numeric column can have, by its documentation or its meaning, never derived from its rows.
 
-    Values outside are clipped, so that no guarantee rests on the statement being right.
+    Values outside the range are clipped, so that no guarantee depends on the statement being correct.
 
     Attributes:
-        low: The least value, in the column's own unit.
-        high: The largest.
-        log: The column goes on the scale log(1 + value), as amounts of money, bytes and durations do.
+        low: The smallest value, in the column's own unit.
+        high: The largest value.
+        log: Whether the column is put on the scale log(1 + value), as is common for amounts of money, bytes and
+            durations.
 
     Raises:
-        UserError: the ends are not finite, not in order, or without a logarithm.
+        UserError: the ends are not finite, not in order, or have no logarithm.
     """
 
     low: float
@@ -45,11 +46,11 @@ class Range:
 
 
 Column = Range | tuple[str, ...]
-"""What is stated of a column: the range of a numeric one, or all values that a symbolic one can have."""
+"""The statement about a column: the range of a numeric column, or all values that a symbolic column can have."""
 
 
 def values(text: str) -> tuple[str, ...]:
-    """A list of symbolic values that is written with spaces between them."""
+    """Split a list of symbolic values separated by spaces."""
     return tuple(text.split())
 
 
@@ -59,12 +60,12 @@ class Raw:
 
     Attributes:
         name: Its path inside the data set's folder, without a compression suffix.
-        urls: Where it can be fetched, the official place first. ``URL!MEMBER`` is a file inside an archive, and
-            ``URL!INNER!MEMBER`` one inside an archive inside that.
-        sha256: Every accepted checksum of the uncompressed content. Empty where none is known: then `lines` and
-            `fields` are checked instead, and the checksum is recorded at the first download.
-        lines: Lines of text in it.
-        fields: Values on its first line, which `separator` sets apart (None: any white space).
+        urls: Where it can be fetched, the official address first. ``URL!MEMBER`` is a file inside an archive, and
+            ``URL!INNER!MEMBER`` a file inside an archive within that archive.
+        sha256: Every accepted checksum of the uncompressed content. Empty if none is known: then `lines` and `fields`
+            are checked instead, and the checksum is recorded at the first download.
+        lines: The number of lines of text in it.
+        fields: The number of values on its first line, separated by `separator` (None: any white space).
     """
 
     name: str
@@ -77,17 +78,19 @@ class Raw:
 
 @dataclass(frozen=True)
 class Info:
-    """A data set: where it comes from, what it must look like, and how the papers used it.
+    """A data set: its source, the expected shape of its content, and how the papers used it.
 
     Attributes:
-        rows: Rows after cleaning; `train_rows` of them come first and are the official training part, if there is one.
+        rows: Rows after cleaning; the first `train_rows` of them are the official training part, if there is one.
         features: Columns after one-hot coding, before any PCA.
         classes: Rows of each label, over all rows after cleaning. Empty for regression.
-        folders: Further names that the folder of its files may have.
-        parties, schema, papers, differences: Sentences for people.
-        columns: What is stated of every column of its table, by name, in the table's order. Empty where nothing is.
+        folders: Alternative names of the folder of its files.
+        parties, schema, papers, differences: Sentences for readers.
+        columns: The statement about every column of its table, by name, in the table's order. Empty if nothing is
+            stated.
         target: The stated range of a regression target.
-        bounds: Where `columns` and `target` are from, in sentences; without them, a clause that says why, no full stop.
+        bounds: The source of `columns` and `target`, in sentences; without them, a clause that gives the reason, no
+            full stop.
     """
 
     name: str
@@ -113,5 +116,5 @@ class Info:
 
     @property
     def width(self) -> int:
-        """K of a multiclass task whose labels, 0 to K-1, are known; else 1."""
+        """K of a multiclass task whose labels, 0 to K-1, are known; otherwise 1."""
         return 1 + int(max(self.classes)) if self.task == "multiclass" and self.classes else 1

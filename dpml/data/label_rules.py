@@ -1,6 +1,6 @@
-"""Partitions by label, as benchmarks of federated learning have them: which classes a party holds differs by party.
+"""Partitions by label, as in benchmarks of federated learning: the classes that a party holds differ by party.
 
-Rows of one class are dealt at random, so that only labels and sizes tell parties apart.
+Rows of one class are dealt at random, so parties differ only in labels and sizes.
 """
 
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ from dpml.arrays import Array, Index
 from dpml.data.partition import Equal, check_each
 from dpml.errors import UserError
 
-_ALPHAS = 1e-6, 1e6  # beyond, shares are 0 and 1, or equal
+_ALPHAS = 1e-6, 1e6  # beyond these, shares are effectively 0 and 1, or equal
 
 
 @dataclass(frozen=True)
 class Dirichlet:
-    """Shares of the parties in every class from the symmetric Dirichlet(alpha) distribution, class by class.
+    """The parties' shares of every class are drawn from the symmetric Dirichlet(alpha) distribution, class by class.
 
-    So both the parties' mixes of classes and their sizes differ: little for a large `alpha`, and for a small one a
-    class is nearly all with one party. This is the definition of Yurochkin et al. 2019, of NIID-Bench (Li et al. 2022,
-    ``noniid-labeldir``) and of Flower's ``DirichletPartitioner``. By the other common one (Hsu et al. 2019) a party
-    draws a mix of classes, and all have the same size.
+    Thus both the parties' class mixes and their sizes differ: little for a large `alpha`; for a small `alpha` nearly
+    all rows of a class are with one party. This is the definition of Yurochkin et al. 2019, of NIID-Bench (Li et al.
+    2022, ``noniid-labeldir``) and of Flower's ``DirichletPartitioner``. In the other common definition (Hsu et al.
+    2019) each party draws a class mix, and all parties have the same size.
 
-    A party with the share p of a class's n rows gets n p of them rounded down or up, n p in expectation. Then the
-    parties with fewer than `smallest` rows are filled up: every party keeps `smallest` rows, drawn at random, and of
-    the further rows of all as many as needed are drawn and handed over. The benchmarks draw again until every party has
-    10, which does not end where parties are many. NIID-Bench also deals a party that has N/M rows no further class;
-    that is not done here (nor by Flower, unless asked for).
+    A party with share p of a class's n rows gets n p of them rounded down or up, n p in expectation. Then the parties
+    with fewer than `smallest` rows are filled up: every party keeps `smallest` rows, drawn at random, and as many of
+    the remaining rows of all parties as are needed are drawn and moved. The benchmarks instead repeat the draw until
+    every party has 10 rows, which does not terminate with many parties. NIID-Bench also gives no further class to a
+    party that has N/M rows; that is not done here (nor by Flower, unless requested).
     """
 
     name: ClassVar[str] = "dirichlet"
@@ -57,8 +57,8 @@ class Dirichlet:
 class Classes:
     """Every party has rows of `k` classes: "#C = k" of NIID-Bench (Li et al. 2022, ``noniid-#label``).
 
-    Of K classes party i has number i mod K and k - 1 others, drawn at random. A class's rows are divided equally among
-    those that have it. Where there are fewer parties than classes one may be nobody's: its rows are not used.
+    Of K classes, party i has class i mod K and k - 1 others, drawn at random. A class's rows are divided equally among
+    the parties that have it. With fewer parties than classes, a class may belong to no party: its rows are not used.
     """
 
     name: ClassVar[str] = "classes"
@@ -89,7 +89,7 @@ class Classes:
 class Shards:
     """Rows sorted by label and cut into `per_party` * M equal shards, dealt at random (McMahan et al. 2017, Sec. 3).
 
-    A party has rows of about `per_party` classes, or of as many intervals of a real target.
+    A party has rows of about `per_party` classes, or of as many intervals of a real-valued target.
     """
 
     name: ClassVar[str] = "shards"
@@ -112,7 +112,7 @@ class Shards:
 
 
 def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
-    """The numbers of `values` (n,) from the smallest to the largest; equal ones are in random order."""
+    """The indices of `values` (n,) from the smallest to the largest; ties are in random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(values[shuffled], kind="stable")]
 
@@ -120,8 +120,9 @@ def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
 def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
     """Symmetric Dirichlet(alpha) shares, (M,).
 
-    They are Gamma(alpha) numbers over their sum. A Gamma(alpha) number is U^(1/alpha) times a Gamma(alpha + 1) number
-    (Marsaglia & Tsang 2000, Sec. 6): its logarithm is drawn, for with a small alpha all of them would be 0.
+    They are Gamma(alpha) variates divided by their sum. A Gamma(alpha) variate is U^(1/alpha) times a Gamma(alpha + 1)
+    variate (Marsaglia & Tsang 2000, Sec. 6). The logarithm is drawn, because with a small alpha all variates would
+    underflow to 0.
     """
     logarithms = np.log(rng.standard_gamma(alpha + 1, M)) - rng.standard_exponential(M) / alpha
     shares = np.exp(logarithms - logarithms.max())
@@ -131,8 +132,8 @@ def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
 def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
     """The parties of n rows, (n,) in ascending order, by `shares` (M,): systematic sampling.
 
-    Party k has as many rows as the interval of length n * shares[k] has points of a grid of width 1, which is shifted
-    at random: the whole number below or above, and n * shares[k] in expectation.
+    Party k has as many rows as the interval of length n * shares[k] contains points of a randomly shifted grid of width
+    1: n * shares[k] rounded down or up, and n * shares[k] in expectation.
     """
     ends = np.cumsum(shares)
     points = (np.arange(n) + rng.random()) * (ends[-1] / n)
@@ -140,15 +141,15 @@ def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
 
 
 def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
-    """The parties `owners` (n,) of n rows, changed so that each of M has at least `smallest` of them.
+    """The parties `owners` (n,) of n rows, changed so that each of the M parties has at least `smallest` rows.
 
-    Every party keeps `smallest` of its rows, or all where it has fewer; of all further rows as many as are missing
-    elsewhere are drawn, all of them with the same chance. There must be ``smallest * M`` rows.
+    Every party keeps `smallest` of its rows, or all of them if it has fewer. Of all remaining rows, as many as are
+    missing elsewhere are drawn with equal probability. There must be at least ``smallest * M`` rows.
     """
     sizes = np.bincount(owners, minlength=M)
     missing = np.maximum(smallest - sizes, 0)
     order = sorted_at_random(owners, rng)
-    place = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of a row among its party's
+    place = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of a row among the rows of its party
     moved = rng.choice(order[place >= smallest], missing.sum(), replace=False)
     filled = owners.copy()
     filled[moved] = np.repeat(np.arange(M), missing)
@@ -161,7 +162,7 @@ def _classes(y: Array) -> Index:
 
 
 def _divided(holders: Index, n: int, rng: Generator) -> Index:
-    """The parties of n rows, (n,), divided equally among `holders`; -1 where there are none."""
+    """The parties of n rows, (n,), divided equally among `holders`; -1 if `holders` is empty."""
     if not len(holders):
         return np.full(n, -1)
     return rng.permutation(holders)[np.arange(n) % len(holders)]

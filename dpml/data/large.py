@@ -1,4 +1,4 @@
-"""Rows in another order that need not fit into memory: what is mapped from a file stays in one."""
+"""Reordering of rows that need not fit into memory: an array that is mapped from a file stays in a file."""
 
 import os
 import tempfile
@@ -11,25 +11,25 @@ from dpml.arrays import Array, Index
 from dpml.data.sources import cache
 from dpml.errors import UserError
 
-_HELD = 1 << 30  # bytes of rows that are taken into memory although they are mapped
-_WINDOW = 1 << 28  # bytes of rows that are put in order at a time
+_HELD = 1 << 30  # bytes of rows that are loaded into memory although they are mapped
+_WINDOW = 1 << 28  # bytes of rows that are reordered at a time
 _BLOCK = 1 << 24  # bytes of rows that are read at a time
 
 
 def take(X: Array, rows: Index) -> Array:
-    """``X[rows]`` of X (n, d): mapped from a file without a name when X is mapped and more than 1 GiB of it is taken.
+    """``X[rows]`` of X (n, d): mapped from an unnamed file if X is mapped and more than 1 GiB of it is taken.
 
-    The file lies where derived files go (`cache.root`), and is gone with the array.
+    The file is created in the folder of derived files (`cache.root`), and is deleted with the array.
 
     Raises:
-        UserError: there is no room for that file.
+        UserError: there is not enough disk space for that file.
     """
     if not _mapped(X) or X[:1].nbytes * len(rows) <= _HELD:
         return X[rows]
     try:
         cache.root().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache.root()) as file:
-            # a full disk is an error now, where it would be a signal when a page is written
+            # a full disk raises an error here; otherwise it would be a signal when a page is written
             os.posix_fallocate(file.fileno(), 0, X[:1].nbytes * len(rows))
             out: Array = np.memmap(file, X.dtype, "r+", shape=(len(rows), X.shape[1]))
     except OSError as error:
@@ -51,15 +51,15 @@ def _mapped(X: NDArray[Any] | None) -> bool:
 
 
 def _arrange(X: Array, rows: Index, out: Array) -> None:
-    """Write ``X[rows]`` to `out`, reading and writing long stretches: a disk is slow at single rows.
+    """Write ``X[rows]`` to `out`, reading and writing long contiguous blocks: disks are slow at single rows.
 
-    Rows are read in the order of X, and each is put into the window of `out` where it belongs, behind those that came
-    there before it; then the windows are put in order, one at a time.
+    Rows are read in the order of X, and each is appended to its window of `out`. Then each window is put
+    in order, one at a time.
     """
     size = X[:1].nbytes
     height, step = max(1, _WINDOW // size), max(1, _BLOCK // size)
-    free = np.arange(0, len(rows), height)  # the next place of every window
-    landed = np.empty(len(rows), dtype=np.intp)  # where the row that is at a place belongs
+    free = np.arange(0, len(rows), height)  # the next free index of every window
+    landed = np.empty(len(rows), dtype=np.intp)  # the target index of the row at each index
     order = np.argsort(rows, kind="stable")
     for start in range(0, len(order), step):
         places = order[start : start + step]

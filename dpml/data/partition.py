@@ -1,4 +1,4 @@
-"""Who holds which rows: the training rows laid out party by party, as one permutation and M + 1 offsets."""
+"""Which party holds which rows: the training rows ordered by party, as one permutation and M + 1 offsets."""
 
 import math
 from collections.abc import Callable
@@ -20,16 +20,16 @@ from dpml.privacy import Adversary, Problem
 T = TypeVar("T")
 
 Rows = tuple[Array, Array, Array | None]
-"""Rows X (n, d), their labels y (n,), and how often each is there, (n,); None: once."""
+"""Rows X (n, d), their labels y (n,), and the number of copies of each, (n,); None: one copy each."""
 
 
-@dataclass(frozen=True, eq=False)  # told apart by identity: two are never compared, and can be keys
+@dataclass(frozen=True, eq=False)  # compared by identity: two objects are never equal, and they can be keys
 class Parties:
-    """A data set whose training rows lie party by party: party k has the rows ``offsets[k]:offsets[k + 1]``.
+    """A data set whose training rows are ordered by party: party k has the rows ``offsets[k]:offsets[k + 1]``.
 
-    `X` (N, d) and `y` (N,) are the private rows in that order, `order` says which training rows of `data` they are, and
-    `X_auxiliary` holds the public rows set aside (their labels are not for use). What is proven may depend on how many
-    of the parties collude, `adversary`.
+    `X` (N, d) and `y` (N,) are the private rows in that order, `order` gives their row numbers in the training rows of
+    `data`, and `X_auxiliary` holds the public rows set aside (their labels must not be used). The guarantees may depend
+    on `adversary`, which sets how many parties collude.
     """
 
     data: Dataset
@@ -47,9 +47,9 @@ class Parties:
 
     @property
     def problem(self) -> Problem:
-        """M, N, d and what else the privacy analysis needs.
+        """M, N, d and the other inputs of the privacy analysis.
 
-        The number of classes is public: what is stated of it, or else that of all labels.
+        The number of classes is public: the stated number, or else the number of classes in all labels.
         """
         y, y_test, classes = self.data.y, self.data.y_test, 1
         if self.data.task == "multiclass":
@@ -60,9 +60,10 @@ class Parties:
 
     @cached_property
     def folded(self) -> Rows:
-        """The private rows for sums that do not ask whose they are.
+        """The private rows, for sums over all parties.
 
-        Copies are kept once where they are at least a quarter of all; otherwise these are all rows, and None.
+        Duplicate rows are merged if they are at least a quarter of all rows; otherwise all rows are
+        returned, with None for the counts.
         """
         first, _, counts = distinct(self.X, self.y)
         if len(first) > 0.75 * len(self.y):
@@ -75,9 +76,9 @@ class Parties:
 
 
 def remembered(function: Callable[..., T]) -> Callable[..., T]:
-    """Let a function of some Parties, and of arguments that can be keys, compute the same thing once.
+    """Cache the result of a function of some Parties, and of hashable arguments.
 
-    What it found is kept as long as the Parties are: algorithms that are compared on them share it.
+    The result is kept as long as the Parties exist, so algorithms that are compared on them share it.
     """
     known: WeakKeyDictionary[Parties, dict[tuple[Any, ...], T]] = WeakKeyDictionary()
 
@@ -92,23 +93,23 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
 
 
 class _Rule(Protocol):
-    """What every partition has: a frozen dataclass whose fields are its YAML options."""
+    """The attributes that every partition has: a frozen dataclass whose fields are its YAML options."""
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         ...
 
     @property
     def auxiliary(self) -> float | None:
-        """The share of the training rows set aside as public auxiliary rows; None: what the algorithm asks for."""
+        """The share of the training rows set aside as public auxiliary rows; None: the algorithm's share."""
         ...
 
 
 class SizeRule(_Rule, Protocol):
-    """A rule that says how many rows each party gets; which ones is drawn at random.
+    """A rule that sets how many rows each party gets; the rows themselves are drawn at random.
 
-    One that draws nothing may say so with ``drawn = False``: its sizes are then known without permuting the rows.
+    A rule that draws nothing may set ``drawn = False``: its sizes are then known without permuting the rows.
     """
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -118,26 +119,26 @@ class SizeRule(_Rule, Protocol):
 
 @runtime_checkable
 class LabelRule(_Rule, Protocol):
-    """A rule that looks at the labels: how many rows each party gets is not known before these are.
+    """A rule that depends on the labels: the number of rows of each party is not known before the labels are.
 
-    One that leaves no row to nobody may say so with ``every_row = True``: how many are dealt is then known.
+    A rule that gives every row to a party may set ``every_row = True``: the number of dealt rows is then known.
     """
 
     @property
     def of_classes(self) -> bool:
-        """Whether it deals rows by their classes; one that does not takes real targets, too."""
+        """Whether it deals rows by their classes; a rule that does not also accepts real-valued targets."""
         ...
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
-        """The party of each row, (N,), from the labels (N,): 0..M-1, or -1 for nobody. Every party must have a row."""
+        """The party of each row, (N,), from the labels (N,): 0..M-1, or -1 for none. Every party must have a row."""
         ...
 
 
 @dataclass(frozen=True)
 class Natural:
-    """The parties of the world: whose each row is, the data set says (`Dataset.party`).
+    """Natural parties: the data set gives the party of each row (`Dataset.party`).
 
-    They are those that have a private training row, numbered from 0 in the data set's order, and M must be how many.
+    The parties that have a private training row are numbered from 0 in the data set's order; M must equal their number.
     """
 
     name: ClassVar[str] = "natural"
@@ -148,7 +149,7 @@ class Natural:
         """The party of each of the numbered rows, (n,) of 0..M-1.
 
         Raises:
-            UserError: nobody says whose the rows are, or they are not those of M parties.
+            UserError: the data set defines no parties, or the rows are not those of M parties.
         """
         if data.party is None:
             raise UserError(
@@ -175,8 +176,8 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
     Rows of one party are in random order.
 
     Raises:
-        UserError: there are fewer rows than the rule needs, or a party has none, or there are none of the classes that
-            the rule needs.
+        UserError: there are fewer rows than the rule needs, or a party has none, or the
+            rule needs classes and the targets are real-valued.
     """
     rows = len(data.y)
     aside = set_aside(rule, rows)
@@ -187,12 +188,12 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
         )
     check_task(rule, data.task, data.name)
     adversary = adversary or Adversary()
-    adversary.count(M)  # refuses one that leaves nobody to be protected
+    adversary.count(M)  # raises an error for an adversary that leaves no party to protect
     order = rng.permutation(rows)
     dealt = order[aside:]
     if isinstance(rule, LabelRule | Natural):
         owners = rule.owners(data, dealt, M) if isinstance(rule, Natural) else rule.owners(data.y[dealt], M, rng)
-        counts = np.bincount(owners + 1, minlength=M + 1)  # first those of nobody
+        counts = np.bincount(owners + 1, minlength=M + 1)  # the first count is of rows without a party
         used = dealt[np.argsort(owners, kind="stable")[counts[0] :]]
         sizes = check_floor(counts[1:], f"partition={rule.name}")
     else:
@@ -203,19 +204,19 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
-    """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, without any rows.
+    """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, computed without rows.
 
-    None for a rule that needs to look at them.
+    None for a rule that depends on the rows.
     """
     if isinstance(rule, LabelRule | Natural):
         return None
     if getattr(rule, "drawn", True):
-        rng.permutation(rows)  # to where the stream is when `partition` draws the sizes
+        rng.permutation(rows)  # advances the stream to where `partition` draws the sizes
     return rule.sizes(rows - set_aside(rule, rows), M, rng)
 
 
 def check_task(rule: Partition, task: Task, dataset: str) -> None:
-    """Raise UserError when a rule that needs classes is to deal rows that have real targets."""
+    """Raise UserError when a rule that needs classes is applied to rows with real-valued targets."""
     if isinstance(rule, LabelRule) and rule.of_classes and task == "regression":
         raise UserError(
             f"partition={rule.name} deals rows by their classes, but dataset={dataset} has real targets: choose "
@@ -224,7 +225,7 @@ def check_task(rule: Partition, task: Task, dataset: str) -> None:
 
 
 def set_aside(rule: Partition, rows: int) -> int:
-    """How many of `rows` training rows become auxiliary.
+    """The number of auxiliary rows among `rows` training rows.
 
     Raises:
         UserError: the share is not in [0, 1).
@@ -236,7 +237,7 @@ def set_aside(rule: Partition, rows: int) -> int:
 
 
 def whole_rows(shares: Array, N: int) -> Index:
-    """Whole numbers (M,) that sum to N and follow `shares` (M,): rounded down, then the largest remainders get one."""
+    """Integers (M,) that sum to N and follow `shares` (M,): rounded down, then the largest remainders get one more."""
     exact = N * (shares / shares.sum())
     sizes = np.floor(exact).astype(np.intp)
     sizes[np.argsort(sizes - exact, kind="stable")[: N - int(sizes.sum())]] += 1
@@ -244,10 +245,10 @@ def whole_rows(shares: Array, N: int) -> Index:
 
 
 def check_floor(sizes: Index, key: str) -> Index:
-    """The sizes, if every party has a row.
+    """Return the sizes if every party has a row.
 
     Raises:
-        UserError: one has none.
+        UserError: a party has no row.
     """
     if sizes.min() < 1:
         raise UserError(f"{key} leaves a party without a row: there are {sizes.sum()} rows for M={len(sizes)} parties.")
@@ -255,14 +256,14 @@ def check_floor(sizes: Index, key: str) -> Index:
 
 
 def check_each(option: str, rows: int, N: int, M: int) -> None:
-    """Raise UserError unless N rows are enough for each of M parties to have what an option says, at least one row."""
+    """Raise UserError unless N rows suffice for M parties with `rows` rows each (the value of `option`), at least 1."""
     if rows < 1 or rows * M > N:
         raise UserError(f"partition.{option}={rows} rows for each of M={M} parties is not possible with N={N}.")
 
 
 @dataclass(frozen=True)
 class Equal:
-    """The same number of rows for every party, or one more for the first few."""
+    """The same number of rows for every party; the first few parties get one more."""
 
     name: ClassVar[str] = "equal"
     drawn: ClassVar[bool] = False
@@ -288,7 +289,7 @@ class Simplex:
 
 @dataclass(frozen=True)
 class Fractions:
-    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; they are its name."""
+    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; the name lists them."""
 
     drawn: ClassVar[bool] = False
 
@@ -310,7 +311,7 @@ class Fractions:
 
 @dataclass(frozen=True)
 class TwoGroup:
-    """Two halves of the parties, equal sizes inside each; a party of the second has `u` times the rows of the first."""
+    """Two halves of the parties, equal sizes within each; a party of the second has `u` times the rows of the first."""
 
     name: ClassVar[str] = "two_group"
     drawn: ClassVar[bool] = False
@@ -340,7 +341,7 @@ class PerParty:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """Sizes in proportion to rank^-a, party 0 the largest; who would have fewer than `smallest` rows has that many."""
+    """Sizes in proportion to rank^-a, party 0 the largest; a party below `smallest` rows gets `smallest`."""
 
     name: ClassVar[str] = "power_law"
     drawn: ClassVar[bool] = False
@@ -353,7 +354,7 @@ class PowerLaw:
             raise UserError(f"partition.a, the exponent of rank^-a, must be a number >= 0, got {self.a}.")
         check_each("smallest", self.smallest, N, M)
         shares = np.arange(1, M + 1, dtype=float) ** -self.a
-        # what the first h parties share when all others have `smallest`, and what the last of them then gets
+        # the rows that the first h parties share when all others have `smallest`, and the number of the last of them
         left = N - self.smallest * np.arange(M - 1, -1, -1)
         last = left * shares / np.cumsum(shares)
         h = int(np.flatnonzero(last >= self.smallest)[-1]) + 1

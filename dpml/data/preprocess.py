@@ -1,11 +1,11 @@
-"""Preprocessing as a short list of named steps, fitted on the training rows and applied to both parts.
+"""Preprocessing as a short list of named steps, fitted on the training rows and applied to training and test rows.
 
-Fitting on private rows spends privacy that no budget here accounts for. The papers do it, so we allow it, and every
-step leaves a record that says so; `private_note` sums it up for a row of results. `dpml.data.bounds` has the same steps
-with nothing fitted.
+Fitting on private rows spends privacy that no budget here accounts for. The papers do it, so it is allowed, and every
+step leaves a record of it; `private_note` summarises the record for a row of results. `dpml.data.bounds` has the same
+steps without any fitting.
 
-A step is fitted to the training rows as the steps before it left them, and gives a map that works row by row. So large
-arrays are transformed in blocks, and in place where the width stays.
+Each step is fitted to the training rows after the previous steps, and gives a map that works row by row. Therefore
+large arrays are transformed in blocks, and in place if the width does not change.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,12 +33,12 @@ _BLOCK = 1 << 14  # rows transformed at once
 
 
 def norms(X: Array) -> Array:
-    """The L2 norm of every row: (n, d) -> (n,). Makes no copy of X."""
+    """The L2 norm of every row: (n, d) -> (n,). X is not copied."""
     return np.sqrt(np.einsum("ij,ij->i", X, X))
 
 
 def impute(train: Array) -> tuple[Apply, Record]:
-    """Missing values (NaN) become the feature's median over the training rows."""
+    """Replace missing values (NaN) by the feature's median over the training rows."""
     median = np.nan_to_num(np.nanmedian(train, axis=0))
     return lambda X: np.where(np.isnan(X), median, X), {
         "fitted_on": PRIVATE,
@@ -66,22 +66,22 @@ def one_hot(train: Array, levels: Sequence[int] = ()) -> tuple[Apply, Record]:
 
 
 def min_max(train: Array) -> tuple[Apply, Record]:
-    """Each feature to [0, 1] over the training rows."""
+    """Scale each feature to [0, 1] over the training rows."""
     low = train.min(axis=0)
     return per_column(low, train.max(axis=0) - low), {"fitted_on": PRIVATE}
 
 
 def symmetric(train: Array, levels: Sequence[int] = ()) -> tuple[Apply, Record]:
-    """Each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic ones stay as they are.
+    """Scale each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic features are unchanged.
 
-    A feature then moves its score as much as a symbolic one, up and down, where in [0, 1] most of it is a constant.
+    A numeric feature then changes the score as much as a symbolic one, up and down; in [0, 1] it is mostly constant.
     """
     low, high = train.min(axis=0), train.max(axis=0)
     return to_both_sides(low, high, numeric_columns(train.shape[1], levels)), {"fitted_on": PRIVATE}
 
 
 def numeric_columns(columns: int, levels: Sequence[int]) -> int:
-    """How many of the columns after `one_hot`, the first ones, are numeric."""
+    """The number of numeric columns after `one_hot`; they come first."""
     return sum(not count for count in levels) if any(levels) else columns
 
 
@@ -92,7 +92,7 @@ def to_both_sides(low: Array, high: Array, numeric: int) -> Apply:
 
 
 def max_abs(train: Array) -> tuple[Apply, Record]:
-    """Each feature to [-1, 1] by its largest absolute value over the training rows; zeros stay zeros."""
+    """Scale each feature to [-1, 1] by its largest absolute value over the training rows; zeros stay zeros."""
     largest = np.maximum(train.max(axis=0), -train.min(axis=0))
     return per_column(np.zeros(train.shape[1]), largest), {"fitted_on": PRIVATE}
 
@@ -112,8 +112,8 @@ def centre(train: Array) -> tuple[Apply, Record]:
 def pca(train: Any, components: int) -> tuple[Apply, Record]:
     """Centre and project onto the `components` directions of largest variance over the training rows.
 
-    Sparse rows stay sparse: the mean is subtracted from products only, and features that no training row has (their
-    variance is zero) are left out before anything else. A direction without variance gives zeros.
+    Sparse rows stay sparse: the mean is subtracted from products only, and features that are zero in all training rows
+    (their variance is zero) are left out first. A direction without variance gives zeros.
     """
     used = None
     if not isinstance(train, np.ndarray):
@@ -140,7 +140,7 @@ def pca(train: Any, components: int) -> tuple[Apply, Record]:
 def _directions(A: Any, mean: Array, components: int) -> tuple[Array, Array]:
     """The leading right singular vectors (p, components) of A - mean (n, p), and the squares of their singular values.
 
-    Lanczos iteration on the smaller Gram matrix, through products with A alone, so that A stays as it is.
+    Lanczos iteration on the smaller Gram matrix. It uses products with A only, so A is not modified or copied.
     """
     n, p = A.shape
     transposed = A.T
@@ -156,7 +156,7 @@ def _directions(A: Any, mean: Array, components: int) -> tuple[Array, Array]:
         return forward(back(x)) if n < p else back(forward(x))
 
     size = min(n, p)
-    # the start is fixed: the same rows give the same bits
+    # the start vector is fixed: the same rows give bit-identical results
     start = np.random.default_rng(0).standard_normal(size)
     squares, vectors = eigsh(
         LinearOperator((size, size), matvec=gram, dtype=np.float64), components, v0=start, tol=1e-8
@@ -167,14 +167,14 @@ def _directions(A: Any, mean: Array, components: int) -> tuple[Array, Array]:
         # left singular vectors sum to zero, so that the mean drops out
         vectors = transposed @ (vectors / np.where(lengths > 1e-7 * lengths[0], lengths, np.inf))
     vectors = np.ascontiguousarray(vectors)
-    # the sign of a direction is free: its entry of largest size is positive
+    # the sign of a direction is arbitrary: its entry of largest magnitude is made positive
     for column in vectors.T:
         column *= 1.0 if column.max() >= -column.min() else -1.0
     return vectors, squares
 
 
 def max_norm(train: Array) -> tuple[Apply, Record]:
-    """Divide every row by the largest L2 norm of a training row. A test row may come out longer than 1."""
+    """Divide every row by the largest L2 norm of a training row. A test row may still be longer than 1."""
     largest = float(norms(train).max()) or 1.0
     # a division may round a norm of one up by an ulp
     largest *= 1 + 1e-12
@@ -187,18 +187,18 @@ def sample_norm(train: Array) -> tuple[Apply, Record]:
 
 
 def clip(train: Array) -> tuple[Apply, Record]:
-    """Scale the rows that are longer than 1 down to the unit ball; leave the others."""
+    """Scale the rows that are longer than 1 down to the unit ball; leave the others unchanged."""
     return shrink, {"fitted_on": EACH_ROW, "training_rows_clipped": int(np.sum(norms(train) > 1))}
 
 
 def shrink(X: Array, always: bool = False) -> Array:
-    """Divide the rows that are longer than 1, or all of them (`always`), by their L2 norm; rows of zeros stay."""
+    """Divide the rows that are longer than 1, or all rows (`always`), by their L2 norm; rows of zeros stay zeros."""
     length = norms(X)[:, None] * (1 + 1e-12)
     return X / (np.where(length > 0, length, 1.0) if always else np.maximum(length, 1.0))
 
 
 def bias(train: Array) -> tuple[Apply, Record]:
-    """Append a constant feature and keep the rows inside the ball: (x, 1) / sqrt 2. Comes after the scaling step."""
+    """Append a constant feature and keep the rows inside the ball: (x, 1) / sqrt 2. Used after the scaling step."""
     return lambda X: np.column_stack([X, np.ones(len(X))]) / np.sqrt(2.0), {"fitted_on": EACH_ROW}
 
 
@@ -209,7 +209,7 @@ STEPS: dict[str, Step] = {
 
 
 def parse(steps: Iterable[str]) -> list[tuple[str, int | None]]:
-    """Names and numbers: ``pca:50`` is the step `pca` with 50 components."""
+    """Names and arguments: ``pca:50`` is the step `pca` with 50 components."""
     parsed = []
     for text in steps:
         name, colon, number = str(text).partition(":")
@@ -224,14 +224,14 @@ def parse(steps: Iterable[str]) -> list[tuple[str, int | None]]:
 def fit_apply(
     steps: Iterable[str], train: Any, test: Any, levels: Sequence[int] = ()
 ) -> tuple[Array, Array, list[Record]]:
-    """Run the named `steps` in order: (train, test, record), the record one entry per step.
+    """Run the named `steps` in order: (train, test, record), where the record has one entry per step.
 
     Args:
-        steps: Names from `STEPS`; ``pca:D`` has a number of components.
+        steps: Names from `STEPS`; ``pca:D`` sets the number of components.
         train: Training rows (n, p), an array or a sparse matrix; never modified.
         test: Test rows (m, p), likewise.
         levels: The number of values of each symbolic column (their codes are 0, 1, ...; -1 is unknown), 0 for a numeric
-            one. Empty when all are numeric.
+            column. Empty if all columns are numeric.
 
     Raises:
         UserError: a step is unknown, or the steps do not suit the columns.
@@ -240,7 +240,7 @@ def fit_apply(
     names = [name for name, _ in parsed]
     check_steps(names, train, levels)
     record: list[Record] = []
-    fresh = False  # whether the arrays are our own, so that they may be overwritten
+    fresh = False  # whether the arrays are copies, so that they may be overwritten
     for name, number in parsed:
         options: dict[str, dict[str, Any]] = {
             "pca": {"components": number},
@@ -277,7 +277,7 @@ def check_steps(names: list[str], train: Features, levels: Sequence[int]) -> Non
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
-    """The rows of X as `apply` maps them, some at a time; over X itself (`in_place`) where the width stays."""
+    """Apply `apply` to the rows of X in blocks; X is overwritten (`in_place`) if the width does not change."""
     rows = X.shape[0]
     first = apply(X[:_BLOCK])
     out = X if in_place and first.shape[1] == X.shape[1] else np.empty((rows, first.shape[1]))
@@ -288,20 +288,20 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Iterable[str], columns: int) -> int:
-    """How many features `columns` (after one-hot coding) become."""
+    """The number of features after the steps, from `columns` (after one-hot coding)."""
     for name, number in parse(steps):
         columns = number if number is not None else columns + (name == "bias")
     return columns
 
 
 def scale_target(train: Array, test: Array) -> tuple[Array, Array, Record]:
-    """Regression targets into [-1, 1] by the largest absolute value over the training rows."""
+    """Scale regression targets into [-1, 1] by the largest absolute value over the training rows."""
     largest = float(np.abs(train).max()) or 1.0
     return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}
 
 
 def private_note(record: Iterable[Mapping[str, Any]]) -> str:
-    """Which steps were fitted on private rows, in a few words; empty when none was.
+    """The steps that were fitted on private rows, in a few words; empty if there are none.
 
     >>> private_note([{"step": "min_max", "fitted_on": PRIVATE}, {"step": "clip", "fitted_on": EACH_ROW}])
     'min_max fitted on training rows'
@@ -311,7 +311,7 @@ def private_note(record: Iterable[Mapping[str, Any]]) -> str:
 
 
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
-    """Which rows of X (n, d), and labels y (n,) where given, differ: (first, where, counts).
+    """The distinct rows of X (n, d), with labels y (n,) if given: (first, where, counts).
 
     `first` (m,) are the first appearances, in order; row i is a copy of row ``first[where[i]]``, and ``counts[j]`` rows
     are copies of row ``first[j]``. Weighted sums over ``X[first]`` with the counts are the sums over all rows.
@@ -321,7 +321,7 @@ def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
     _, first, where, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     blocks = [slice(start, start + _BLOCK) for start in range(0, len(X), _BLOCK)]
     if not all(np.array_equal(part[rows], part[first[where[rows]]]) for rows in blocks for part in parts):
-        # two different rows have the same key, which hardly ever happens: compare bytes; + 0.0 turns -0.0 into 0.0
+        # two different rows have the same key, which is very rare: compare bytes; + 0.0 turns -0.0 into 0.0
         whole = np.ascontiguousarray(np.column_stack(parts) + 0.0)
         texts = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
         _, first, where, counts = np.unique(texts, return_index=True, return_inverse=True, return_counts=True)
@@ -332,10 +332,10 @@ def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
 
 
 def _row_keys(parts: Sequence[Array]) -> NDArray[np.uint64]:
-    """A 64-bit number for every row, the same for equal rows: a random linear form of the entries' mixed-up bits."""
+    """A 64-bit hash of every row, the same for equal rows: a random linear form of the entries' scrambled bits."""
     rng = np.random.default_rng(0)
     keys = np.zeros(len(parts[0]), dtype=np.uint64)
-    spread = np.uint64(0x9E3779B97F4A7C15)  # odd: without it numbers such as 0.5 would differ in few bits
+    spread = np.uint64(0x9E3779B97F4A7C15)  # odd: without this factor numbers such as 0.5 would differ in few bits
     for part in parts:
         odd = 2 * rng.integers(2**63, size=part.shape[1], dtype=np.uint64) + np.uint64(1)
         for start in range(0, len(keys), _BLOCK):

@@ -1,4 +1,4 @@
-"""How unequal a partition is: rows, classes and mixes of labels, party by party."""
+"""How unequal a partition is: rows, classes and label distributions by party."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from dpml.data.info import Task
 from dpml.data.partition import Parties
 
 FIFTHS = 5
-"""Intervals that stand for classes where targets are real; each has as many rows as the others, but for ties."""
+"""Intervals that stand for classes of real-valued targets; all have the same number of rows, except for ties."""
 
 
 @dataclass(frozen=True)
 class Skew:
-    """What M parties hold of K classes, called `names`: rows `counts` (M, K), and `chance` (M, K), after a shuffle.
+    """The rows of M parties by K classes, called `names`: `counts` (M, K), and `chance` (M, K) after a shuffle.
 
-    `chance` is what parties of the same sizes hold when all rows are dealt at random: small parties differ even then.
-    Where targets are real, `intervals` of them stand for classes.
+    `chance` holds the counts for parties of the same sizes when all rows are dealt at random: small parties differ even
+    then. For real-valued targets, `intervals` intervals stand for classes.
     """
 
     names: Sequence[str]
@@ -30,7 +30,7 @@ class Skew:
 
     @classmethod
     def of(cls, parties: Parties, rng: Generator) -> "Skew":
-        """That of some parties; `rng` shuffles the rows for `chance`."""
+        """The skew of some parties; `rng` shuffles the rows for `chance`."""
         classes, names = named_classes(parties.y, parties.data.task)
         M, K = len(parties.sizes), len(names)
         first = K * np.repeat(np.arange(M), parties.sizes)
@@ -51,14 +51,14 @@ class Skew:
 
     @cached_property
     def distances(self) -> Array:
-        """The distance of each party's labels from those of all, (M,): see `distances`."""
+        """The distance of each party's label distribution from that of all rows, (M,): see `distances`."""
         return distances(self.counts)
 
 
 def distances(counts: Index) -> Array:
-    """The total variation distances between each party's mix of classes and that of all rows, (M,), from (M, K).
+    """The total variation distance between each party's label distribution and that of all rows, (M,), from (M, K).
 
-    Half the sum over classes of the absolute differences of their shares: 0 where they are alike, and below 1.
+    Half the sum over classes of the absolute differences of their shares: 0 for equal distributions, and below 1.
     """
     mixes = counts / counts.sum(axis=1, keepdims=True)
     whole = counts.sum(axis=0) / counts.sum()
@@ -66,12 +66,12 @@ def distances(counts: Index) -> Array:
 
 
 def named_classes(y: Array, task: Task) -> tuple[Index, list[str]]:
-    """The class of each label, (N,) of 0..K-1 in ascending order, and their K names; of real targets, fifths."""
+    """The class of each label, (N,) of 0..K-1 in ascending order, and the K names; for real-valued targets, fifths."""
     if task != "regression":
         labels, classes = np.unique(y, return_inverse=True)
         return classes, [f"{label:+g}" if task == "binary" else f"{label:g}" for label in labels]
     values, place, rows = np.unique(y, return_inverse=True, return_counts=True)
-    middle = (np.cumsum(rows) - rows / 2) / len(y)  # the mean rank of those with the same target, from 0 to 1
+    middle = (np.cumsum(rows) - rows / 2) / len(y)  # the mean rank of the rows with the same target, from 0 to 1
     _, intervals = np.unique(np.floor(FIFTHS * middle), return_inverse=True)
     inside = [values[intervals == number] for number in range(intervals.max() + 1)]
     return intervals[place], [f"{each.min():.2g} to {each.max():.2g}" for each in inside]

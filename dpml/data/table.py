@@ -1,4 +1,4 @@
-"""What all data sets that come as files share: parse once, draw rows, preprocess, and keep what can be used again."""
+"""Common code of all data sets that come as files: parse once, draw rows, preprocess, and cache what can be reused."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -21,18 +21,18 @@ from dpml.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-_AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` looks at
+_AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` uses
 
 
 @dataclass(frozen=True)
 class Table:
-    """A data set as its files have it, before anything is fitted: one row per sample, the training part first.
+    """A data set as its files contain it, before any fitting: one row per sample, the training part first.
 
     Attributes:
-        X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic one its code 0, 1, ... or -1.
-        y: Labels (n,), as the task has them; a regression target in its own unit.
-        levels: How many values each symbolic column has, 0 for a numeric one; empty when all are numeric.
-        party: Whose each row is, (n,) of 0..P-1, or of the rows of an official training part only; None: not said.
+        X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic value is its code 0, 1, ... or -1.
+        y: Labels (n,), in the form of the task; a regression target in its own unit.
+        levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
+        party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part; None if unknown.
     """
 
     X: Features
@@ -43,10 +43,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Tabular:
-    """A data set of files. A subclass says what it is (`info`) and how to read it (`parse`).
+    """A data set read from files. A subclass sets its metadata (`info`) and how to read it (`parse`).
 
     Attributes:
-        bounds: What preprocessing takes its scales from: the training rows, or what `info.columns` states of them.
+        bounds: Where preprocessing takes its scales from: the training rows, or the statements in `info.columns`.
     """
 
     info: ClassVar[Info]
@@ -64,11 +64,11 @@ class Tabular:
         raise NotImplementedError
 
     def available(self) -> int:
-        """How many training rows there are."""
+        """The number of training rows."""
         raise NotImplementedError
 
     def drawn(self) -> int:
-        """How many rows are used in all."""
+        """The number of rows that are used in total."""
         return self.info.rows
 
     @property
@@ -78,12 +78,12 @@ class Tabular:
 
     @property
     def stated(self) -> Mapping[str, Column]:
-        """What is stated of each column, where it is to be used; empty when scales are fitted."""
+        """The statement about each column, if it is used; empty if scales are fitted."""
         return self.info.columns if self.bounds == "public" else {}
 
     @property
     def features(self) -> int:
-        """Columns after one-hot coding; a value that is stated has one, whether a row has the value or not."""
+        """Columns after one-hot coding; every stated value has one, whether or not it occurs in a row."""
         return after_one_hot(self.stated) if self.stated else self.info.features
 
     def size(self, N: int | None) -> tuple[int, int]:
@@ -93,9 +93,9 @@ class Tabular:
         check_rows(self.info, N, self.available())
         table, source = self.table(files)
         train, test = self.rows(table.y, N, rng)
-        if isinstance(test, slice) and len(train) == self.available():  # an official split, all of it
+        if isinstance(test, slice) and len(train) == self.available():  # the whole official split
             arrays, facts = self._prepared(table, source)
-            # all rows are wanted, and dealing them to parties will shuffle them: they stay in the file's order, mapped
+            # all rows are used, and dealing them to parties will shuffle them: they stay in the file's order, mapped
             X, y = arrays["X"], arrays["y"]
             X_test, y_test, record = arrays["X_test"], arrays["y_test"], facts["preprocessing"]
             train = np.arange(self.available())
@@ -107,10 +107,10 @@ class Tabular:
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """The parsed files (from the cache if they are there) and where they come from, for the provenance.
+        """The parsed files (from the cache if they are there) and their source, for the provenance.
 
         Raises:
-            UserError: a file is missing or damaged, or its content is not the published one.
+            UserError: a file is missing or damaged, or its content is not the published content.
         """
         verified = files.verified(self.info)
         paths = {name: path for name, (path, _) in verified.items()}
@@ -153,7 +153,7 @@ class Tabular:
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:
-        """What the parsed files depend on: their content, the code that reads them, and the options it may look at."""
+        """What the parsed files depend on: their content, the code that reads them, and the options it may use."""
         loader = type(self)
         return {
             "loader": loader.__qualname__,
@@ -163,7 +163,7 @@ class Tabular:
         }
 
     def _prepared(self, table: Table, source: Mapping[str, Any]) -> tuple[cache.Arrays, cache.Facts]:
-        """All rows of a set that has an official split, preprocessed: they do not depend on any draw."""
+        """All rows of a set with an official split, preprocessed: they do not depend on any random draw."""
 
         def build() -> tuple[cache.Arrays, cache.Facts]:
             split = self.available()
@@ -188,7 +188,7 @@ class Tabular:
         return X, y, X_test, y_test, record
 
     def _check(self, table: Table, source: str) -> None:
-        """Raise UserError unless the parsed rows, columns and labels are the published ones."""
+        """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
         info = self.info
         features = sum(count or 1 for count in table.levels) if table.levels else table.X.shape[1]
         facts = [("rows", len(table.y), info.rows), ("features", features, self.features)]
@@ -204,7 +204,7 @@ class Tabular:
 
 @dataclass(frozen=True)
 class OfficialSplit(Tabular):
-    """A set whose publisher says which rows are for training: they come first in its `Table`."""
+    """A set whose publisher defines the training rows: they come first in its `Table`."""
 
     def available(self) -> int:
         assert self.info.train_rows is not None
@@ -233,7 +233,7 @@ class RandomSplit(Tabular):
 
 
 def joint_checksum(digests: Mapping[str, str]) -> str:
-    """One checksum for a data set of files: its file's own, or that of the list of its files' checksums, by name."""
+    """One checksum for a set of files: that of its only file, or that of the list of the files' checksums, by name."""
     if len(digests) == 1:
         return next(iter(digests.values()))
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
@@ -242,10 +242,10 @@ def joint_checksum(digests: Mapping[str, str]) -> str:
 def encode(
     parts: "Sequence[pd.DataFrame]", symbolic: Collection[int], stated: Mapping[str, Column]
 ) -> tuple[Array, tuple[int, ...]]:
-    """Tables with the same columns as one array, and how many values each symbolic column has.
+    """Tables with the same columns as one array, and the number of values of each symbolic column.
 
-    The values of a symbolic column are those that `stated` lists for it, or where it is empty those of the first part,
-    in alphabetic order; others get the code -1.
+    The values of a symbolic column are those that `stated` lists for it, or if `stated` is empty those of the first
+    part, in alphabetical order; other values get the code -1.
     """
     import pandas as pd  # slow to load, and only parsing needs it
 

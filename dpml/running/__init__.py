@@ -1,1 +1,1 @@
-"""From a specification to rows: plan, compute, keep."""
+"""From a specification to result rows: plan, compute, store."""

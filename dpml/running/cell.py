@@ -23,9 +23,9 @@ from dpml.seeds import generator
 
 @dataclass(frozen=True)
 class Cell:
-    """The unit of work: what shares a fit, with all its budgets and draws.
+    """The unit of work: one fit, with all its budgets and draws.
 
-    Everything that a worker needs is in it: small frozen values, never arrays.
+    It contains everything that a worker needs: small frozen values, never arrays.
     """
 
     dataset: Source
@@ -36,9 +36,9 @@ class Cell:
     seed: int
     budgets: tuple[Budget, ...]
     draws: int
-    first: int = 0  # number of the first draw: many draws are several cells
+    first: int = 0  # number of the first draw: many draws are split into several cells
     adversary: Adversary = field(default_factory=Adversary)
-    metrics: tuple[str, ...] = ()  # dotted paths of metrics beside dpml's own
+    metrics: tuple[str, ...] = ()  # dotted paths of metrics in addition to dpml's own
     files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class Cell:
             raise UserError(f"seed must be a whole number >= 0, got seed={self.seed}.")
 
     def check(self) -> None:
-        """Refuse what cannot be calibrated, before any data are read.
+        """Reject settings that cannot be calibrated, before any data are read.
 
         Raises:
             UserError: the algorithm has no noise for any of the budgets, or there are too few rows.
@@ -57,13 +57,13 @@ class Cell:
 
     @property
     def problem(self) -> Problem:
-        """What noise and guarantees depend on, as far as it is known before any data are read: the parties' sizes, too.
+        """The inputs of noise and guarantees that are known before any data are read, including the parties' sizes.
 
-        Where rows are dealt by their labels, sizes are not known yet, and parties count as equal. What `measure` finds
-        has those that were dealt.
+        If rows are dealt by their labels, sizes are not known yet, and parties count as equal. `measure` uses the sizes
+        that were dealt.
 
         Raises:
-            UserError: there are too few rows, or no party that does not collude, or no classes to deal rows by.
+            UserError: there are too few rows, or every party colludes, or there are no classes to deal rows by.
         """
         rows, d = self.dataset.size(self.N)
         info = self.dataset.info
@@ -95,7 +95,7 @@ class Cell:
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """The class and the fields of a configured object but places of files; a loss, which has no fields, is its name."""
+    """The class and fields of a configured object, except locations of files; a loss, without fields, is its name."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if not f.metadata.get("place")}
     loss = {"loss": values["loss"].name} if "loss" in values else {}
     return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
@@ -103,10 +103,10 @@ def _plain(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a cell yields: `metrics`, each (budgets, draws), and the guarantees of every budget.
+    """The result of a cell: `metrics`, each (budgets, draws), and the guarantees of every budget.
 
-    `sizes` are the rows of the smallest and of the largest party. Budgets for which there is no noise, or no minimiser,
-    are left out of both: `refused` has their numbers, and why.
+    `sizes` are the rows of the smallest and of the largest party. Budgets without noise, or without a minimiser, are
+    left out of both: `refused` gives their numbers, with the reason.
     """
 
     problem: Problem
@@ -118,10 +118,11 @@ class Measured:
 
 
 def measure(cell: Cell) -> Measured:
-    """Load, deal, prepare, release, score, on one BLAS thread: more of them may sum in another order, to other bits.
+    """Load, deal, prepare, release, score, on one BLAS thread: more threads may sum in another order, to other bits.
 
     Raises:
-        UserError: the algorithm cannot be used on these data, or not with any of the budgets; says why.
+        UserError: the algorithm cannot be used on these data, or not with any of the budgets; the message gives the
+            reason.
     """
     with limit_blas():
         algorithm = cell.algorithm
@@ -140,10 +141,10 @@ def measure(cell: Cell) -> Measured:
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
 ) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
-    """By the budgets' numbers: the guarantees of those for which there is noise, and why there is none for the others.
+    """By budget number: the guarantees of budgets for which there is noise, and the reasons for the other budgets.
 
     Raises:
-        UserError: there is none for any of them.
+        UserError: there is no noise for any of them.
     """
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
@@ -157,13 +158,13 @@ def _calibrated(
 
 
 def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
-    """The releases of some numbered budgets; those that no solver can make are left out, with the reason.
+    """The releases of some numbered budgets; budgets for which the solver fails are left out, with the reason.
 
     Raises:
-        NotConvergedError: none can be made.
+        NotConvergedError: the solver fails for all of them.
     """
 
-    def released(some: Sequence[Budget]) -> Release:  # the same noise directions, whichever budgets are together
+    def released(some: Sequence[Budget]) -> Release:  # the same noise directions for any subset of the budgets
         further = (str(cell.first),) if cell.first else ()
         noise = generator(cell.seed, "noise", cell.algorithm.name, cell.algorithm.variant, *further)
         return mechanism.release(some, noise, cell.draws)
@@ -188,21 +189,21 @@ def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process; finding them takes milliseconds, so it is done once."""
+    """The BLAS libraries of this process; finding them takes milliseconds, so the result is cached."""
     return ThreadpoolController()
 
 
 def limit_blas() -> AbstractContextManager[Any]:
-    """Hold this process's BLAS to one thread: until the context ends, or for good when it is not used as one."""
+    """Limit this process's BLAS to one thread: until the context ends, or permanently if not used as a context."""
     return _blas().limit(limits=1)
 
 
 def deal(cell: Cell) -> Parties:
-    """The parties of a cell, which depend on its data, partition, M, N and seed only. The last ones are kept."""
+    """The parties of a cell, which depend on its data, partition, M, N and seed only. The last ones are cached."""
     return _parties(cell.partition, cell.M, cell.dataset, cell.files, cell.N, cell.seed, cell.adversary)  # type: ignore[arg-type]
 
 
-# neighbouring cells share their data; more than one set at a time may not fit
+# consecutive cells share their data; more than one data set at a time may not fit into memory
 
 
 @lru_cache(maxsize=1)

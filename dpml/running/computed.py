@@ -1,4 +1,4 @@
-"""Computed blocks: rows of an experiment that a function makes, instead of cells, for analytic curves and tables.
+"""Computed blocks: rows of an experiment that a function computes, instead of cells, for analytic curves and tables.
 
 A block of an experiment's `grid` with a ``_target_`` names the function and its arguments:
 
@@ -7,16 +7,17 @@ A block of an experiment's `grid` with a ``_target_`` names the function and its
     panels:
       - {block: small_tau, x: tau, y: delta, curve: [reading], yscale: log}
 
-The function returns a tidy DataFrame, one number per row, in columns `metric` and `value`. Beside them it may have any
+The function returns a tidy DataFrame, one number per row, in columns `metric` and `value`. In addition it may have any
 of the columns that rows of cells have (`algo`, `eps`, `M`, `seed`, ...), and any of its own (`tau`, `reading`, ...),
-which panels use as `x`, `where` and `curve`, and claims read. What is missing is filled in: `algo` is the block's name,
-`variant` is ``paper``, `calibration` is ``published``, `seed` and `draw` are 0, sizes and privacy are empty. Rows that
-agree in all but `seed` and `draw` are runs: their mean and interval are shown. All metrics go to the tables; a block
-that no panel draws becomes a table with a column per metric, where text columns are shown as they are.
+which panels use as `x`, `where` and `curve`, and which claims read. Missing columns are filled in: `algo` is the
+block's name, `variant` is ``paper``, `calibration` is ``published``, `seed` and `draw` are 0, sizes and privacy are
+empty. Rows that agree in all columns except `seed` and `draw` are runs: their mean and interval are shown. All metrics
+go to the tables; a block that no panel draws becomes a table with a column per metric, where text columns are shown
+unchanged.
 
 A block is computed again when its arguments, or the code of the function's module or of any module that it imports
-(`dpml.code`), have changed; until then its rows are read from where cells are kept. The command line reaches
-an argument as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not reach it.
+(`dpml.code`), have changed; until then its rows are read from the store of the cells. The command line sets an argument
+as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not affect it.
 """
 
 import importlib
@@ -48,10 +49,10 @@ class Computed:
 
     @classmethod
     def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
-        """The block that a file's content describes.
+        """The block described by the content of a file.
 
         Raises:
-            UserError: there is no such function, or it takes no such argument.
+            UserError: there is no such function, or it has no such argument.
         """
         made = cls(block, str(content["_target_"]), {k: v for k, v in content.items() if k != "_target_"})
         try:
@@ -69,16 +70,16 @@ class Computed:
 
     @property
     def key(self) -> str:
-        """The name under which its rows are kept: everything that they depend on, the function's code included."""
+        """The key under which its rows are stored: everything that they depend on, including the function's code."""
         return digest([self.target, dict(self.arguments), code.digest(self.target.rpartition(".")[0]), COLUMNS])
 
     def rows(self, store: Store) -> pd.DataFrame:
-        """Its rows, from `store` when they are there."""
+        """Its rows, from `store` if they are there."""
         text = self._kept(store)
         if text is None:
             text = self.text()
             self.keep(store, text)
-        # always as it was written, so that the first run and the next ones see the same
+        # always read from the stored text, so that the first run and later runs see the same
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
 
     def waiting(self, store: Store) -> bool:
@@ -86,16 +87,16 @@ class Computed:
         return self._kept(store) is None
 
     def text(self) -> str:
-        """Its rows, computed, as they are kept."""
+        """Its rows, computed, as the text that is stored."""
         with limit_blas():
             return complete(self._function()(**self.arguments), self.block).to_csv(index=False)
 
     def keep(self, store: Store, text: str) -> None:
-        """Write its rows down."""
+        """Store its rows."""
         store.write_text(self.key, "rows.csv", f"{self.key}\n{text}")
 
     def damaged(self, store: Store) -> bool:
-        """Whether there are rows, and not as they were written."""
+        """Whether there are stored rows that do not match their checksum."""
         try:
             self._read(store)
         except DamagedError:
@@ -123,7 +124,7 @@ class Computed:
 
 
 def complete(table: pd.DataFrame, block: str) -> pd.DataFrame:
-    """A function's rows with every column that rows of cells have; those of its own stand behind.
+    """A function's rows with every column that rows of cells have, followed by the function's own columns.
 
     Raises:
         ValueError: there is no `metric` or no number in `value`.

@@ -1,4 +1,4 @@
-"""What numbers and timings were made with: versions, the commit, the machine."""
+"""The environment in which numbers and timings were computed: versions, the commit, the machine."""
 
 import os
 import platform
@@ -14,13 +14,13 @@ _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
 def provenance() -> dict[str, Any]:
-    """What does not depend on the machine: versions, and the commit that dpml runs from."""
+    """The part that does not depend on the machine: versions, and the commit that dpml runs from."""
     versions = {"dpml": __version__, "python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     return {"versions": versions, "git": _git_state()}
 
 
 def environment() -> dict[str, Any]:
-    """The same and the machine."""
+    """The same, with the machine."""
     return {**provenance(), "cpu": _cpu(), "platform": platform.platform()}
 
 

@@ -1,8 +1,8 @@
-"""Where cells and computed blocks are computed: in this process, in local worker processes, or on a Dask cluster.
+"""Engines for cells and computed blocks: this process, local worker processes, or a Dask cluster.
 
-Every engine takes jobs, which are small, and yields what became of each as soon as it is known. Workers load the data
-themselves and return numbers, of a block the text of its rows; this process alone writes them down, so the machines
-need share no disk except the data. The numbers are the same bits whichever engine and however many workers made them.
+Every engine takes jobs, which are small, and yields the outcome of each as soon as it is known. Workers load the data
+themselves and return numbers, or for a block the text of its rows; only this process writes them to disk, so the
+machines need to share no disk except the data. The numbers are bit-identical for every engine and number of workers.
 """
 
 import importlib
@@ -27,12 +27,12 @@ from dpml.running.store import Record
 
 ENGINES = ("auto", "serial", "processes", "dask")
 PATIENCE = 20.0  # seconds to wait for a scheduler
-ATTEMPTS = 3  # a job that has brought down this many workers is failed, not tried again
+ATTEMPTS = 3  # a job with which this many workers died has failed, and is not tried again
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a cell failed: one line, and the full account."""
+    """The reason why a cell failed: one line, and the full log."""
 
     line: str
     log: str
@@ -43,12 +43,12 @@ Outcome = Record | Failure | str
 
 
 def attempt(job: Job) -> Outcome:
-    """Do a job: of a block its rows, of a cell what it measured."""
+    """Run a job: returns the rows of a block, or the measurements of a cell."""
     return _measured(job) if isinstance(job, Cell) else _written(job)
 
 
 def _written(block: Computed) -> str | Failure:
-    """The rows of a block as they are kept."""
+    """The rows of a block as the text that is stored."""
     try:
         return block.text()
     except Exception as error:
@@ -56,9 +56,9 @@ def _written(block: Computed) -> str | Failure:
 
 
 def _measured(cell: Cell) -> Record | Failure:
-    """Measure a cell and time it. A UserError is the reason to skip it; anything else is a failure.
+    """Measure a cell and time it. A UserError is the reason to skip it; any other error is a failure.
 
-    CPU seconds: how long it takes by the clock depends on what else runs there. One thread does all of it.
+    The time is CPU seconds, because wall-clock time depends on other processes. One thread does all the work.
     """
     start = time.thread_time()
     try:
@@ -73,13 +73,13 @@ def _measured(cell: Cell) -> Record | Failure:
 
 
 def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None) -> Iterator[tuple[Job, Outcome]]:
-    """Do `jobs` and yield (job, outcome) in whatever order they finish.
+    """Run `jobs` and yield (job, outcome) in the order in which they finish.
 
     Args:
-        jobs: what to compute.
+        jobs: the jobs to run.
         engine: serial, processes, dask; auto is serial for one worker and processes for more.
-        workers: how many processes; a Dask cluster that is already there has its own.
-        address: of that cluster's scheduler, tcp://HOST:PORT; None starts one on this machine.
+        workers: number of processes; an existing Dask cluster has its own workers.
+        address: of the scheduler of that cluster, tcp://HOST:PORT; None starts a cluster on this machine.
 
     Raises:
         UserError: there is no such engine, or it is not installed or cannot be reached.
@@ -97,10 +97,10 @@ def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None)
 
 
 def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
-    """Local processes. When one dies the pool is made anew and what it had not finished is done again.
+    """Local processes. When one dies, the pool is created again and its unfinished jobs are run again.
 
-    Which of the jobs in flight brought it down nobody knows: each of them is done again alone, so that none is failed
-    for what another did.
+    It is unknown which of the jobs in flight killed the worker: each of them is run again alone, so that no job fails
+    because of another.
     """
     waiting = dict.fromkeys(range(len(jobs)), 0)  # number of the job -> workers that died with it
     while waiting:
@@ -124,7 +124,7 @@ def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
             except BaseException:
                 for process in list(pool._processes.values()):  # Ctrl-C: do not wait for jobs in flight
                     process.terminate()
-                # but for the pool's own thread: at exit it would race with the interpreter for the pipe between them
+                # wait for the pool's own thread: at exit it would race with the interpreter for the pipe between them
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
@@ -132,9 +132,9 @@ def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
 def _as_completed(
     pool: ProcessPoolExecutor, jobs: list[Job], numbers: list[int], running: dict[Future[Outcome], int], at_once: int
 ) -> Iterator[tuple[int, Outcome]]:
-    """The outcomes of some jobs as they come; `running` has those in flight.
+    """The outcomes of some jobs in the order of completion; `running` holds those in flight.
 
-    Only a few at a time are handed over, so that few are suspect when a worker dies.
+    Only a few jobs at a time are submitted, so that few are suspect when a worker dies.
     """
     queue = iter(numbers)
     while True:
@@ -150,12 +150,13 @@ def _as_completed(
 
 @contextmanager
 def _ctrl_c_held() -> Iterator[None]:
-    """Hold Ctrl-C back while a worker may be started: its start is whole, and the worker never sees Ctrl-C.
+    """Block Ctrl-C while a worker may be started: its start is not interrupted, and the worker never receives Ctrl-C.
 
-    A terminal sends it to all processes, and a worker that is still importing would tell where it was; the main process
-    ends its workers. The mask is what a worker inherits; the handler is for signals that come by another thread.
+    A terminal sends Ctrl-C to all processes, and a worker that is still importing would print a traceback; the main
+    process ends its workers. The worker inherits the signal mask; the handler covers signals that arrive through
+    another thread.
     """
-    if threading.current_thread() is not threading.main_thread():  # nor does Ctrl-C ever come there
+    if threading.current_thread() is not threading.main_thread():  # Python handles Ctrl-C in the main thread only
         yield
         return
     came: list[int] = []
@@ -171,7 +172,7 @@ def _ctrl_c_held() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """Make a worker end when the main process is killed, instead of waiting for ever for the next job."""
+    """Make a worker end when the main process is killed, instead of waiting for the next job for ever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -183,9 +184,10 @@ def _end_with_parent() -> None:
 
 
 def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[Job, Outcome]]:
-    """A Dask cluster: the one at `address`, or worker processes of our own. Dask reschedules what a dead worker had.
+    """A Dask cluster: the one at `address`, or local worker processes. Dask reschedules the jobs of a dead worker.
 
-    Our own talks TLS, with a certificate that only this run has. Another is secured by its own configuration of Dask.
+    A local cluster uses TLS, with a certificate that only this run has. An existing one is secured by its Dask
+    configuration.
     """
     try:
         distributed: Any = importlib.import_module("distributed")
@@ -194,7 +196,7 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
     cluster: Any = address
     try:
         if address is None:
-            # whoever reaches a scheduler runs code as its user: without a certificate of this run, no other user may
+            # any process that reaches a scheduler can run code as its user: the certificate keeps other users out
             own = {"host": "127.0.0.1", "dashboard_address": None, "security": distributed.Security.temporary()}
             cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **own)
         client = distributed.Client(cluster, timeout=PATIENCE)
@@ -204,9 +206,9 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
         numbers = {client.submit(_attempt_there, job, pure=False): i for i, job in enumerate(jobs)}
         for future in distributed.as_completed(numbers):
             try:
-                # done, and yet it may be pending again: its worker died with the result, and it is being recomputed
+                # a finished future may be pending again: its worker died with the result, which is being recomputed
                 outcome: Outcome = future.result()
-            except distributed.CancelledError:  # by nobody here
+            except distributed.CancelledError:  # not cancelled by this process
                 raise UserError(
                     "the Dask scheduler was lost: what is finished is kept, so give the same command again."
                 ) from None
@@ -222,6 +224,7 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
 
 
 def _attempt_there(job: Job) -> Outcome:
-    # somebody else's worker may run several jobs in threads, so its one BLAS thread is set once and for all
+    # a worker of an existing cluster may run several jobs in threads, so the limit of one BLAS thread is set
+    # permanently
     limit_blas()
     return attempt(job)

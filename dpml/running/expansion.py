@@ -1,4 +1,4 @@
-"""From settings to cells: lists are crossed, equal parts are built once, many draws become several cells."""
+"""From settings to cells: lists are crossed, equal objects are built once, many draws become several cells."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,15 +29,15 @@ from dpml.running.cell import Cell
 from dpml.running.metrics import named
 from dpml.running.spec import GROUPS, SETTINGS, Experiment, is_computed, parts
 
-DRAWS = 10_000  # of one cell at most, so that a run of many shows progress, can be interrupted, and fits into memory
+DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
 
-_SHARED = ("eps", "delta")  # one fit serves all of these
+_SHARED = ("eps", "delta")  # one fit serves all values of these
 _CROSSED = ("N", "M", "seed")  # of a plain run
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of a block's settings: its cell, or the sentence that says why there is none."""
+    """One combination of a block's settings: its cell, or a sentence with the reason why there is none."""
 
     block: str
     settings: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Turns blocks of settings into points, on top of a composed configuration; `overrides` win over every block."""
+    """Turns blocks of settings into points, on top of a composed configuration; `overrides` override blocks."""
 
     config: Mapping[str, Any]
     overrides: Mapping[str, Any]
@@ -55,19 +55,19 @@ class Expansion:
 
     @classmethod
     def from_config(cls, config: DictConfig, words: Iterable[str]) -> "Expansion":
-        """From the composed configuration and the command line's `words`."""
+        """Build an expansion from the composed configuration and the command line's `words`."""
         parsed = OverridesParser.create().parse_overrides(list(words))
         chosen = {word.key_or_group: word.value() for word in parsed}
         plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
         return cls(plain, {key: value for key, value in chosen.items() if key.split(".")[0] in SETTINGS})
 
     def without(self, key: str) -> "Expansion":
-        """The same without one override."""
+        """The same expansion without one override."""
         return replace(self, overrides={name: value for name, value in self.overrides.items() if name != key})
 
     @cached_property
     def files(self) -> Files:
-        """Where the data lie, as a path that holds in every worker."""
+        """The location of the data, as a path that is valid in every worker."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.root.resolve()))
 
@@ -87,7 +87,7 @@ class Expansion:
 
     def experiment(self, experiment: Experiment) -> list[Point]:
         """Every combination of every block of an experiment, in the file's order."""
-        overrides = {key: value for key, value in self.overrides.items() if key != "metrics"}  # they are the file's
+        overrides = {key: value for key, value in self.overrides.items() if key != "metrics"}  # set by the file
         blocks = [
             (name, {**experiment.settings, **part, **overrides})
             for name, block in experiment.grid.items()
@@ -130,7 +130,7 @@ class Expansion:
         budgets = product(*(_values(shared[key], key) for key in _SHARED))
         metrics = tuple(_list(config["metrics"] or ()))
         for path in metrics:
-            named(path)  # refuses what cannot be called
+            named(path)  # raises an error if it is not callable
         draws = whole(config["draws"], "draws")
         cell = Cell(
             dataset=dataset,
@@ -165,7 +165,7 @@ class Expansion:
 
 
 def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """The options of configuration groups, all composed at once; one that does not exist is left out."""
+    """The options of configuration groups, all composed at once; options that do not exist are left out."""
     loader = GlobalHydra.instance().config_loader()
     names = {group: loader.get_group_options(group) for group, _ in wanted}  # Hydra reads the folder for each call
     known = [(group, name) for group, name in sorted(wanted) if name in names[group]]
@@ -181,7 +181,7 @@ def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """One value or those of a list, each once: the same setting twice is one setting."""
+    """One value, or the values of a list without duplicates: the same setting twice is one setting."""
     values: list[Any] = []
     for item in _list(value):
         if item not in values:

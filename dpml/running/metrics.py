@@ -1,9 +1,9 @@
-"""How good released models are. Computed on the data themselves: for the experimenter's eyes, not part of a release.
+"""The quality of released models. Computed on the data themselves: for the experimenter only, not part of a release.
 
-Rows have norm at most 1 and targets are scaled, so that losses and distances have no unit. `evaluate` scores every
-linear model. What else is measured comes from who alone can compute it, under the names below: metric [unit].
+Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
+model. Other metrics come from the components that alone can compute them, under the names below: metric [unit].
 
-Algorithms say beside their models:
+Algorithms report in addition to their models:
 
 - ``noisy_objective`` [loss]: functional mechanism: the noisy polynomial + lam/2 ||w||^2 at its own minimiser, which
   Imtiaz et al. 2019 plot as the loss; it may be negative.
@@ -13,39 +13,40 @@ Algorithms say beside their models:
 - ``gap_bound`` [loss]: `gop`: bound on the optimality gap that 95 % of the draws keep (Rajkumar & Agarwal 2012, Theorem
   5.1).
 - ``distance`` [length of w]: `psgd`: ||w_T - w_limit||_2, from the minimiser that the rounds approach.
-- ``rounds`` [rounds]: `psgd` and clipped descent: how many were used.
+- ``rounds`` [rounds]: `psgd` and clipped descent: the number of rounds used.
 - ``step`` [step size]: descent: the step size that was used.
 - ``clip`` [length of a gradient]: clipped descent: the last clip.
 - ``train_accuracy`` [share of rows]: networks: accuracy on the private rows.
-- ``path_loss`` [loss]: networks: training loss, mean over ten moments of the training; less means sooner there.
+- ``path_loss`` [loss]: networks: training loss, mean over ten moments of the training; a lower value means faster
+  training.
 
-Figures show, and `metrics` can name by their paths:
+Figures show these, and `metrics` can name them by their paths:
 
 - ``error`` [share of rows]: 1 - accuracy; in figures only.
 - ``auc`` [share of pairs]: `dpml.running.metrics.auc`: area under the ROC curve of two classes, on the test rows.
 - ``excess_loss`` [loss]: `dpml.papers.rajkumar2012.bounds.excess_loss`: test loss above that of the true weights.
 
-Experiments have blocks that are computed by functions of a paper:
+Functions of a paper compute these for blocks of experiments:
 
-- ``excess_risk`` [loss]: `kang2019/theorems`: objective above its minimum, or above the least value that was found.
+- ``excess_risk`` [loss]: `kang2019/theorems`: objective above its minimum, or above the smallest value that was found.
 - ``theorem2_bound``, ``theorem3_bound`` [loss]: `kang2019/theorems`: bounds on the mean of `excess_risk`.
 - ``pl_constant`` [curvature]: `kang2019/theorems`: the largest constant of the Polyak-Lojasiewicz condition on the way.
 - ``noise_variance_order``, ``excess_risk_order`` [order]: `kang2019/table1`: the terms of Table 1, without constants.
 - ``gap_as_printed``, ``gap_of_average`` [loss]: `kang2019/table1`: Theorem 2 with the printed noise, and with that of
   an average over M clients.
 - ``log10_delta`` [power of ten]: `imtiaz2019/fig5`, `fig6`: log10 of delta.
-- ``digits`` [power of ten]: the same with the other sign, also where it is too small to be drawn.
+- ``digits`` [power of ten]: the same with the opposite sign, also where delta is too small to be drawn.
 - ``cape_over_pooled``, ``conv_over_cape``, ``variance_ratio`` [ratio]: `imtiaz2019/fig5`, `remark3`: ratios of noise
   variances.
 - ``gap_ratio`` [ratio]: `imtiaz2019/tight`: mean optimality gap with published noise over that with tight noise.
-- ``asked_eps`` [eps]: `imtiaz2019/tight`: the eps to ask for, which published noise claims.
+- ``asked_eps`` [eps]: `imtiaz2019/tight`: the requested eps, which published noise claims.
 - ``site_bytes``, ``aggregator_bytes`` [bytes]: `imtiaz2019/table1`: what a site, and the aggregator, send and receive.
-- ``degree`` [sites]: `imtiaz2019/table1`: with how many others a site agrees on masks.
+- ``degree`` [sites]: `imtiaz2019/table1`: the number of other sites with which a site agrees on masks.
 - ``in_M``, ``in_d`` [exponent]: `imtiaz2019/table1`: slope of the bytes in M and in d on logarithmic scales.
 - ``misfit`` [ratio]: `imtiaz2019/table1`: largest relative error of the fit of the stated form.
-- ``claimed``, ``proven``, ``pair``, ``attacked`` [eps]: `audit/all`: what is claimed; what is proven; what holds for
-  these very neighbours; a lower bound that an attack reached.
-- ``power`` [ratio]: `audit/all`: how much of what is proven the neighbours show, at least.
+- ``claimed``, ``proven``, ``pair``, ``attacked`` [eps]: `audit/all`: the claimed eps; the proven eps; the eps that
+  holds for these specific neighbours; a lower bound that an attack reached.
+- ``power`` [ratio]: `audit/all`: lower bound on the fraction of the proven eps that the neighbours show.
 """
 
 import importlib
@@ -68,19 +69,18 @@ Metric = Callable[[Array, Parties, Loss, float], Array]
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Score models `weights` (budgets, draws, d), where some were released: each metric is an array (budgets, draws).
+    """Score models `weights` (budgets, draws, d), if any were released: each metric is an array (budgets, draws).
 
     - ``loss`` [loss]: (1/N) sum l(w; x, y) over the private training rows, without regulariser.
     - ``optimality_gap`` [loss]: J(w) - min J, where J(w) = loss + lam/2 ||w||_2^2 on those rows; absent for a loss that
-      is not convex, whose minimum is not known.
-    - ``accuracy`` [share of rows]: of the test rows, when there are any, those labelled right.
+      is not convex, because its minimum is not known.
+    - ``accuracy`` [share of rows]: the share of the test rows, if there are any, that are labelled correctly.
     - ``balanced_accuracy`` [share of rows]: the mean, over the classes among the test rows, of the share of each that
-      is labelled right.
+      is labelled correctly.
     - ``rmse`` [scaled target]: sqrt((1/n) sum (x'w - y)^2) over the n test rows of a regression.
-    - ``err_w`` [length of w]: ||w - w*||_2 / d, where the data come with their true weights w* (Imtiaz et al. 2019,
-      fig. 7).
+    - ``err_w`` [length of w]: ||w - w*||_2 / d, if the data include their true weights w* (Imtiaz et al. 2019, fig. 7).
 
-    `further` metrics are functions named by their dotted paths; each is called as a `Metric` is.
+    `further` metrics are functions named by their dotted paths; each is called as a `Metric`.
     """
     if weights is None:  # nothing was released
         return {}
@@ -118,26 +118,26 @@ def named(path: str) -> Metric:
 
 
 def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
-    """What share of the rows X (n, d) models `weights` (B, d), or (B, K d) for K classes, label as y does: (B,) each.
+    """The share of rows X (n, d) that models `weights` (B, d), or (B, K d) for K classes, label as y does: (B,) each.
 
-    First of all rows, then the mean over the classes that y has of the share of that class: 1/K for a model that gives
-    all rows one label, however many rows of it there are. NaN for weights that are not numbers.
+    The first result is over all rows, the second is the mean over the classes in y of the share of that class: 1/K for
+    a model that gives all rows one label, regardless of how many rows have it. NaN for weights that are not numbers.
     """
     classes, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
-    # sums of a block's ones are exact in float32, and twice as fast
+    # sums of the ones in a block are exact in float32, and twice as fast
     members = (place[:, None] == np.arange(len(classes))).astype(np.float32)
     recalls = np.where(np.isnan(weights).any(axis=1), np.nan, mean_over_rows(_correct, X, y, weights, members))
-    right = np.rint(recalls * sizes[:, None])  # whole numbers, so that a share is the nearest to what it is
+    right = np.rint(recalls * sizes[:, None])  # integers, so that a share is rounded to the nearest float
     return right.sum(axis=0) / len(y), recalls.mean(axis=0)
 
 
 def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
-    """The area under the ROC curve on the test rows: how many pairs of a row of either class the scores put in order.
+    """The area under the ROC curve on the test rows: the share of pairs of rows of both classes in the right order.
 
-    Equal scores count half. For tasks of two classes; NaN where the test rows are all of one class.
+    Equal scores count half. For tasks with two classes; NaN if the test rows are all of one class.
 
     Raises:
-        UserError: the task has not two classes, or there are no test rows.
+        UserError: the task does not have two classes, or there are no test rows.
     """
     data = parties.data
     if data.task != "binary" or not len(data.y_test):

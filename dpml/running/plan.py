@@ -1,4 +1,4 @@
-"""What is done, what cannot be, and what is to do: the cells of one command, each of them once."""
+"""The plan of one command: finished, skipped and waiting cells, each of them once."""
 
 import csv
 import io
@@ -50,23 +50,23 @@ class Options:
 
 @dataclass(frozen=True)
 class Task:
-    """What one run, one job of a sweep, or one experiment asks for: points, and blocks that functions compute."""
+    """The request of one run, one job of a sweep, or one experiment: points, and blocks that functions compute."""
 
     name: str
     points: Sequence[Point]
     computed: Sequence[Computed] = ()
-    whole: bool = False  # it is computed whole or not at all
+    whole: bool = False  # all of its cells are computed, or none
 
     @property
     def settings(self) -> list[str]:
-        """The settings that were set or vary and that no row has by itself, as on the command line: ``algo.lam``."""
+        """The settings that were set or vary and are in no standard column, as on the command line: ``algo.lam``."""
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
         return [key for key in keys if key.partition(".")[0] in (*GROUPS, "adversary") and "." in key]
 
 
 @dataclass
 class Entry:
-    """A cell of the plan and what has become of it. Cells with one key are one entry."""
+    """A cell of the plan and its status. Cells with the same key share one entry."""
 
     point: Point
     key: str
@@ -78,13 +78,13 @@ class Entry:
 
     @property
     def finished(self) -> bool:
-        """Whether there are numbers."""
+        """Whether it has numbers."""
         return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of one command; `entries` has each cell once, by key, in the order to compute them."""
+    """The tasks of one command; `entries` has each cell once, by key, in the order of computation."""
 
     store: Store
     tasks: Sequence[Task]
@@ -92,11 +92,11 @@ class Plan:
     entries: Mapping[str, Entry]
 
     def counts(self) -> Counter[str]:
-        """How many cells are in which state."""
+        """The number of cells in each state."""
         return Counter(entry.status for entry in self.entries.values())
 
     def waiting(self) -> list[Entry]:
-        """What is to be computed."""
+        """The cells that have to be computed."""
         return [entry for entry in self.entries.values() if entry.status == "to run"]
 
     def of(self, task: Task) -> list[Entry]:
@@ -104,7 +104,7 @@ class Plan:
         return list({entry.key or id(entry): entry for _, entry in self.points[task.name]}.values())
 
     def optional(self, entry: Entry) -> bool:
-        """Whether some task that has this cell can do without it."""
+        """Whether some task with this cell can omit it."""
         return id(entry) in self._optional
 
     @cached_property
@@ -112,7 +112,7 @@ class Plan:
         return {id(entry) for task in self.tasks if not task.whole for _, entry in self.points[task.name]}
 
     def estimate(self) -> float | None:
-        """Seconds that the waiting cells would take one after the other, by those that are done; None if none is."""
+        """Estimated seconds for the waiting cells in sequence, based on the finished cells; None if there are none."""
         times = defaultdict(list)
         for entry in self.entries.values():
             if entry.record and entry.record.skipped is None:
@@ -127,7 +127,7 @@ class Plan:
         return total
 
     def refused(self, task: Task) -> list[str]:
-        """The budgets that a task's finished cells lack because no noise can be calibrated for them, and why."""
+        """The budgets that a task's finished cells lack because no noise can be calibrated for them, with reasons."""
         sentences = []
         for entry in self.of(task):
             if entry.finished and entry.record and entry.point.cell:
@@ -140,7 +140,7 @@ class Plan:
         """The numbers of a finished cell.
 
         Raises:
-            UserError: they were damaged since the plan was made.
+            UserError: they were damaged after the plan was made.
         """
         assert entry.record is not None
         try:
@@ -149,9 +149,9 @@ class Plan:
             raise UserError(f"{error} Give the same command again to compute it again.") from None
 
     def tables(self, task: Task) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The rows and the guarantees of a task's finished cells, with their block's name in front.
+        """The rows and the guarantees of a task's finished cells, with their block's name in the first column.
 
-        Rows of computed blocks come behind those of cells. A combination that stands twice in a block is there once.
+        Rows of computed blocks follow those of cells. A combination that occurs twice in a block appears once.
         """
         rows: list[pd.DataFrame] = []
         guarantees: list[pd.DataFrame] = []
@@ -190,7 +190,7 @@ class Plan:
 
 
 def _alike(entry: Entry) -> list[tuple[Any, ...]]:
-    """Cells that may take about as long, the most alike first."""
+    """Keys of cells that may take about as long, the most similar first."""
     cell = entry.point.cell
     assert cell is not None
     algorithm, data = cell.algorithm, repr(cell.dataset)
@@ -198,7 +198,7 @@ def _alike(entry: Entry) -> list[tuple[Any, ...]]:
 
 
 def make_plan(tasks: Iterable[Task], store: Store, options: Options) -> Plan:
-    """What is done, what cannot be, and what is to do.
+    """Determine which cells are finished, which cannot be computed, and which are waiting.
 
     Raises:
         UserError: run.force names no algorithm of the tasks.
@@ -211,14 +211,14 @@ def make_plan(tasks: Iterable[Task], store: Store, options: Options) -> Plan:
         pairs = points.setdefault(task.name, [])
         for point in task.points:
             entry = _entry(point, store, options, checksums)
-            # what has no cell is told apart by its settings
+            # entries without a cell are distinguished by their settings
             key = entry.key or digest([task.name, point.block, {k: str(v) for k, v in point.settings.items()}])
             pairs.append((point, entries.setdefault(key, entry)))
     names = {point.cell.algorithm.name for task in tasks for point in task.points if point.cell}
     for name in options.forced:
         if name not in (*names, "all"):
             raise UserError(f"run.force={name} is no algorithm of this command: {nearest(name, [*names, 'all'])}")
-    # what shares data is computed together, so that they are loaded once
+    # cells that share data are computed together, so that the data are loaded once
     order = sorted(entries, key=lambda key: _data_key(entries[key]))
     return Plan(store, tasks, points, {key: entries[key] for key in order})
 
@@ -247,7 +247,7 @@ def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums"
 
 
 class _Checksums:
-    """The checksums of data sets, asked for once each; a file that is missing is missing for all its cells."""
+    """The checksums of data sets, each computed once; a missing file is missing for all its cells."""
 
     def __init__(self) -> None:
         self._known: dict[Source, str | UserError | None] = {}

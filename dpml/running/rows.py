@@ -1,38 +1,38 @@
-"""Tidy rows: what a cell measured, one metric per row, and its guarantees, one view and basis per row.
+"""Tidy rows: the measurements of a cell, one metric per row, and its guarantees, one view and basis per row.
 
-They become rows.csv and guarantees.csv.
+They are written to rows.csv and guarantees.csv.
 
 Both tables:
 
-- ``dataset``, ``partition``, ``algo``, ``variant``, ``calibration``, ``loss``: what ran, by name.
-- ``M``, ``N``, ``d``: parties, private training rows, and features as an algorithm sees them.
+- ``dataset``, ``partition``, ``algo``, ``variant``, ``calibration``, ``loss``: the components of the run, by name.
+- ``M``, ``N``, ``d``: parties, private training rows, and features in the form that an algorithm gets.
 - ``seed``: of rows, partition, initial points and noise.
 
-Rows, one for a metric of a draw:
+Rows, one for each metric of a draw:
 
-- ``eps``, ``delta``: the budget that was asked for.
+- ``eps``, ``delta``: the requested budget.
 - ``draw``: the number of the release; draws of one seed share rows, partition and fit.
-- ``metric``, ``value``: what was measured, and its value.
-- ``unit``: what is protected: one `sample`, or all samples of one `party`.
-- ``claimed_eps``: what is claimed: by the paper for its noise, or for `tight` noise what was asked for.
-- ``proven_eps``, ``proven_view``: what is proven in the worst view, and which view that is; eps is infinite where
+- ``metric``, ``value``: the name of the metric, and its value.
+- ``unit``: the protected unit: one `sample`, or all samples of one `party`.
+- ``claimed_eps``: the claimed eps: that of the paper for its noise, or for `tight` noise the requested eps.
+- ``proven_eps``, ``proven_view``: the proven eps in the worst view, and the name of that view; eps is infinite if
   nothing is proven.
-- ``not_proven``: why nothing is proven, where something is claimed.
-- ``conditional_eps``: what would be proven for hyper-parameters fixed beforehand.
+- ``not_proven``: the reason why nothing is proven, if something is claimed.
+- ``conditional_eps``: the eps that would be proven for hyper-parameters fixed beforehand.
 - ``n_min``, ``n_max``: rows of the smallest and of the largest party.
 - ``tuned``: how the step size was chosen; `fixed` for all others.
 - ``private_preprocessing``: the steps that were fitted to private rows, which no budget counts.
 
-Guarantees, one for a view and a basis of a budget:
+Guarantees, one for each view and basis of a budget:
 
-- ``budget_eps``, ``budget_delta``: the budget that was asked for.
-- ``view``: what the adversary sees: `release`, `aggregate`, `client`, `transcript` or `colluders`.
-- ``unit``: what is protected: one `sample`, or all samples of one `party`.
-- ``eps``, ``delta``: what is guaranteed.
+- ``budget_eps``, ``budget_delta``: the requested budget.
+- ``view``: the view of the adversary: `release`, `aggregate`, `client`, `transcript` or `colluders`.
+- ``unit``: the protected unit: one `sample`, or all samples of one `party`.
+- ``eps``, ``delta``: the guaranteed values.
 - ``basis``: `published`, `proven`, or `conditional` (for hyper-parameters fixed beforehand).
 - ``source``: the theorem or the argument.
-- ``mu``: of Gaussian differential privacy, where that is what is proven; it gives an eps for every delta.
-- ``secure_sums``: how many vectors parties sum securely in a release; empty for one trusted place.
+- ``mu``: of Gaussian differential privacy, if that is what is proven; it gives an eps for every delta.
+- ``secure_sums``: the number of vectors that parties sum securely in a release; empty with one trusted curator.
 """
 
 import math
@@ -50,16 +50,14 @@ from dpml.running.cell import Cell, Measured
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
 PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view", "not_proven", "conditional_eps"]
 EPS = ("proven_eps", "conditional_eps")
-"""What figures show of guarantees, for the worst view: what is proven, or would be for values fixed beforehand."""
+"""The guarantees that figures show, for the worst view: proven, or conditional on values fixed beforehand."""
 SIZES = ["n_min", "n_max"]
-"""Rows of the smallest and of the largest party, as dealt: a rule that rounds may give others than it was asked for."""
+"""Rows of the smallest and of the largest party, as dealt: a rule that rounds may deal other sizes than requested."""
 COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned", "private_preprocessing"]
 
 
 def own_columns(rows: pd.DataFrame) -> list[str]:
-    """The columns beside those that all rows have: settings that were set, vary or follow from a rule, and those of
-    computed blocks.
-    """
+    """The columns that not all rows have: settings that were set, vary or follow a rule, and those of blocks."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
@@ -67,7 +65,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
     """The rows of a cell and its guarantees.
 
     `settings`, such as ``algo.lam``, become columns of both, and so do the hyper-parameters in an algorithm's `ruled`,
-    to which a rule gave their values.
+    whose values were set by a rule.
     """
     algorithm, problem = cell.algorithm, measured.problem
     context = {
@@ -105,7 +103,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
         | own,
         columns=[*COLUMNS, *own],
     )
-    # a property of algorithms that parties carry out by secure sums; NaN: one trusted place, or other messages
+    # a property of algorithms that parties run with secure sums; NaN: one trusted curator, or other messages
     sums = {"secure_sums": getattr(algorithm, "secure_sums", math.nan)}
     guarantees = [
         context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | sums | own
@@ -116,25 +114,25 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
 
 
 def setting(cell: Cell, key: str) -> Any:
-    """The value that a cell has for a key such as ``algo.lam`` or ``adversary.colluders``; None where it has none."""
+    """The value that a cell has for a key such as ``algo.lam`` or ``adversary.colluders``; None if it has none."""
     group, _, name = key.partition(".")
     groups = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm, "adversary": cell.adversary}
     configured = groups[group]
     value = getattr(configured, name.partition(".")[0], None)
-    if callable(value):  # a method of another set is no option of this one: `rows`
+    if callable(value):  # a method of another data set is not an option of this one: `rows`
         return None
     return value if value is None or isinstance(value, str | bool | int | float) else _text(value)
 
 
 def _text(value: Any) -> str:
-    """A list as on the command line: ``[a,[b,c]]``."""
+    """A list in the form of the command line: ``[a,[b,c]]``."""
     return f"[{','.join(map(_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
-    """The privacy columns of a budget: what is claimed, the worst of what is proven, and why nothing is."""
+    """The privacy columns of a budget: the claimed eps, the worst proven eps, and the reason if nothing is proven."""
     proven = worst(guarantee for guarantee in guarantees if guarantee.basis == "proven")
-    # a tight release claims what it was asked for
+    # a tight release claims the requested eps
     claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
     why = proven.source if math.isinf(proven.eps) and math.isfinite(claimed) else None
     conditional = max((g.eps for g in guarantees if g.basis == "conditional"), default=math.nan)

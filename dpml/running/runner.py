@@ -1,4 +1,4 @@
-"""Carries out a plan: computes what is missing, writes each cell down as it comes, says how it goes."""
+"""Carries out a plan: computes missing cells, stores each cell as it finishes, reports progress."""
 
 import logging
 from collections import Counter
@@ -18,7 +18,7 @@ _log = logging.getLogger("dpml")
 
 
 def announce(plan: Plan, options: Options, console: Console) -> None:
-    """The plan in a few lines: how many cells are in which state, why some are skipped, and how long it may take."""
+    """Print the plan in a few lines: the number of cells in each state, why some are skipped, the estimated time."""
     counts = plan.counts()
     line = f"{', '.join(task.name for task in plan.tasks[:3])}{', ...' if len(plan.tasks) > 3 else ''}: "
     line += f"{counts['cached']} cached, {counts['to run']} to run"
@@ -53,9 +53,9 @@ def _duration(seconds: float) -> str:
 
 
 def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
-    """Compute what is waiting, and write each cell and block down as it comes. False: stopped after a failure.
+    """Compute the waiting jobs, and store each cell and block as it finishes. False: stopped after a failure.
 
-    Blocks come first, as one may take as long as many cells. One that fails is left to whoever reads its rows.
+    Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
 
     Raises:
         UserError: there is no such executor, or it cannot be reached.
@@ -68,7 +68,7 @@ def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
     if not jobs:
         return True
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"))
-    stop, alone = False, len(jobs) == 1  # nothing to show before it is done
+    stop, alone = False, len(jobs) == 1  # a single job shows no progress
     with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress:
         bar = progress.add_task("cells", total=len(jobs))
         outcomes = compute(jobs, options.engine, options.workers, options.address)
@@ -88,7 +88,7 @@ def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
 
 
 def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console) -> None:
-    """Write down what became of a cell, and say so where it has no numbers."""
+    """Store the outcome of a cell, and report it if it has no numbers."""
     if not isinstance(outcome, Failure) and _of_other_data(entry, outcome):
         line = "the data have changed since the command began: give it again"
         outcome = Failure(line, f"{line}\n")
@@ -100,7 +100,7 @@ def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console)
         _log.error(line)
         return
     if outcome.skipped is not None and not plan.optional(entry):
-        entry.status, entry.reason = "skipped", outcome.skipped  # a mistake of its run: nothing is kept of that
+        entry.status, entry.reason = "skipped", outcome.skipped  # an error in this run's settings: nothing is stored
         return
     plan.store.write(entry.key, entry.identity, outcome)
     entry.record, entry.status, entry.reason = outcome, "done", ""
@@ -112,12 +112,12 @@ def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console)
 
 
 def _of_other_data(entry: Entry, record: Record) -> bool:
-    """Whether what was measured is about other data than the cell's name says: the files changed meanwhile."""
+    """Whether the measured data differ from the data in the cell's key: the files changed in the meantime."""
     if record.measured is None or entry.point.cell is None or not hasattr(entry.point.cell.dataset, "checksum"):
-        return False  # what has no checksum of its own is no file
+        return False  # data without a checksum do not come from a file
     return bool(record.measured.provenance.get("sha256") != entry.identity["data"])
 
 
 def describe(settings: Mapping[str, Any]) -> str:
-    """Settings in one line, as on the command line."""
+    """Settings in one line, in the form of the command line."""
     return " ".join(f"{key}={value}" for key, value in settings.items())

@@ -1,4 +1,4 @@
-"""An experiment file: blocks of settings that expand to cells, panels that say what is drawn, and claims by name."""
+"""An experiment file: blocks of settings that expand to cells, panels of a figure, and claims by name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,14 +15,14 @@ SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: the rows of one block, kept where `where` holds, y against x with one curve per algorithm.
+    """One panel: the rows of one block, filtered by `where`, y against x with one curve per algorithm.
 
     x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., any setting of the block, as on the
-    command line (``partition.u``), and what a computed block has of its own. x may also be ``inverse_eps``, 1/eps, in
-    which no noise (eps = inf) has the place 0. y is a metric, by name or by the dotted path of a function, or
-    ``proven_eps``, or ``conditional_eps`` where nothing is proven because of a selection. `ylim` are the ends of the y
-    axis, for a panel that shows a part; by default it holds all means. `published` is a series of the points that lie
-    beside the experiment. The algorithms in `thin` are drawn thin, without bands, and do not stretch the y axis.
+    command line (``partition.u``), and the own columns of a computed block. x may also be ``inverse_eps``, 1/eps, on
+    which no noise (eps = inf) is at 0. y is a metric, by name or by the dotted path of a function, or ``proven_eps``,
+    or ``conditional_eps`` if nothing is proven because of a selection. `ylim` are the limits of the y axis, for a panel
+    that shows a part; by default it includes all means. `published` is a series of the points that are stored beside
+    the experiment. The algorithms in `thin` are drawn thin, without bands, and do not affect the range of the y axis.
     """
 
     block: str
@@ -50,10 +50,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Oracle:
-    """What hyper-parameters chosen by the private test rows would be worth: a table, and no release.
+    """The value of hyper-parameters chosen by the private test rows: a table, not a release.
 
-    For every algorithm of the block `rule`, at every eps, the best mean of `metric` in that block and the block `grid`
-    stands beside what the rule has. No budget counts the choice.
+    For every algorithm of the block `rule`, at every eps, the table shows the best mean of `metric` over that block and
+    the block `grid` beside the mean with the rule. No budget counts the choice.
     """
 
     rule: str
@@ -68,16 +68,16 @@ SCALES = ("auto", "log", "linear", "symlog")
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published figure or table, as its file describes it.
+    """A published figure or table, as described by its file.
 
-    `settings` hold for every block of `grid`, and a block may say otherwise; a block of several parts is a list of such
+    `settings` apply to every block of `grid`, and a block may override them; a block of several parts is a list of such
     settings. Lists are crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is
-    computed by a function instead (`computed`). `metrics` are kept in the rows beside those that the panels show; one
-    with a dot is a function of one's own (`metrics.Metric`), called for every block but those that have `metrics`
-    themselves. `claims` are ids of claims in the module `claims_from`.
-    `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has a figure
-    of its own; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the
-    page which.md of the paper's folder: the best proven algorithm at every eps. `oracle` asks for a table.
+    computed by a function instead (`computed`). `metrics` are kept in the rows in addition to those that the panels
+    show; one with a dot is a user-defined function (`metrics.Metric`), called for every block except those that have
+    `metrics` themselves. `claims` are ids of claims in the module `claims_from`.
+    `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has its own
+    figure; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the page
+    which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Experiment:
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
-        """The experiment that a file's content describes.
+        """The experiment described by the content of a file.
 
         Raises:
             UserError: a key is unknown or missing.
@@ -127,7 +127,7 @@ class Experiment:
 
     @property
     def shown_metrics(self) -> list[str]:
-        """The metrics that its panels or its oracle show or that are kept beside them."""
+        """The metrics that its panels or its oracle show, and those in `metrics`."""
         by_oracle = [self.oracle.metric] if self.oracle else []
         return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels), *by_oracle]))
 
@@ -158,5 +158,5 @@ def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """The settings that are crossed, each on its own."""
+    """The settings that are crossed, one mapping for each part."""
     return [block] if isinstance(block, Mapping) else block

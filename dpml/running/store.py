@@ -1,8 +1,8 @@
-"""Where results are kept: one folder per cell, named by what its numbers depend on, never by a clock.
+"""The store of results: one folder per cell, named by what its numbers depend on, never by a clock.
 
-A file is written to a temporary name and renamed, so a reader, another run or a crash never meets half of one, and two
-runs that compute the same cell do no harm: they write the same numbers. Every file begins with the checksum of the
-rest, so that a damaged one is noticed, and computed again.
+A file is written to a temporary name and renamed, so a reader, another run or a crash never sees a half-written file,
+and two runs that compute the same cell do no harm: they write the same numbers. Every file begins with the checksum of
+the rest, so that a damaged file is detected, and computed again.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from dpml.running.cell import Measured
 
 
 class DamagedError(Exception):
-    """A file of the store is not as it was written."""
+    """A file of the store does not match its checksum."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A finished cell: what was measured, or the reason why these settings cannot be used; and its CPU seconds.
+    """A finished cell: its measurements, or the reason why these settings cannot be used; and its CPU seconds.
 
-    `measured` is None for a skipped cell, and where a record was only glanced at. `refused` is as in `Measured`.
+    `measured` is None for a skipped cell, and in the result of `Store.glance`. `refused` is as in `Measured`.
     """
 
     measured: Measured | None
@@ -43,14 +43,14 @@ class Store:
     root: Path
 
     def folder(self, key: str) -> Path:
-        """Where a cell's files lie."""
+        """The folder of a cell's files."""
         return self.root / key[:2] / key
 
     def glance(self, key: str) -> Record | None:
-        """Whether a cell is finished: its record without the numbers; None when there is none.
+        """The record of a finished cell without its numbers; None if there is none.
 
         Raises:
-            DamagedError: there is one, and it is not as it was written.
+            DamagedError: there is a record that does not match its checksum.
         """
         lines = self._lines(key)
         return self._head(key, lines) if lines else None
@@ -59,7 +59,7 @@ class Store:
         """The numbers of a finished cell.
 
         Raises:
-            DamagedError: there are none, or not as they were written.
+            DamagedError: there are no numbers, or they do not match their checksum.
         """
         lines = self._lines(key)
         if lines is None or len(lines) < 2:
@@ -67,7 +67,7 @@ class Store:
         return _measured(json.loads(lines[1]))
 
     def write(self, key: str, identity: Mapping[str, Any], record: Record) -> None:
-        """Keep a finished cell, and forget that it ever failed."""
+        """Store a finished cell, and delete the log of an earlier failure."""
         head = {"key": key, "cell": identity, "seconds": record.seconds, "skipped": record.skipped}
         head["refused"] = dict(record.refused)
         lines = [head, _values(record.measured)] if record.measured else [head]
@@ -75,7 +75,7 @@ class Store:
         (self.folder(key) / "error.txt").unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
-        """Keep the full account of a failure; the cell is tried again next time."""
+        """Store the full log of a failure; the cell is tried again next time."""
         folder = self.folder(key)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "error.txt", log)
@@ -86,10 +86,10 @@ class Store:
         return (self.folder(key) / "error.txt").exists()
 
     def read_text(self, key: str, name: str) -> str | None:
-        """A file that was kept with `write_text`; None when there is none.
+        """A file that was stored with `write_text`; None if there is none.
 
         Raises:
-            DamagedError: it is not as it was written.
+            DamagedError: the file does not match its checksum.
         """
         path = self.folder(key) / name
         try:
@@ -101,7 +101,7 @@ class Store:
         return content
 
     def write_text(self, key: str, name: str, content: str) -> None:
-        """Keep a file, its checksum in the first line."""
+        """Store a file with its checksum in the first line."""
         folder = self.folder(key)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / name, seal(content))
@@ -118,14 +118,14 @@ class Store:
 
 
 def digest(values: Any) -> str:
-    """The SHA-256 of plain values, as sorted JSON without spaces: the name of a cell, from its identity."""
+    """The SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _values(measured: Measured) -> dict[str, Any]:
     return {
         "problem": asdict(measured.problem),
-        # repr of a float reads back as the same bits
+        # the repr of a float reads back as the same bits
         "metrics": {name: values.tolist() for name, values in measured.metrics.items()},
         "guarantees": [[asdict(guarantee) for guarantee in given] for given in measured.guarantees],
         "provenance": dict(measured.provenance),
@@ -146,5 +146,5 @@ def _measured(values: Mapping[str, Any]) -> Measured:
 
 
 def _numbered(reasons: Mapping[str, str]) -> dict[int, str]:
-    """JSON has no whole numbers for keys."""
+    """Convert string keys to integers: JSON has no integer keys."""
     return {int(number): reason for number, reason in reasons.items()}

@@ -1,1 +1,1 @@
-"""Rows of a user's own file: reading it, types of columns, labels, and ranges that a file states."""
+"""The user's own file: reading it, types of columns, labels, and ranges stated in a second file."""

@@ -1,4 +1,4 @@
-"""What is stated of the columns of a file, in a YAML file beside it (`dataset.bounds=PATH.yaml`).
+"""Stated ranges and values of the columns of a file, in a YAML file beside it (`dataset.bounds=PATH.yaml`).
 
 columns:
   age: {low: 17, high: 90}
@@ -19,14 +19,14 @@ from dpml.data.own.columns import Kind, as_text
 from dpml.errors import UserError, nearest
 
 FROM_ROWS = "from_rows"
-"""The key of a file whose statements were taken from the rows: it is refused until somebody says better."""
+"""The key that marks statements taken from the rows: such a file is refused until the user has edited it."""
 
 _KEYS = ("columns", "classes", "target", FROM_ROWS)
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What a file states: of every feature, and of the labels, `classes` or `target`."""
+    """The statements of a file: about every feature, and about the labels, `classes` or `target`."""
 
     path: Path
     columns: Mapping[str, Column]
@@ -35,13 +35,13 @@ class Stated:
     target: Range | None = None
 
     def kind(self, name: str) -> Kind:
-        """What a column is."""
+        """The kind of a column."""
         if name in self.booleans:
             return "boolean"
         return "number" if isinstance(self.columns[name], Range) else "category"
 
     def content(self) -> dict[str, Any]:
-        """The same in the form above, for `stated_from`."""
+        """The same statements in the form above, for `stated_from`."""
         columns = {name: self._written(name, column) for name, column in self.columns.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": asdict(self.target)}
         return {"columns": columns, **labels}
@@ -52,10 +52,10 @@ class Stated:
         return list(column)
 
     def of(self, features: Sequence[str], data: Path) -> dict[str, Column]:
-        """What is stated of each of the features, in their order.
+        """The statement about each of the features, in their order.
 
         Raises:
-            UserError: nothing is stated of one of them, or something of a column that is none of them.
+            UserError: there is no statement about one of them, or there is one about a column that is not a feature.
         """
         for name in features:
             if name not in self.columns:
@@ -69,19 +69,19 @@ class Stated:
 
 
 def load(path: Path) -> Stated:
-    """What the file at `path` states.
+    """The statements of the file at `path`.
 
     Raises:
-        UserError: it cannot be read, is not of this form, or says that it was taken from the rows.
+        UserError: it cannot be read, is not of this form, or is marked as taken from the rows.
     """
     return stated_from(path, _content(path))
 
 
 def stated_from(path: Path, content: Mapping[Any, Any]) -> Stated:
-    """What `content`, of the form above, states; `path` is where it is from.
+    """The statements in `content`, which has the form above; `path` is its file.
 
     Raises:
-        UserError: it is not of this form, or says that it was taken from the rows.
+        UserError: it is not of this form, or is marked as taken from the rows.
     """
     for key in content:
         if key not in _KEYS:

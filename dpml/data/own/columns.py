@@ -1,4 +1,4 @@
-"""What a column of a file is: numbers, categories, or true and false."""
+"""The kind of a column of a file: numbers, categories, or booleans."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from dpml.errors import UserError
 Kind = Literal["number", "category", "boolean"]
 
 WORDS = ({"false", "true"}, {"no", "yes"})
-"""Pairs of words that are no categories, however they are capitalised: false and no are 0, true and yes are 1."""
+"""Pairs of words that are booleans, not categories, in any capitalisation: false and no are 0, true and yes are 1."""
 
 CATEGORIES = 1000
-"""Categories that a column may have, unless they are stated: each becomes a feature."""
+"""The most categories that a column may have, unless they are stated: each becomes a feature."""
 
-_FEW = 20  # texts up to which a column may be of categories though they never repeat, or most of them are numbers
+_FEW = 20  # up to this many texts, a column may be categorical even if no text repeats, or most of them are numbers
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is found of a column.
+    """The properties found for a column.
 
     Attributes:
-        kind: What it is.
-        missing: How many of its values are missing.
-        low, high: The least and the largest number; NaN where there is none.
+        kind: Its kind.
+        missing: The number of its missing values.
+        low, high: The smallest and the largest number; NaN if there is none.
         values: The texts of a column of categories or of booleans, sorted.
-        problem: Why it cannot be a feature, a clause without its name; empty where it can.
-        hint: What may be wrong with it, though it can.
+        problem: Why it cannot be a feature, a clause without the column's name; empty if it can be one.
+        hint: A possible problem with a column that can be a feature.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Found:
 
     @property
     def levels(self) -> int:
-        """How many features one-hot coding makes of it, 0 for one that is a number already."""
+        """The number of features that one-hot coding makes of it; 0 for a numeric column."""
         return len(self.values) if self.kind == "category" else 0
 
 
 def find(columns: Columns, name: str) -> Found:
-    """What a column is, by its values."""
+    """The properties of a column, determined from its values."""
     cells, texts = columns[name], columns.texts.get(name, ())
     missing = int(np.isnan(cells).sum())
     if missing == len(cells):
@@ -70,7 +70,7 @@ def find(columns: Columns, name: str) -> Found:
 
 
 def _problem(columns: Columns, name: str, present: int) -> str:
-    """Why a column of texts, `present` of which are not missing, is no column of categories; empty where it is one."""
+    """Why a column of texts, `present` of which are not missing, is not categorical; empty if it is."""
     texts = columns.texts[name]
     if len(texts) > _FEW:
         words = [code for code, value in enumerate(texts) if not is_number(value)]
@@ -86,18 +86,18 @@ def _problem(columns: Columns, name: str, present: int) -> str:
 
 
 def is_boolean(texts: tuple[str, ...]) -> bool:
-    """Whether all of some texts are words for true and false."""
+    """Whether all the texts are words for true and false."""
     return any({value.lower() for value in texts} <= words for words in WORDS)
 
 
 def recode(codes: Array, texts: tuple[str, ...], values: tuple[str, ...]) -> Array:
-    """Codes of `texts` as codes of `values`: -1 for a text that is not among them; NaN stays."""
+    """Map codes of `texts` to codes of `values`: -1 for a text that is not in `values`; NaN stays NaN."""
     place = {value: float(number) for number, value in enumerate(values)}
     return look_up(codes, [place.get(value, -1.0) for value in texts])
 
 
 def look_up(codes: Array, numbers: Sequence[float]) -> Array:
-    """The number at the place that each code says; NaN stays."""
+    """The number at the index given by each code; NaN stays NaN."""
     return np.array([*numbers, np.nan])[np.where(np.isnan(codes), len(numbers), codes).astype(np.intp)]
 
 
@@ -105,12 +105,12 @@ def feature(columns: Columns, name: str, kind: Kind, values: tuple[str, ...]) ->
     """A column as a feature of that kind: numbers, codes of `values` (-1: another text), or 0 and 1; NaN is missing.
 
     Raises:
-        UserError: a value is of another kind; says on which line.
+        UserError: a value is of another kind; the message names the line.
     """
     cells, texts = columns[name], columns.texts.get(name)
     if kind == "category":
         return recode(cells, columns.texts[name], values)
-    if texts is not None:  # inf stands for what is of another kind
+    if texts is not None:  # inf marks values of another kind
         read = _boolean if kind == "boolean" else _number
         numbers = look_up(cells, [read(value) for value in texts])
     elif kind == "boolean":
@@ -135,5 +135,5 @@ def _boolean(text: str) -> float:
 
 
 def as_text(value: float) -> str:
-    """A number as the name of a class: a whole one without a point."""
+    """A number as the name of a class: an integer has no decimal point."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))

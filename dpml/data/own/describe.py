@@ -1,4 +1,4 @@
-"""What a run would make of a file, and what of it lies outside the ranges and values that another file states."""
+"""How a run would read a file, and which of its values lie outside the ranges and values that another file states."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,14 +17,15 @@ from dpml.errors import UserError
 
 @dataclass(frozen=True)
 class Description:
-    """What is found in a file.
+    """The content found in a file.
 
     Attributes:
         columns: All columns that are not dropped: the features first.
-        features: What each feature is.
-        labels: What the labels are; None where no column is named.
-        classes: Rows of each class, in the order of ``labels.classes``; for a regression the least and largest target.
-        parties: How many parties there are; None where no column says.
+        features: The properties of each feature.
+        labels: The properties of the labels; None if no label column is named.
+        classes: Rows of each class, in the order of ``labels.classes``; for a regression the smallest and largest
+            target.
+        parties: The number of parties; None if no column names the party.
         complete: Rows without a missing value.
     """
 
@@ -47,11 +48,11 @@ class Description:
 
 
 def describe(wanted: Wanted, stated: Stated | None = None) -> Description:
-    """What a file holds, read through once; a label need not be named.
+    """The content of a file, read in one pass; naming a label is optional.
 
     Raises:
-        UserError: it cannot be read, or has no such column, nothing can be learned from the labels, or they are not
-            those that are stated.
+        UserError: the file cannot be read, has no such column, its labels do not allow learning, or they are not those
+            that are stated.
     """
     path, label, party = wanted.paths["rows"], wanted.label, wanted.party
     file = open_file(path)
@@ -78,7 +79,7 @@ def describe(wanted: Wanted, stated: Stated | None = None) -> Description:
 
 
 def _with_hint(columns: Columns, found: Found) -> Found:
-    """A column whose numbers look like those of the rows, which a run would take for a feature."""
+    """Add a hint to a column that looks like row numbers, which a run would use as a feature."""
     cells = columns[found.name]
     whole = found.kind == "number" and not found.problem and not found.missing
     if whole and len(cells) > 2 and found.high - found.low == len(cells) - 1 and len(np.unique(cells)) == len(cells):
@@ -88,7 +89,7 @@ def _with_hint(columns: Columns, found: Found) -> Found:
 
 @dataclass(frozen=True)
 class Outside:
-    """Values of a column that are outside what is stated: how many, the first of them, and where it is."""
+    """Values of a column outside the stated range or values: their number, the first of them, and its location."""
 
     name: str
     count: int
@@ -98,7 +99,7 @@ class Outside:
 
 
 def outside(description: Description, stated: Stated, label: str | None) -> list[Outside]:
-    """The features, and the target of a regression, with values outside what is stated of them.
+    """The features, and the target of a regression, with values outside their stated range or values.
 
     Raises:
         UserError: a value is of another kind.
@@ -122,7 +123,7 @@ def outside(description: Description, stated: Stated, label: str | None) -> list
 
 
 def bounds_text(description: Description, label: str) -> str:
-    """A file for `dataset.bounds` with what the rows have, which is refused until somebody has edited it.
+    """A file for `dataset.bounds` with the ranges and values of the rows; it is refused until the user has edited it.
 
     Raises:
         UserError: a column cannot be a feature.

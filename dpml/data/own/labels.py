@@ -1,4 +1,4 @@
-"""The task that a column of labels poses, and the labels as the task has them."""
+"""The task that a label column implies, and the labels in the form of that task."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -17,20 +17,20 @@ Asked = Literal["auto", "binary", "multiclass", "regression"]
 """The values of `dataset.task`."""
 
 CLASSES = 100
-"""Classes that labels may have."""
+"""The most classes that labels may have."""
 
-_WHOLE = 20  # different whole numbers up to which they are classes, unless dataset.task says otherwise
+_WHOLE = 20  # up to this many different integers are classes, unless dataset.task says otherwise
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What labels are.
+    """The properties of the labels.
 
     Attributes:
-        task: What is to be predicted.
-        classes: What each class is called: -1 and then +1, or 0 to K-1; empty for numbers.
-        range: What is stated of numbers.
-        rest: Whether every other label is of class -1.
+        task: The task to learn.
+        classes: The name of each class: -1 and then +1, or 0 to K-1; empty for numbers.
+        range: The stated range of numeric labels.
+        rest: Whether all other labels belong to class -1.
     """
 
     task: Task
@@ -45,16 +45,16 @@ class Labels:
 
     @property
     def names(self) -> dict[str, str]:
-        """What each number is called, for people."""
+        """The name of each class by its number, for display."""
         sign = "+d" if self.task == "binary" else "d"
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
 
 def find_labels(columns: Columns, label: str, asked: str, positive: str | None, stated: Stated | None) -> Labels:
-    """What the labels are, by what is asked for, and by what is stated of them or else by their values.
+    """The properties of the labels, from the requested task, and from the stated classes or else the labels' values.
 
     Raises:
-        UserError: they are not what is asked for, or nothing can be learned from them.
+        UserError: they do not fit the requested task, or do not allow learning.
     """
     if asked not in get_args(Asked):
         raise UserError(f"unknown dataset.task={asked!r}: {nearest(asked, get_args(Asked))}")
@@ -103,12 +103,12 @@ def _task(asked: str, positive: str | None, names: tuple[str, ...], numbers: boo
 
 
 def _few(names: tuple[str, ...]) -> bool:
-    """Whether numbers are two, or few and whole: classes."""
+    """Whether the names are two, or are few and integers: then they are classes."""
     return len(names) == 2 or (len(names) <= _WHOLE and all(float(name).is_integer() for name in names))
 
 
 def class_names(columns: Columns, label: str) -> tuple[str, ...]:
-    """The different labels in order, as texts: numbers by size, texts by the alphabet."""
+    """The different labels in order, as texts: numbers by size, texts in alphabetical order."""
     if label in columns.texts:
         return columns.texts[label]
     values = np.unique(columns[label])
@@ -116,10 +116,10 @@ def class_names(columns: Columns, label: str) -> tuple[str, ...]:
 
 
 def to_labels(columns: Columns, label: str, labels: Labels) -> Array:
-    """The labels (n,): -1 and +1, 0 to K-1, or numbers; NaN where one is missing.
+    """The labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
 
     Raises:
-        UserError: one is of no known class, or no number; says on which line.
+        UserError: a label is of no known class, or is not a number; the message names the line.
     """
     cells, texts = columns[label], columns.texts.get(label)
     if labels.task == "regression":

@@ -1,4 +1,4 @@
-"""A CSV or Parquet file as an array of numbers and of codes of texts: read in blocks, whole or not at all."""
+"""Read a CSV or Parquet file as an array of numbers and codes of texts, in blocks; any error rejects the whole file."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
-"""What stands for a missing value."""
+"""Texts that stand for a missing value."""
 
-# numbers to the nearest float, as Python reads them: before 3.1 Pandas does it when asked to, from then on by itself
+# numbers to the nearest float, as Python reads them: Pandas before 3.1 needs an option for this, later versions do not
 _EXACT: dict[str, Any] = (
     {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 )
 
 _BLOCK = 1 << 16  # rows read at once
-_PEEK = 1000  # rows by which columns of texts are guessed; a wrong guess costs a second reading, no more
+_PEEK = 1000  # rows from which text columns are guessed; a wrong guess only costs a second reading
 
 
 @dataclass(frozen=True)
 class File:
-    """A table on disk: the names of its columns in order; `separator` is that of a CSV file, and empty for Parquet."""
+    """A table on disk: the names of its columns in order, and the `separator` of a CSV file (empty for Parquet)."""
 
     path: Path
     names: tuple[str, ...]
     separator: str
 
     def where(self, row: int) -> str:
-        """How a sentence names row number `row`, 0 being the first: by its line, or by its number."""
+        """How an error message names row number `row` (0 is the first): by its line, or by its number."""
         if not self.separator:
             return f"{self.path}, row {row + 1}"
         return f"{self.path}, line {text.line_of(self.path, self.separator, row)}"
@@ -45,10 +45,10 @@ class Columns:
     """Some columns of a file.
 
     Attributes:
-        file: Where they are from.
-        names: What they are called.
-        X: Their values (n, p); NaN is missing. In a column of texts the number k stands for the text number k.
-        texts: The texts that each column of texts has, sorted.
+        file: The file they come from.
+        names: Their names.
+        X: Their values (n, p); NaN is missing. In a text column the number k stands for text number k.
+        texts: The texts of each text column, sorted.
     """
 
     file: File
@@ -62,10 +62,10 @@ class Columns:
 
 
 def open_file(path: Path) -> File:
-    """A file that can be read, and the names of its columns.
+    """Open a file for reading, with the names of its columns.
 
     Raises:
-        UserError: there is no such file, it is no table, or its columns have no names.
+        UserError: there is no such file, it is not a table, or its columns have no names.
     """
     if not path.exists():
         raise UserError(f"there is no file {path} (dataset.path, dataset.test_path).")
@@ -80,10 +80,10 @@ def open_file(path: Path) -> File:
 
 
 def read(file: File, names: Sequence[str], texts: Collection[str] = ()) -> Columns:
-    """The columns `names`. One is of numbers if all its values are and it is not in `texts`; else it is of texts.
+    """The columns `names`. A column is numeric if all its values are numbers and it is not in `texts`; else it is text.
 
     Raises:
-        UserError: the file is no table of numbers and texts; says on which line.
+        UserError: the file is not a table of numbers and texts; the message names the line.
     """
     as_text = set(texts)
     try:
@@ -102,7 +102,7 @@ def read(file: File, names: Sequence[str], texts: Collection[str] = ()) -> Colum
 
 
 def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple[Columns, set[str]]:
-    """The columns, and those that turned out to be of texts though they are not in `as_text`."""
+    """The columns, and the names of those that turned out to be text although they are not in `as_text`."""
     blocks: list[Array] = []
     known: dict[str, dict[str, int]] = {name: {} for name in names if name in as_text}
     late: set[str] = set()
@@ -110,9 +110,9 @@ def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple
     for frame in _frames(file, as_text, _BLOCK):
         late |= _not_numbers(frame, names) - known.keys()
         gaps |= bool(frame.iloc[:, -1].isna().any())
-        if late:  # the rest only tells which others there are
+        if late:  # the rest is read only to find other such columns
             continue
-        block = np.empty((len(frame), len(names)), order="F")  # as it is worked on: column by column
+        block = np.empty((len(frame), len(names)), order="F")  # the layout in which it is processed: column by column
         for place, name in enumerate(names):
             column = frame[name]
             block[:, place] = _codes(column, known[name]) if name in known else column.to_numpy(float, na_value=np.nan)
@@ -131,14 +131,14 @@ def _not_numbers(frame: pd.DataFrame, names: Sequence[str]) -> set[str]:
 
 
 def _codes(column: "pd.Series[Any]", known: dict[str, int]) -> Array:
-    """The number of every text, NaN for a missing one; a text that is not `known` gets the next number."""
+    """The code of every text, NaN for a missing value; a text that is not in `known` gets the next code."""
     codes, values = pd.factorize(column)
     places = [float(known.setdefault(str(value), len(known))) for value in values]
-    return np.array([*places, np.nan])[codes]  # the code of a missing one is -1
+    return np.array([*places, np.nan])[codes]  # the code of a missing value is -1
 
 
 def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
-    """Renumber a column of codes, in place, so that they are in the order of the texts, which it returns."""
+    """Renumber a column of codes, in place, into the order of the sorted texts; return these texts."""
     texts = sorted(known)
     rank = np.full(len(texts) + 1, np.nan)
     rank[[known[value] for value in texts]] = np.arange(len(texts))
@@ -147,7 +147,7 @@ def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _frames(file: File, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
-    """A file's rows, `rows` at a time, all its columns; those in `as_text` as they are written."""
+    """A file's rows with all columns, `rows` at a time; the columns in `as_text` are read as raw text."""
     if not file.separator:
         yield _parquet(file.path)
         return

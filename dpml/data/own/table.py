@@ -1,4 +1,4 @@
-"""A user's own file as features, labels and parties, by what is asked of it; kept for the next time."""
+"""A user's own file as features, labels and parties, according to the options; the result is cached."""
 
 import sys
 from collections.abc import Mapping
@@ -29,17 +29,17 @@ FITTED = "fitted"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which file, and what its columns are for: the options of dataset=csv that reading it depends on.
+    """A file and the roles of its columns: the options of dataset=csv that reading the file depends on.
 
     Attributes:
         path: The file.
         label: The column to predict.
-        task: What is to be predicted, or auto: two classes, a few classes, or numbers, by the labels.
-        positive: The label that is +1; null: of two in order, the second.
+        task: The task to learn, or auto: two classes, several classes, or numbers, determined from the labels.
+        positive: The label that is +1; null: the second of the two labels in order.
         drop: Columns that are not used.
-        party: The column that says whose a row is, which is no feature.
-        missing: What becomes of rows with missing values: they are left out, kept for the step `impute`, or refused.
-        bounds: Where scales, categories and classes are from: the rows (`fitted`), or a YAML file that states them.
+        party: The column that names the party of a row; it is not a feature.
+        missing: How rows with missing values are treated: left out, kept for the step `impute`, or refused.
+        bounds: Where scales, categories and classes come from: the rows (`fitted`), or a YAML file that states them.
         test_path: A file of test rows.
     """
 
@@ -59,12 +59,12 @@ class Wanted:
             raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
         if not isinstance(self.positive, str | int | float | None):
             raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
-        # a changed file makes another object, so that nothing that is remembered of this one is taken for it
+        # a changed file gives another object, so that no remembered result is used for it
         object.__setattr__(self, "stamp", tuple(stamp(path) for path in self.paths.values() if path.is_file()))
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The files that it is made of."""
+        """The files that the data set is read from."""
         named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
         return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
 
@@ -75,14 +75,14 @@ class Parsed:
 
     Attributes:
         X: Features (n, p): numbers, NaN for a missing one; codes of categories, -1 for a missing or an unknown one.
-        y: Labels (n,), as the task has them; a regression target in its own unit.
-        party: Whose a row of `path` is, as a number; or None.
+        y: Labels (n,), in the form of the task; a regression target in its own unit.
+        party: The party of each row of `path`, as a number; or None.
         rows: Rows of `path`, after those with missing values are left out.
-        levels: How many values each column of categories has, 0 for a column of numbers.
-        stated: What the file `dataset.bounds` states of each feature; empty where there is none.
-        labels: What the labels are.
-        counts: Rows of each class, of both files.
-        parties: The names behind `party`.
+        levels: The number of values of each column of categories; 0 for a column of numbers.
+        stated: The statement of the file `dataset.bounds` about each feature; empty if there is no such file.
+        labels: The properties of the labels.
+        counts: Rows of each class, over both files.
+        parties: The names of the numbers in `party`.
         left_out: Rows of `path` and `test_path` that are left out because a value is missing.
     """
 
@@ -99,12 +99,12 @@ class Parsed:
 
     @property
     def task(self) -> Task:
-        """What is to be predicted."""
+        """The task to learn."""
         return self.labels.task
 
 
 def checksums(wanted: Wanted) -> dict[str, str]:
-    """The checksums of the files' content. A file is read for it only when it has changed.
+    """The checksums of the files' content. A file is read only if it has changed.
 
     Raises:
         UserError: no file is named, or one cannot be read.
@@ -114,7 +114,7 @@ def checksums(wanted: Wanted) -> dict[str, str]:
     digests = {}
     for name, path in wanted.paths.items():
         if name == "bounds":
-            load(path)  # one sentence about what is wrong with it
+            load(path)  # raises a one-line error about the problem
         else:
             open_file(path)
         digests[name] = content_of(path).sha256
@@ -128,10 +128,10 @@ def checksum(wanted: Wanted) -> str:
 
 @lru_cache(maxsize=2)
 def parsed(wanted: Wanted) -> Parsed:
-    """The rows of a file: from the cache where they are there.
+    """The rows of a file, from the cache if they are there.
 
     Raises:
-        UserError: the file cannot be used like this; says why, with line and column where there is one.
+        UserError: the file cannot be used like this; the message gives the reason, with line and column if known.
     """
     digests = checksums(wanted)
     options = {f.name: repr(getattr(wanted, f.name)) for f in fields(Wanted) if not f.metadata.get("place")}
@@ -173,7 +173,7 @@ def _left_out(wanted: Wanted, result: Parsed) -> str:
 
 
 def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.Facts]:
-    """Everything that is kept of the files, as arrays and facts."""
+    """Everything that is cached for the files, as arrays and facts."""
     file = open_file(wanted.paths["rows"])
     features = roles(file, wanted)
     if wanted.label is None:
@@ -215,10 +215,10 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
 
 
 def roles(file: File, wanted: Wanted) -> list[str]:
-    """The features: all columns that are not named for something else.
+    """The features: all columns that have no other role.
 
     Raises:
-        UserError: a column that is named is not there, or is named for two things, or no feature is left.
+        UserError: a named column does not exist or has two roles, or no feature is left.
     """
     one = {"label": wanted.label, "party": wanted.party}
     named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(wanted.drop)}
@@ -265,7 +265,7 @@ def _found_kinds(columns: Columns, features: list[str]) -> Kinds:
 def _arrays(
     columns: Columns, kinds: Kinds, labels: Labels, label: str, wanted: Wanted
 ) -> tuple[Array, Array, Array | None, int]:
-    """Features, labels, codes of parties, and how many rows are left out because a value is missing.
+    """Features, labels, party codes, and the number of rows left out because a value is missing.
 
     The columns of the features, which come first, are overwritten.
     """
@@ -312,7 +312,7 @@ def _refuse(columns: Columns, incomplete: Array, wanted: Wanted, what: str) -> N
 
 
 def _test(wanted: Wanted, kinds: Kinds, labels: Labels, label: str) -> tuple[Array, Array, int]:
-    """Features and labels of the test rows, by what the training rows are, and how many rows are left out."""
+    """Features and labels of the test rows, in the form of the training rows, and the number of rows left out."""
     file = open_file(wanted.paths["test"])
     for name in (*kinds, label):
         if name not in file.names:

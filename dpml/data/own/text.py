@@ -1,7 +1,7 @@
-"""A CSV file as text: the names in its first line, and what is wrong with it on which line.
+"""A CSV file as text: the names in its first line, and the line and description of the first mistake.
 
-`dpml.data.own.reading` reads files fast, by Pandas, which does not see every mistake and does not know the lines. The
-functions here read with Python's own `csv`, row by row: for the first line, and for a sentence about a mistake.
+`dpml.data.own.reading` reads files quickly with Pandas, which does not detect every mistake and does not report line
+numbers. The functions here read row by row with Python's own `csv`, for the first line and for messages about mistakes.
 """
 
 import csv
@@ -15,9 +15,9 @@ from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
 
 SEPARATORS = (",", ";", "\t")
-"""What may stand between the values of a row: the one that parts the first line into the most names."""
+"""Possible separators: the one that splits the first line into the most names is used."""
 
-_LONGEST = 1 << 24  # characters of a value; the module's own limit is lower than what a file may hold
+_LONGEST = 1 << 24  # characters of a value; the default limit of the csv module is lower
 csv.field_size_limit(_LONGEST)
 
 
@@ -25,7 +25,7 @@ def header(path: Path) -> tuple[tuple[str, ...], str]:
     """The names of a CSV file's columns, and the separator.
 
     Raises:
-        UserError: the file is empty, is no UTF-8 text, or its first line does not name every column once.
+        UserError: the file is empty, is not UTF-8 text, or its first line does not name every column once.
     """
     try:
         with open_raw(path) as file:
@@ -38,7 +38,7 @@ def header(path: Path) -> tuple[tuple[str, ...], str]:
     except (UnicodeDecodeError, csv.Error):
         raise mistake(path, ",") or UserError(f"{path} cannot be read as a CSV file.") from None
     _check_names(path, names)
-    if len(values) != len(names):  # Pandas would take one value too many for a name of the row
+    if len(values) != len(names):  # Pandas would take an extra value for the name of the row
         raise mistake(path, separator) or UserError(f"{path}: its first row and its first line differ in length.")
     return tuple(names), separator
 
@@ -72,7 +72,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, as files have them: Python reads 1_000 as one, too."""
+    """Whether a text is a number in a data file; Python also accepts 1_000, which is none."""
     with suppress(ValueError):
         float(text)
         return "_" not in text
@@ -80,7 +80,7 @@ def is_number(text: str) -> bool:
 
 
 def mistake(path: Path, separator: str) -> UserError | None:
-    """The first place where a file's text is no table: wrong bytes, an open quote, a row of another length."""
+    """The first place where a file's text is not a table: wrong bytes, an open quote, a row of another length."""
     columns, line = 0, 0
     try:
         for line, row in _rows(path, separator):
@@ -109,7 +109,7 @@ def line_of(path: Path, separator: str, row: int) -> int:
 
 
 def _next_start(path: Path, separator: str) -> int:
-    """The line on which the row begins that cannot be read."""
+    """The line on which the unreadable row begins."""
     start = 1
     with suppress(csv.Error), _reader(path, separator) as reader:
         for _ in reader:

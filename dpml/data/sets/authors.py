@@ -1,4 +1,4 @@
-"""The samples that Imtiaz et al. 2019 ran on, as they lie beside the authors' code, scaled by them already."""
+"""The samples that Imtiaz et al. 2019 used, as published with the authors' code, already scaled by the authors."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -35,7 +35,7 @@ _SHA256 = {
 
 @dataclass(frozen=True)
 class Authors:
-    """One of the authors' files: `rows` says which. All its rows are for training unless `test_fraction` says not."""
+    """One of the authors' files, selected by `rows`. All its rows are for training unless `test_fraction` is set."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -172,7 +172,7 @@ class TwitterAuthors(Authors):
 
 @dataclass(frozen=True)
 class SyntheticAuthors(Authors):
-    """Rows uniform on [0, 1]^d scaled to norm 1, y = x'w* without noise, d = 20 or 50; w* comes with them."""
+    """Rows uniform on [0, 1]^d scaled to norm 1, y = x'w* without noise, d = 20 or 50; the file includes w*."""
 
     name: ClassVar[str] = "synthetic_authors"
     title: ClassVar[str] = "Linear synthetic data, the samples of Imtiaz et al. 2019"

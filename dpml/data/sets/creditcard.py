@@ -78,7 +78,7 @@ class CreditCard(RandomSplit):
 
 @dataclass(frozen=True)
 class CreditCardSubset(CreditCard):
-    """The same, drawn from a tenth of the normal transactions: a substitute where creditcard.csv cannot be had."""
+    """The same, drawn from a tenth of the normal transactions: a substitute if creditcard.csv is not available."""
 
     info: ClassVar[Info] = replace(
         CreditCard.info,

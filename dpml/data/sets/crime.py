@@ -34,9 +34,9 @@ _COLUMNS |= {name: Range(0, 1) for name in _NORMALISED}
 
 @dataclass(frozen=True)
 class Crime(RandomSplit):
-    """1,994 rows; of the 127 columns before the target the 102 without a missing value, less the community's name.
+    """1,994 rows; of the 127 columns before the target the 102 without a missing value, without the community's name.
 
-    These are the d = 101 features of Imtiaz et al. 2019, fig. 4 (state and fold numbers among them).
+    These are the d = 101 features of Imtiaz et al. 2019, fig. 4 (they include the state and fold numbers).
     """
 
     info: ClassVar[Info] = Info(

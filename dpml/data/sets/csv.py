@@ -1,4 +1,4 @@
-"""A file of one's own, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
+"""The user's own file, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +23,10 @@ class CSV(Wanted):
 
     @property
     def info(self) -> Info:
-        """What is known about it, by the content of the file.
+        """The metadata of the data set, derived from the content of the file.
 
         Raises:
-            UserError: the file cannot be used; says why, with line and column where there is one.
+            UserError: the file cannot be used; the message gives the reason, with line and column if there is one.
         """
         rows = self._rows()
         return Info(
@@ -46,21 +46,21 @@ class CSV(Wanted):
         )
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """(training rows, features), for which the file is read once."""
+        """(training rows, features); the file is read once to get them."""
         rows = self._rows()
         available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
         return N or available, preprocess.width(self.steps, _width(rows))
 
     def checksum(self, files: Files) -> str:
-        """The checksum of the files' content: of the rows, and of `test_path` and `bounds` where they are named.
+        """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named.
 
         Raises:
-            UserError: a file is missing or is no table.
+            UserError: a file is missing or is not a table.
         """
         return checksum(self)
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). The same rng gives the same rows, fewer a subset of more.
+        """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset.
 
         Raises:
             UserError: the file cannot be used, or has fewer rows.
@@ -91,7 +91,7 @@ class CSV(Wanted):
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
     def _features(self, rows: Parsed, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
-        """The preprocessed features of both parts, and the record, which says what was found from private rows."""
+        """The preprocessed features of both parts, and the record, which lists what was derived from private rows."""
         if self.missing == "keep" and "impute" not in self.steps and np.isnan(rows.X).any():  # in test rows, perhaps
             raise UserError(
                 "dataset.missing=keep needs the step impute, because numbers are missing: "
@@ -101,7 +101,7 @@ class CSV(Wanted):
             X, X_test, record = stated_apply(self.steps, rows.X[train], rows.X[test], rows.stated)
             return X, X_test, [{"step": "types", "fitted_on": STATED}, *record]
         X, X_test, record = preprocess.fit_apply(self.steps, rows.X[train], rows.X[test], rows.levels)
-        # types, categories and classes are those of the rows: nobody published a list
+        # types, categories and classes are derived from the rows: there is no published list
         found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
         return X, X_test, [{"step": "types", "fitted_on": PRIVATE}, *found]
 
@@ -119,5 +119,5 @@ class CSV(Wanted):
 
 
 def _width(rows: Parsed) -> int:
-    """Columns after one-hot coding."""
+    """The number of columns after one-hot coding."""
     return after_one_hot(rows.stated) if rows.stated else sum(count or 1 for count in rows.levels)

@@ -40,7 +40,7 @@ def _labels(paths: Mapping[str, Path]) -> Array:
 
 
 def _people(paths: Mapping[str, Path]) -> Index:
-    """Who wore the phone, of each training row: the numbers of the 21 people, from 0 in ascending order."""
+    """The person who wore the phone in each training row: the 21 people are numbered from 0 in ascending order."""
     with open_raw(paths[_PEOPLE.name]) as file:
         return np.unique(np.loadtxt(file, dtype=np.intp), return_inverse=True)[1]
 
@@ -95,7 +95,7 @@ class HAR(OfficialSplit):
 
 @dataclass(frozen=True)
 class HAR73(OfficialSplit):
-    """73 of the 561 features (every mean, standard deviation and angle), all rows: where X_train.txt cannot be had."""
+    """73 of the 561 features (every mean, standard deviation and angle), all rows: used if X_train.txt is missing."""
 
     info: ClassVar[Info] = replace(
         HAR.info,

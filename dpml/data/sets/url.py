@@ -61,7 +61,7 @@ class URL(OfficialSplit):
         for path in paths.values():
             with open_raw(path) as file:
                 X, y = load_svmlight_file(file, n_features=self.info.features, zero_based=False)
-            # 32 bits hold every column number and every count here; the loader takes 64 for some
+            # 32 bits are enough for every column number and every count here; the loader uses 64 for some
             days.append(
                 sparse.csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
             )

@@ -53,12 +53,12 @@ class WDBC:
             raise UserError(f"dataset.folds of wdbc must be null or in 2..569, got {self.folds}.")
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """(training rows, features); with `folds`, of a round that tests on a larger part."""
+        """(training rows, features); with `folds`, of a round with the larger test part."""
         rows = training_rows(569, self.test_fraction) if self.folds is None else 569 - math.ceil(569 / self.folds)
         return N or rows, preprocess.width(self.steps, 30)
 
     def checksum(self, files: Files) -> str:
-        """The checksum of all rows and labels as scikit-learn has them, as in a loaded data set's provenance."""
+        """The checksum of all rows and labels in scikit-learn's copy, as in a loaded data set's provenance."""
         return _checksum(*_table())
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
@@ -80,7 +80,7 @@ class WDBC:
 def _table() -> tuple[Array, Array]:
     """All features (569, 30) and labels (569,).
 
-    They are read from scikit-learn's own file, where it still has one: to import scikit-learn takes longer than a run.
+    They are read directly from scikit-learn's own file if it exists, as importing scikit-learn takes longer than a run.
     """
     spec = find_spec("sklearn")
     if spec and spec.origin and (file := Path(spec.origin).with_name("datasets") / "data" / _FILE).is_file():

@@ -1,1 +1,1 @@
-"""Where raw files lie, downloads, and the cache of parsed arrays."""
+"""The location of raw files, downloads, and the cache of parsed arrays."""

@@ -1,8 +1,8 @@
 """Parsed and preprocessed arrays on disk, as .npy files that are memory-mapped when they are used again.
 
-Everything here can be made again from the raw files, so that a folder that cannot be written only costs time, and what
-is not as it was written is made again: every array has a checksum (CRC-32, against faults of a disk), read when it is
-mapped.
+Everything here can be computed again from the raw files, so a folder that is not writable only costs time, and a
+damaged entry is built again: every array has a checksum (CRC-32, against disk faults), which is verified when the array
+is mapped.
 """
 
 import hashlib
@@ -34,22 +34,22 @@ Facts = dict[str, Any]
 
 
 def root() -> Path:
-    """Where derived files go: DPML_CACHE, else DPML_DATA, else the user's cache. Never the folder data_dir names."""
+    """The folder of derived files: DPML_CACHE, else DPML_DATA, else the user's cache. Never the folder `data_dir`."""
     chosen = os.environ.get("DPML_CACHE") or os.environ.get("DPML_DATA") or user_cache_path("dpml")
     return Path(chosen).expanduser()
 
 
 def folder(name: str, key: Mapping[str, Any]) -> Path:
-    """The folder of what `key` (plain JSON values) determines, whether it exists or not."""
+    """The folder of the entry for `key` (plain JSON values), whether or not it exists."""
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     return root() / "processed" / f"{name}-{digest[:16]}"
 
 
 def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, Facts]]) -> tuple[Arrays, Facts]:
-    """What `build` returns: from the cache where it is there, else built now and kept.
+    """The result of `build`: from the cache if it is there, otherwise built now and stored.
 
-    Arrays from the cache are read-only and memory-mapped. An entry appears whole or not at all; of two
-    processes that want the same one, the second waits for the first.
+    Arrays from the cache are read-only and memory-mapped. An entry is written atomically; if two processes need the
+    same entry, the second waits for the first.
     """
     place = folder(name, key)
     entry = _read(place)
@@ -70,15 +70,15 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
 
 @contextmanager
 def turn(path: Path) -> Iterator[bool]:
-    """Wait until no other process holds the lock file `path`, and hold it: whether it is held.
+    """Wait until no other process holds the lock file `path`, then hold it; yields whether the lock is held.
 
-    It only saves double work: what it guards is safe without it. So where a lock cannot be had, go on without one.
+    The lock only avoids double work: the code it guards is safe without it. Without a lock, execution continues.
     """
     lock = FileLock(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
-    except (OSError, NotImplementedError):  # a folder that cannot be written, or a file system without locks
+    except (OSError, NotImplementedError):  # a folder that is not writable, or a file system without locks
         yield False
         return
     try:
@@ -89,14 +89,14 @@ def turn(path: Path) -> Iterator[bool]:
 
 
 def parts(name: str = "") -> str:
-    """What the names of this machine's temporary folders for `name` begin with."""
+    """The prefix of the names of this machine's temporary folders for `name`."""
     return f".part-{MACHINE}-{name}"
 
 
 def sweep(folder: Path, name: str = "") -> None:
-    """Remove temporary folders that killed processes left; for who holds the lock that they held, on this machine.
+    """Remove temporary folders left by killed processes of this machine; the caller must hold their lock.
 
-    Those of other machines, which may not see that lock, go when they are a day old.
+    Folders of other machines, which may not see that lock, are removed when they are a day old.
     """
     for part in folder.glob(".part-*"):
         with suppress(OSError):
@@ -112,16 +112,16 @@ def _read(place: Path) -> tuple[Arrays, Facts] | None:
         if described["place"] != place.name:
             raise ValueError(f"{place} holds another entry")
         return {name: _map(place / f"{name}.npy", crc) for name, crc in described["arrays"].items()}, described["facts"]
-    except (OSError, ValueError, KeyError, EOFError):  # damaged: as good as absent
+    except (OSError, ValueError, KeyError, EOFError):  # damaged: treated as absent
         shutil.rmtree(place, ignore_errors=True)
         return None
 
 
 def _map(path: Path, crc: int) -> NDArray[Any]:
-    """The array in a file; raises ValueError when the file is not as it was written."""
+    """The array in a file; raises ValueError when the file does not match its checksum."""
     if _crc(path) != crc:
         raise ValueError(f"{path} is damaged")
-    # an empty file cannot be mapped; a plain view of the map has the speed and the looks of any other array
+    # an empty file cannot be mapped; a plain view of the map is as fast as any other array and behaves like one
     try:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except ValueError:
@@ -165,7 +165,7 @@ def _move(unfinished: Path, place: Path) -> None:
     try:
         unfinished.replace(place)
     except OSError:
-        if not (place / "facts.json").exists():  # not merely another process that was faster
+        if not (place / "facts.json").exists():  # otherwise another process was faster
             raise
 
 

@@ -1,6 +1,6 @@
-"""Fetching raw files: each arrives whole and checked, or not at all; two processes that want the same one are safe.
+"""Download raw files. Each file arrives complete and verified, or not at all; concurrent downloads are safe.
 
-No server can hold a run for ever or fill a disk: a transfer has a deadline, and what is sent or unpacked a limit.
+No server can block a run for ever or fill a disk: each transfer has a deadline and a size limit, sent or unpacked.
 """
 
 import lzma
@@ -28,11 +28,11 @@ from dpml.errors import UserError
 
 T = TypeVar("T")
 
-_TRIES = 2  # of one address, when the transfer breaks
+_TRIES = 2  # attempts per address, when the transfer breaks
 _TIMEOUT = 30  # seconds without a byte
 _DEADLINE = 3600  # seconds for one transfer: 65 kB/s are enough for the largest archive
-LARGEST = 1 << 30  # bytes of one file or archive, sent or unpacked: over four times what any data set has
-_TAPE = 16 * LARGEST  # bytes of all that is unpacked on the way to a file in a tar archive
+LARGEST = 1 << 30  # bytes of one file or archive, sent or unpacked: over four times the largest of any data set
+_TAPE = 16 * LARGEST  # bytes of everything that is unpacked on the way to a file in a tar archive
 _CHUNK = 1 << 16
 
 
@@ -41,12 +41,12 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
 
     Args:
         info: The data set they belong to.
-        wanted: What to fetch.
-        folder: Where to; made when it is not there.
-        accept: Says which compression suffix a fetched file has, or raises UserError when its content is wrong.
+        wanted: The files to fetch.
+        folder: The target folder; created if it does not exist.
+        accept: Returns the compression suffix of a fetched file, or raises UserError when its content is wrong.
 
     Raises:
-        UserError: one cannot be had, or `folder` cannot be written. What was right is kept, nothing else is.
+        UserError: a file is not available, or `folder` is not writable. Correct files are kept, all others are removed.
     """
     created = [path for path in (folder, folder.parent) if not path.exists()]
     try:
@@ -68,7 +68,7 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
 
 
 class _Transfer:
-    """One call of `fetch`, under its lock: archives that several files share are transferred once."""
+    """One call of `fetch`, under its lock: an archive that several files share is transferred once."""
 
     def __init__(self, info: Info, folder: Path, part: Path, accept: Callable[[Raw, Path], str]) -> None:
         self.info, self.folder, self.part, self.accept = info, folder, part, accept
@@ -83,7 +83,7 @@ class _Transfer:
             raise self._failure(missing, problems)
 
     def _try_addresses(self, missing: list[Raw], rank: int, problems: dict[str, str]) -> list[Raw]:
-        """Fetch what is `missing` from the address number `rank` of each; what is missing then, noting `problems`."""
+        """Try address number `rank` of each `missing` file; return those still missing, and note their `problems`."""
         fetched = []
         for address, group in _by_address(missing, rank).items():
             server = urlsplit(address).netloc
@@ -98,11 +98,11 @@ class _Transfer:
         return [raw for raw in missing if raw not in fetched]
 
     def _arrived(self, raw: Raw) -> bool:
-        """Whether another process brought the file while this one waited for the lock."""
+        """Whether another process fetched the file while this process waited for the lock."""
         return any((self.folder / f"{raw.name}{suffix}").is_file() for suffix in ("", ".gz", ".xz", ".bz2"))
 
     def _get(self, address: str, group: list[Raw], rank: int) -> list[tuple[Raw, str | None]]:
-        """Fetch `group`, which share an `address`; what went wrong with each, None when nothing did."""
+        """Fetch the files of `group`, which share an `address`; return each with its problem, None if there is none."""
         try:
             paths = self._members(address, {raw.urls[rank].rpartition("!")[2]: raw.name for raw in group})
         except _FailedError as error:
@@ -110,7 +110,7 @@ class _Transfer:
         return [(raw, self._keep(raw, paths.get(raw.name))) for raw in group]
 
     def _keep(self, raw: Raw, path: Path | None) -> str | None:
-        """Move a fetched file to its place if its content is right; else what is wrong with it."""
+        """Move a fetched file to its place if its content is right; otherwise return the problem."""
         if path is None:
             return f"its archive does not hold {raw.name}"
         try:
@@ -119,7 +119,7 @@ class _Transfer:
             return str(error).replace(str(path), raw.name)
         place = self.folder / f"{raw.name}{suffix}"
         place.parent.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o644)  # as temporary files are, it is private until now
+        path.chmod(0o644)  # it is private until now, like all temporary files
         path.replace(place)
         return None
 
@@ -143,7 +143,7 @@ class _Transfer:
         return self.archives[address]
 
     def _download(self, url: str) -> Path:
-        import requests  # here, because they are slow to import and rarely needed
+        import requests  # imported here because it is slow to import and rarely needed
         import urllib3
 
         target = _new_file(self.part)
@@ -189,11 +189,11 @@ _NOT_THERE = "it is not there (404)"
 
 
 class _FailedError(Exception):
-    """An address that could not be used, and why."""
+    """An address that could not be used, with the reason."""
 
 
 def _by_address(wanted: Iterable[Raw], rank: int) -> dict[str, list[Raw]]:
-    """Files by their address number `rank`, where they have one: that of an archive for all that lie in it."""
+    """Files grouped by their address number `rank`, if they have one; files in the same archive share its address."""
     together: dict[str, list[Raw]] = {}
     for raw in wanted:
         if rank < len(raw.urls):
@@ -203,7 +203,7 @@ def _by_address(wanted: Iterable[Raw], rank: int) -> dict[str, list[Raw]]:
 
 
 def _stream(url: str, target: Path, bar: "_Bar") -> None:
-    """Write what is at `url` into a file, as it arrives."""
+    """Download the content of `url` into a file, in chunks as they arrive."""
     import requests
 
     deadline, arrived = time.monotonic() + _DEADLINE, 0
@@ -211,7 +211,7 @@ def _stream(url: str, target: Path, bar: "_Bar") -> None:
         response.raise_for_status()
         announced = int(response.headers.get("Content-Length", 0))
         bar.begin(announced)
-        # `read1` returns what is there: waiting for a whole chunk could take longer than the deadline
+        # `read1` returns the available bytes: waiting for a whole chunk could take longer than the deadline
         while announced <= LARGEST and (chunk := response.raw.read1(_CHUNK, decode_content=True)):
             arrived += len(chunk)
             if arrived > LARGEST:
@@ -225,7 +225,7 @@ def _stream(url: str, target: Path, bar: "_Bar") -> None:
 
 
 def _extract(archive: Path, members: set[str], folder: Path) -> dict[str, Path]:
-    """Take those `members` that are there out of a zip or tar archive in one pass, into files in `folder`."""
+    """Extract the `members` that exist from a zip or tar archive in one pass, into files in `folder`."""
     extracted: dict[str, Path] = {}
     entries = _entries(archive)
     while len(extracted) < len(members) and (entry := _read(lambda: next(entries, None))) is not None:
@@ -237,7 +237,7 @@ def _extract(archive: Path, members: set[str], folder: Path) -> dict[str, Path]:
 
 
 def _read(step: Callable[[], T]) -> T:
-    """One step of reading an archive; whatever is wrong with it is one kind of failure.
+    """One step of reading an archive; converts every error of the archive into one type of failure.
 
     Damaged streams raise errors of their compression (bz2: plain OSErrors), encrypted entries RuntimeErrors, those
     of an unknown method NotImplementedErrors.
@@ -251,7 +251,7 @@ def _read(step: Callable[[], T]) -> T:
 
 
 def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None]]]:
-    """The path of each file in a zip or tar archive, and what opens it, before the next one is asked for."""
+    """The path of each file in a zip or tar archive, and a function to open it before the next iteration."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as box:
             for entry in box.infolist():
@@ -266,14 +266,14 @@ def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None
 
 
 def _member(path: str, members: Iterable[str]) -> str | None:
-    """Which of the `members` a path in an archive is; they may lie in a folder inside it."""
+    """The element of `members` that a path in an archive matches; members may lie in a folder inside it."""
     if path.startswith("__MACOSX/"):
         return None
     return next((member for member in members if path == member or path.endswith(f"/{member}")), None)
 
 
 def _copy(content: Callable[[], IO[bytes] | None], folder: Path) -> Path:
-    """A new file in `folder` with the content of a file in an archive."""
+    """Copy a file in an archive to a new file in `folder`."""
     target, size = _new_file(folder), 0
     source = _read(content)
     assert source is not None  # only files get here
@@ -291,7 +291,7 @@ def _new_file(folder: Path) -> Path:
 
 
 class _Bar:
-    """A progress bar; off a terminal, one line that says what is being fetched."""
+    """A progress bar; without a terminal, one line that names the file being fetched."""
 
     def __init__(self, url: str) -> None:
         console = Console(stderr=True)
@@ -310,11 +310,11 @@ class _Bar:
         self.progress.stop()
 
     def begin(self, size: int) -> None:
-        """So many bytes will come; 0: nobody knows."""
+        """Set the expected number of bytes; 0 if it is unknown."""
         self.progress.update(self.task, total=size or None)
         if self.progress.disable:
             print(f"Fetching {self.url}" + (f" ({decimal(size)})" if size else ""), file=sys.stderr)
 
     def advance(self, size: int) -> None:
-        """So many more bytes have come."""
+        """Report this number of further bytes received."""
         self.progress.update(self.task, advance=size)

@@ -1,4 +1,4 @@
-"""Where raw files lie, whether their content is what it should be, and fetching those that are missing."""
+"""The location of raw files, verification of their content, and downloads of missing files."""
 
 import bz2
 import gzip
@@ -22,14 +22,14 @@ from dpml.data.sources import cache, download
 from dpml.errors import UserError
 
 SUFFIXES = {"": b"", ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}
-"""Compression suffixes that a raw file may have, and what such a file begins with."""
+"""Compression suffixes that a raw file may have, and the first bytes of such a file."""
 
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Content:
-    """A file's uncompressed content: checksum, lines, and how many values its first line has."""
+    """A file's uncompressed content: checksum, number of lines, and number of values on its first line."""
 
     sha256: str
     lines: int
@@ -38,10 +38,10 @@ class Content:
 
 @dataclass(frozen=True)
 class Files:
-    """Where data files lie: `data_dir`, else the DPML_DATA environment variable, else the user's cache folder.
+    """The location of data files: `data_dir`, else the environment variable DPML_DATA, else the user's cache folder.
 
-    Missing files are fetched there, from `mirror` (or DPML_MIRROR) where one is named, else from their publisher,
-    unless `offline` (or DPML_OFFLINE=1) forbids it. A mirror has the same layout as a data folder.
+    Missing files are downloaded to that folder, from `mirror` (or DPML_MIRROR) if one is set, else from their
+    publisher, unless `offline` (or DPML_OFFLINE=1) forbids it. A mirror has the same layout as a data folder.
     """
 
     data_dir: str | None = None
@@ -53,12 +53,13 @@ class Files:
         return Path(self.data_dir or os.environ.get("DPML_DATA") or user_cache_path("dpml")).expanduser()
 
     def find(self, info: Info, filename: str) -> Path:
-        """The path of one of a data set's files, fetched first when it is missing.
+        """The path of one of a data set's files; the file is downloaded first if it is missing.
 
         It may lie in ``root/<name>/``, in another of the set's `folders`, or in ``root`` itself, plain or compressed.
 
         Raises:
-            UserError: it is missing and cannot be had; says which file, where it looked, and how to get it.
+            UserError: the file is missing and not available; the message gives the file, the places searched, and how
+                to get it.
         """
         path = self.local(info, filename)
         if path is None:
@@ -69,7 +70,7 @@ class Files:
         return path
 
     def local(self, info: Info, filename: str) -> Path | None:
-        """The path of a file that is here already, or None."""
+        """The path of a file that is already on disk, or None."""
         return next((path for place in places(info, filename) if (path := self.root / place).is_file()), None)
 
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
@@ -78,7 +79,7 @@ class Files:
         A checksum is computed once per file, and recorded until the file or its dates change (`_stamp`).
 
         Raises:
-            UserError: a file cannot be had, or is not the official one.
+            UserError: a file is not available, or is not the official file.
         """
         verified = {}
         for raw in info.files:
@@ -120,14 +121,14 @@ class Files:
 
 
 def places(info: Info, filename: str) -> Iterator[Path]:
-    """Where a file may lie, relative to a data folder or a mirror."""
+    """The possible paths of a file, relative to a data folder or a mirror."""
     for name in dict.fromkeys([info.name, *info.folders, "."]):
         for suffix in SUFFIXES:
             yield Path(name) / f"{filename}{suffix}"
 
 
 def compression(path: Path) -> str:
-    """The suffix that the file's first bytes call for: the content decides, not the name."""
+    """The compression suffix according to the file's first bytes: the content decides, not the name."""
     with path.open("rb") as file:
         start = file.read(6)
     return next((suffix for suffix, magic in SUFFIXES.items() if magic and start.startswith(magic)), "")
@@ -146,10 +147,10 @@ def open_raw(path: Path) -> IO[bytes]:
 
 
 def read_content(path: Path, separator: str | None = None) -> Content:
-    """Read a file through: its checksum, its lines, and the number of values that `separator` parts on the first one.
+    """Read a whole file: its checksum, its lines, and the number of values on the first line, split by `separator`.
 
     Raises:
-        UserError: it is a damaged archive, or holds more than any data set's file.
+        UserError: it is a damaged archive, or is larger than any data set's file.
     """
     digest, lines, first, last, size = hashlib.sha256(), 0, b"", b"\n", 0
     try:
@@ -172,7 +173,7 @@ def read_content(path: Path, separator: str | None = None) -> Content:
 
 
 def difference(raw: Raw, content: Content) -> str:
-    """How a file's content differs from what it should be; empty when it does not."""
+    """How a file's content differs from the expected content; empty if it does not differ."""
     if raw.sha256:
         if content.sha256 not in raw.sha256:
             return f"its sha256 is {content.sha256[:16]}... instead of {raw.sha256[0][:16]}..."
@@ -184,7 +185,7 @@ def difference(raw: Raw, content: Content) -> str:
 
 
 def change(raw: Raw, path: Path, content: Content) -> str:
-    """How a file without a published checksum differs from what it was when it was first seen; empty if it does not."""
+    """How a file without a published checksum differs from its first recorded content; empty if it does not."""
     before = first_seen(path)
     if raw.sha256 or before in (None, content.sha256):
         return ""
@@ -193,7 +194,7 @@ def change(raw: Raw, path: Path, content: Content) -> str:
 
 
 def _accept(raw: Raw, path: Path) -> str:
-    """The compression suffix of a file that has just been fetched; raises UserError when its content is wrong."""
+    """The compression suffix of a file that was just fetched; raises UserError when its content is wrong."""
     content = read_content(path, raw.separator)
     problem = difference(raw, content)
     if problem:
@@ -207,7 +208,7 @@ def _accept(raw: Raw, path: Path) -> str:
     return compression(path)
 
 
-# ---- checksums that need not be computed again
+# ---- recorded checksums
 
 
 def _record_path(path: Path) -> Path:
@@ -215,16 +216,16 @@ def _record_path(path: Path) -> Path:
 
 
 def stamp(path: Path) -> tuple[int, int, int, int]:
-    """What tells that a file has changed without reading it; it is only compared, so that no clock needs to be right.
+    """Values that reveal a change of the file without reading it; they are only compared, so no clock need be right.
 
-    The date of the content can be set to what it was, and copying tools do; that of the inode cannot.
+    Copying tools can reset the modification time of the content; the change time of the inode cannot be set.
     """
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def known_content(path: Path) -> Content | None:
-    """What is known of a file's content, if the file has not changed since."""
+    """The recorded content of a file, if the file has not changed since."""
     record = _read_record(path)
     if record and record.get("stamp") == list(stamp(path)):
         return Content(record["sha256"], record["lines"], record["fields"])
@@ -232,13 +233,13 @@ def known_content(path: Path) -> Content | None:
 
 
 def content_of(path: Path, separator: str | None = None) -> Content:
-    """What is known of a file's content, or what `fresh_content` finds."""
+    """The recorded content of a file, or else the result of `fresh_content`."""
     return known_content(path) or fresh_content(path, separator)
 
 
 def fresh_content(path: Path, separator: str | None = None) -> Content:
-    """Read a file through (`read_content`), and record what was found until the file changes."""
-    before = stamp(path)  # a file that changes while it is read is read again next time
+    """Read a whole file (`read_content`), and record the result until the file changes."""
+    before = stamp(path)  # a file that changes while it is being read is read again next time
     content = read_content(path, separator)
     record = asdict(content) | {"path": str(path.resolve()), "stamp": before}
     with suppress(OSError):  # then it is computed again next time
