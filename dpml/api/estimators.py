@@ -1,8 +1,9 @@
 """Private linear models for scikit-learn: `PrivateClassifier` and `PrivateRegressor`.
 
-How a row gets into the unit ball, in which all guarantees are proven: every feature is clipped to its range and mapped
-to [-1, 1] by it, a constant feature 1 is appended for the intercept, and the row is divided by its length. With public
-ranges (`bounds`) each row is mapped on its own, so that neighbours stay neighbours, and nothing is fitted.
+All guarantees are proven for rows in the unit ball. To map a row into it, every feature is clipped to its range and the
+range is mapped to [-1, 1], a constant feature 1 is appended for the intercept, and the row is divided by its length.
+With public ranges (`bounds`) each row is mapped independently of the others, so neighbours stay neighbours and nothing
+is fitted.
 """
 
 import math
@@ -42,7 +43,7 @@ try:
 except ImportError:  # scikit-learn before 1.6
 
     def validate_data(estimator: Any, *arrays: Any, **checks: Any) -> Any:
-        """What was a method then."""
+        """The method of those versions, as a function."""
         return estimator._validate_data(*arrays, **checks)
 
 
@@ -50,7 +51,7 @@ Bounds = tuple[ArrayLike, ArrayLike]
 
 
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
-    """What both have. Subclasses encode the target, and say what scores mean."""
+    """The part that both estimators share. Subclasses encode the target and define the meaning of the scores."""
 
     bounds_: tuple[Array, Array]
     coef_: Array
@@ -111,7 +112,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """The configured algorithm for a task.
 
         Raises:
-            UserError: there is none of this name, an option of it is wrong, or it cannot do this task.
+            UserError: no algorithm has this name, one of its options is wrong, or it cannot do this task.
         """
         name = text(self.algo, "algo")
         known = options("algo")
@@ -129,7 +130,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
-        """The parties, by their ids where there are any, and else of equal size, at random."""
+        """The parties: by their ids if there are any, otherwise of equal size and at random."""
         adversary = Adversary(optional(number)(plain(self.colluders), "colluders"))
         if party is None:
             M = whole(plain(self.parties), "parties")
@@ -139,11 +140,11 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         _, owners = np.unique(ids, return_inverse=True)
         order = np.argsort(owners, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owners))])
-        adversary.count(len(offsets) - 1)  # refuses one that leaves nobody to be protected
+        adversary.count(len(offsets) - 1)  # refuses an adversary that leaves no party to protect
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     def _seed(self) -> int:
-        """What random streams begin from: 128 bits of the operating system, unless it is given."""
+        """The seed of the random streams: 128 bits from the operating system, unless one is given."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         given = plain(self.random_state)
@@ -152,7 +153,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return given
 
     def _warn_of_less(self, eps: float) -> None:
-        """Warn where less privacy is proven than was asked for."""
+        """Warn if the proven privacy is weaker than requested."""
         weakest = worst([guarantee for guarantee in self.guarantees_ if guarantee.basis == "proven"])
         if weakest.eps > eps * (1 + 1e-9):
             warnings.warn(
@@ -163,7 +164,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             )
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-        """The ends of the ranges of `values` (n, p), each (p,): as given, or fitted to them, of which it warns."""
+        """The ends of the ranges of `values` (n, p), each (p,): as given, or fitted to the values, with a warning."""
         width = values.shape[1]
         if given is not None:
             return checked_ranges(given, key, width)
@@ -182,7 +183,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return into_ball(X, low, high, self.fit_intercept)
 
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
-        """x'w of rows (n, p), as they lie in the unit ball: (n,), or (n, K) with K > 2 classes."""
+        """Scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
         check_is_fitted(self)
         rows = self._into_ball(validate_data(self, X, dtype=np.float64, reset=False))
         weights = np.atleast_2d(self.coef_)
@@ -191,17 +192,17 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return scores(rows, weights.reshape(1, -1), classes)[:, 0]
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a file that `dpml predict` reads too; needs public ranges, and a `path` that is free."""
+        """Write the model to a file that `dpml predict` reads too; needs public ranges and an unused `path`."""
         check_is_fitted(self)
         save(self, Path(path))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The estimator in a model's file; its classes are texts. It was fitted elsewhere: parameters are defaults."""
+        """The estimator in a model file; its classes are strings. It was fitted elsewhere: parameters are defaults."""
         return load(cls(), Path(path))
 
     def _keep(self, weights: Array) -> None:
-        """Split weights (K, d) of the rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
+        """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
         self.coef_ = weights
         self.intercept_ = np.zeros(len(weights))
         if self.fit_intercept:
@@ -209,10 +210,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
 
 def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
-    """Rows (n, p) into the unit ball, each on its own: (n, p), or (n, p + 1) with a `constant` feature at the end.
+    """Map rows (n, p) into the unit ball, each independently: (n, p), or (n, p + 1) with a `constant` feature last.
 
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
-    lengths. The constant comes before that, so that the sign of a score is still that of a linear function.
+    lengths. The constant is appended before the division, so the sign of a score is still that of a linear function.
     """
     X = to_both_sides(low, high, len(low))(np.clip(X, low, high))
     return shrink(np.column_stack([X, np.ones(len(X))]) if constant else X, always=True)
@@ -222,7 +223,7 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
     """The ends of public ranges, each (width,).
 
     Raises:
-        UserError: they are no such pair, not finite, or not in order.
+        UserError: they are not such a pair, not finite, or not in order.
     """
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)) for end in given)
@@ -248,47 +249,49 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     >>> [(g.view, round(g.eps, 6), g.delta) for g in model.guarantees_ if g.basis == "proven"]
     [('release', 1.0, 1e-05)]
 
-    What is private: the rows and labels, against who sees the fitted model or, with several parties, any view of
-    `guarantees_`. What is taken as public: the number of rows and features, the set of labels (`classes_`), the
-    parties' number and sizes, and all parameters. Every `fit` spends its budget anew; so does every fold of a
-    cross-validation, every point of a grid search and every class of `OneVsRestClassifier` on the same rows
-    (`dpml.privacy.accountant` adds them up). `score` on training rows is not private. Noise is floating-point (Mironov
-    2012) unless `algo_options` has ``{"noise": "discrete"}``.
+    Private: the rows and labels, against an adversary who sees the fitted model or, with several parties, any view of
+    `guarantees_`. Public: the number of rows and features, the set of labels (`classes_`), the parties' number and
+    sizes, and all parameters. Every `fit` spends its budget anew; so does every fold of a cross-validation, every point
+    of a grid search and every class of `OneVsRestClassifier` on the same rows (`dpml.privacy.accountant` adds them up).
+    `score` on training rows is not private. Noise is floating-point (Mironov 2012) unless `algo_options` has
+    ``{"noise": "discrete"}``.
 
     Args:
-        algo: an algorithm of `dpml-run`. With the logistic loss for two classes, with softmax for more (only some).
+        algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more (only some
+            algorithms).
         eps: the budget; inf for no noise.
         delta: None for pure eps-DP, where the algorithm has it.
-        parties: to how many parties the rows are dealt, equally and at random.
-        bounds: (low, high), each a number or one a feature: public ranges, known without a look at the rows. Values
-            outside are clipped. None: the least and largest values of the training rows, which no budget counts.
+        parties: the number of parties to which the rows are dealt, equally and at random.
+        bounds: (low, high), each a number or one number per feature: public ranges, known without looking at the rows.
+            Values outside are clipped. None: the smallest and largest values of the training rows, which the budget
+            does not cover.
         fit_intercept: whether rows get a constant feature.
-        calibration: `tight`, the least noise that is proven to give (eps, delta) in the worst view; `published`, as the
-            algorithm's paper has it, for which more than eps may be proven; None, whichever `dpml-run` takes.
-        colluders: parties that pool what they know with the aggregator, a number or a share below 1; None:
+        calibration: `tight`, the least noise that is proven to give (eps, delta) in the worst view; `published`, the
+            noise of the algorithm's paper, for which the proven eps may be larger; None, the default of `dpml-run`.
+        colluders: parties that pool their knowledge with the aggregator, a number or a share below 1; None:
             ``ceil(parties/3) - 1``.
         algo_options: further options of the algorithm, those under `algo` of `dpml-run`: ``{"lam": 0.01}``.
-        random_state: None: noise from the operating system's random numbers. A whole number is for tests only: who
-            knows it can subtract the noise, so that nothing is guaranteed.
+        random_state: None: noise from the operating system's random numbers. A whole number is for tests only: anyone
+            who knows it can subtract the noise, so nothing is guaranteed.
 
     Attributes:
-        guarantees_: what is claimed and proven, per view; about rows as they lie in the unit ball.
-        statement_: what is proven, in words.
+        guarantees_: the claimed and the proven guarantees, per view; for rows mapped into the unit ball.
+        statement_: the proven guarantees, in words.
         classes_: the labels, in order.
         coef_: (1, p), or (K, p) with K > 2 classes: weights of the features in [-1, 1].
         intercept_: (1,) or (K,).
-        bounds_: the ranges that were used. Where they are fitted they are two values of private rows a feature.
+        bounds_: the ranges that were used. If they are fitted, they are two values of private rows per feature.
         n_features_in_: p.
 
     Raises:
-        UserError: at `fit`: a parameter is wrong, or there is no noise for this budget.
-        ValueError: X or y are not what scikit-learn's estimators take.
+        UserError: at `fit`: a parameter is wrong, or no noise meets this budget.
+        ValueError: X or y are not valid input for scikit-learn's estimators.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None) -> Self:
         """Release one model of rows X (n, p) and labels y (n,).
 
-        `party` (n,) says whose each row is, and `parties` does not count; None: rows are dealt.
+        `party` (n,) gives the party of each row, and `parties` is then ignored; None: rows are dealt.
         """
         rows, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
@@ -325,7 +328,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 
     def _check_multiclass(self, y: Any) -> None:
         """Raise ValueError unless the algorithm takes more than two classes."""
-        self._algorithm("binary")  # another mistake is told first
+        self._algorithm("binary")  # other mistakes are reported first
         try:
             self._algorithm("multiclass")
         except UserError as error:
@@ -336,7 +339,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False  # of the default algorithm, and of most
+        tags.classifier_tags.multi_class = False  # as for the default algorithm and most others
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -355,14 +358,14 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     >>> model.score(X, y) > 0.8
     True
 
-    Rows, parameters and attributes are those of `PrivateClassifier`, and so is what is private. A prediction is
-    ``middle + half * x'w`` with x the row in the unit ball, and so it is linear in the features but for the row's
-    length.
+    Rows, parameters and attributes are those of `PrivateClassifier`, and the same data are private. A prediction is
+    ``middle + half * x'w`` with x the row in the unit ball; it is linear in the features except for the division by the
+    row's length.
 
     Args:
-        algo: one that takes the squared loss.
-        y_bounds: (low, high), a public range of the target; values outside are clipped. None: the least and largest
-            training target, which no budget counts.
+        algo: an algorithm that takes the squared loss.
+        y_bounds: (low, high), a public range of the target; values outside are clipped. None: the smallest and largest
+            training target, which the budget does not cover.
     """
 
     # many parameters: those of scikit-learn's estimators are their whole configuration
@@ -398,7 +401,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None) -> Self:
         """Release one model of rows X (n, p) and targets y (n,).
 
-        `party` (n,) says whose each row is, and `parties` does not count; None: rows are dealt.
+        `party` (n,) gives the party of each row, and `parties` is then ignored; None: rows are dealt.
         """
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         target = np.asarray(y, dtype=float)[:, None]
@@ -412,7 +415,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """The target of every row, (n,), in its own unit."""
+        """The target of every row, (n,), in its original unit."""
         found = self._scores(X)
         low, high = self.y_bounds_
         return (low + high) / 2 + ((high - low) / 2 or 1.0) * found

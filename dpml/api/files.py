@@ -1,4 +1,4 @@
-"""Estimators to and from the file of a published model (`dpml.release.model`)."""
+"""Save estimators to, and load them from, the file of a published model (`dpml.release.model`)."""
 
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,14 @@ from dpml.release.statement import NO_LEDGER
 from dpml.running.environment import provenance
 
 _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "sample_norm")}
-"""What `estimators.into_ball` does, as steps: with and without a constant feature."""
+"""The steps of `estimators.into_ball`, with and without a constant feature."""
 
 
 def save(estimator: Any, path: Path) -> None:
-    """Write a fitted estimator's model, from which `dpml predict` and `load` predict the same.
+    """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
 
     Raises:
-        UserError: its preprocessing is fitted to private rows, so that the file would show them; or `path` is there.
+        UserError: the preprocessing is fitted to private rows, so the file would reveal them; or `path` exists.
     """
     if path.exists():
         raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
@@ -62,10 +62,10 @@ def save(estimator: Any, path: Path) -> None:
 
 
 def load(estimator: Any, path: Path) -> Any:
-    """Give an estimator that is not fitted what is in a model's file.
+    """Fill an unfitted estimator with the content of a model file.
 
     Raises:
-        UserError: the file is no model, or one that no estimator can be: of categories, or of another kind of task.
+        UserError: the file is no model, or no estimator can represent it: it has categories, or another kind of task.
     """
     model = read_model(path)
     columns = list(model.stated.columns.values())

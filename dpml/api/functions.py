@@ -1,4 +1,4 @@
-"""`dpml.guarantee`, `dpml.attack` and `dpml.load`: one setting each, given as for `dpml.run`."""
+"""`dpml.guarantee`, `dpml.attack` and `dpml.load`: one setting each, written as for `dpml.run`."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
 
 def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Guarantee]:
-    """What a release is guaranteed in every view, as claimed and as proven: `dpml guarantee`. Touches no data.
+    """The guarantees of a release in every view, claimed and proven: `dpml guarantee`. Touches no data.
 
     >>> import dpml
     >>> for g in dpml.guarantee(algo="capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30, calibration="tight"):
@@ -31,9 +31,9 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
 
     Args:
         overrides: as on the command line, ``"algo=capefm"``.
-        config_dir: a folder of one's own options, as ``--config-dir``.
-        keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d are the data set's own
-            where they are not given.
+        config_dir: a folder of your own options, as ``--config-dir``.
+        keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d default to those of the
+            data set.
 
     Raises:
         UserError: a setting is wrong, has several values, or no noise can be calibrated for it.
@@ -45,10 +45,10 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
-    """What attacks on a release achieve in every view, beside what is claimed and proven: `dpml audit`.
+    """The results of attacks on a release in every view, beside the claimed and the proven eps: `dpml audit`.
 
-    The data are made up: the worst neighbours that a proof or a search knows. An eps that an attack shows
-    (`Finding.attacked`) is a lower bound; above the proven one it is a bug (`Finding.verdict`).
+    The data are synthetic: the worst neighbours known from a proof or a search. The eps that an attack demonstrates
+    (`Finding.attacked`) is a lower bound; if it is above the proven eps, there is a bug (`Finding.verdict`).
 
     >>> import dpml
     >>> for finding in dpml.attack(algo="ssp", dataset="synthetic", eps=1, delta=1e-5, M=1, draws=2000):
@@ -57,9 +57,9 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
 
     Args:
         overrides: as on the command line, ``"algo=capefm"``.
-        config_dir: a folder of one's own options, as ``--config-dir``.
-        keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs are an audit's own where they are
-            not given (docs/audit.md).
+        config_dir: a folder of your own options, as ``--config-dir``.
+        keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs have defaults for audits
+            (docs/audit.md).
 
     Raises:
         UserError: a setting is wrong, has several values, or the algorithm cannot be attacked.
@@ -71,7 +71,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
 
 
 def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Dataset:
-    """A data set as `dpml.run` has it: training and test arrays with rows in the unit ball.
+    """A data set as `dpml.run` uses it: training and test arrays with rows in the unit ball.
 
     >>> import dpml
     >>> data = dpml.load("wdbc", N=100, seed=1)
@@ -80,15 +80,15 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
 
     Args:
         overrides: a name, ``"wdbc"``, or as on the command line, ``"dataset.bounds=public"``.
-        config_dir: a folder of one's own options, as ``--config-dir``.
-        keys: dataset and its options, N (training rows; None: all), seed (which draws and splits rows), data_dir,
+        config_dir: a folder of your own options, as ``--config-dir``.
+        keys: dataset and its options, N (training rows; None: all), seed (for drawing and splitting rows), data_dir,
             mirror, offline.
 
     Returns:
         Arrays that may be read-only and memory-mapped.
 
     Raises:
-        UserError: there is no such data set, a file of it is missing or damaged, or a key is not about data.
+        UserError: there is no such data set, one of its files is missing or damaged, or a key does not concern data.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides if isinstance(word, str)]
     words, folder = words_of(named, keys), _folder(config_dir)

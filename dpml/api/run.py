@@ -1,4 +1,4 @@
-"""`dpml.run`: what `dpml-run` computes, as data frames."""
+"""`dpml.run`: the results of `dpml-run`, as data frames."""
 
 import logging
 import shlex
@@ -27,12 +27,12 @@ logging.getLogger("dpml").addHandler(logging.NullHandler())  # a program's own h
 
 @dataclass(frozen=True)
 class Result:
-    """What a run measured.
+    """The measurements of a run.
 
     Attributes:
-        rows: One number a row, in `metric` and `value`, beside the setting, seed and draw, the claimed and the proven
+        rows: One number per row, in `metric` and `value`, beside the setting, seed and draw, the claimed and the proven
             eps: the table rows.csv of `dpml-run`.
-        guarantees: One view and basis a row: the table guarantees.csv.
+        guarantees: One view and basis per row: the table guarantees.csv.
     """
 
     rows: pd.DataFrame
@@ -40,14 +40,14 @@ class Result:
 
 
 def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Result:
-    """Run settings, or take from the store what has been run: the keys are those of `dpml-run`, and so are the cells.
+    """Run settings, or read their results from the store if they exist. Keys and cells are those of `dpml-run`.
 
     A list of eps, delta, M, N, seed or metrics is a list. A list of values of any other key is a sweep, as with
     ``dpml-run -m``: jobs for all combinations, whose tables are put together. A key with a dot goes into a dictionary,
     ``**{"algo.lam": 0.01}``, and an option that is a list itself into a further list, ``**{"algo.steps": [[0.1, 1]]}``.
 
     Cells are kept in ``results_dir/.cells``, and nothing else is written. The plan goes to stdout, progress to stderr.
-    After Ctrl-C the same call goes on. In a script, ``run.workers`` above 1 needs ``if __name__ == "__main__":`` around
+    After Ctrl-C the same call resumes. In a script, ``run.workers`` above 1 needs ``if __name__ == "__main__":`` around
     the call, because every process reads the script again.
 
     >>> import dpml, tempfile
@@ -59,14 +59,14 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
 
     Args:
         overrides: as on the command line, ``"algo=capefm"``.
-        config_dir: a folder of one's own options, as ``--config-dir``.
+        config_dir: a folder of your own options, as ``--config-dir``.
         keys: the same as keyword arguments, ``eps=[0.1, 1]``.
 
     Raises:
         UserError: a setting is wrong, or cannot be computed with these data; nothing else of the sweep is computed if
-            that is known without the data.
-        CellsFailedError: a cell failed, which is a bug; the message says where the traceback lies.
-        KeyboardInterrupt: what was finished is kept.
+            this is known without the data.
+        CellsFailedError: a cell failed, which is a bug; the message gives the path of the traceback.
+        KeyboardInterrupt: finished cells are kept.
     """
     words = words_of(overrides, keys)
     for override in parsed(words):
@@ -113,8 +113,8 @@ def _computed(jobs: Sequence[RunJob], config: DictConfig, command: str) -> Resul
 
 
 def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One table of several jobs'; the same setting twice is one setting."""
+    """One table from those of several jobs; the same setting twice is one setting."""
     columns = dict.fromkeys(column for table in tables for column in table)
-    # a column without a value has no type that the others' would have to suit
+    # a column without a value imposes no type on those of the other tables
     known = pd.concat([table.dropna(axis=1, how="all") for table in tables], ignore_index=True)
     return known.reindex(columns=list(columns)).drop_duplicates(ignore_index=True)

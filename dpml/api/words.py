@@ -1,4 +1,4 @@
-"""What the functions of the API are given, as the words of a command line: there is one way to say a setting."""
+"""Arguments of the API's functions as the words of a command line, so that settings have a single syntax."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ def words_of(overrides: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
     A list of the key's values stays a list for those in `LISTS`, and is a sweep for the others: ``algo=capefm,conv``.
 
     Raises:
-        UserError: an override is no text of this form, or a value has no form on the command line.
+        UserError: an override is not text of this form, or a value cannot be written on the command line.
     """
     for word in overrides:
         if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
@@ -45,10 +45,10 @@ def words_of(overrides: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
 
 
 def written(value: Any, key: str) -> str:
-    """A value as Hydra reads it.
+    """A value in Hydra's syntax.
 
     Raises:
-        UserError: it has no such form.
+        UserError: Hydra has no syntax for it.
     """
     value = plain(value)
     if value is None:
@@ -68,12 +68,12 @@ def written(value: Any, key: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A number of NumPy's as Python's own; anything else as it is."""
+    """A NumPy number as a Python number; anything else unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def jobs_of(words: Sequence[str]) -> list[list[str]]:
-    """The jobs of a sweep, as `dpml-run -m` has them: the product of all values that words list.
+    """The jobs of a sweep, as `dpml-run -m` makes them: the product of all lists of values in the words.
 
     Raises:
         UserError: a sweep has no list of values.
@@ -99,10 +99,10 @@ def one_job(words: Sequence[str], function: str) -> None:
 
 
 def parsed(words: Sequence[str]) -> list[Override]:
-    """What Hydra understands of some words.
+    """The overrides that Hydra reads from some words.
 
     Raises:
-        UserError: it cannot read one.
+        UserError: it cannot read one of them.
     """
     with user_errors(words):
         return OverridesParser.create().parse_overrides(list(words))
@@ -110,7 +110,7 @@ def parsed(words: Sequence[str]) -> list[Override]:
 
 @contextmanager
 def user_errors(words: Sequence[str], config_dir: Path | None = None) -> Iterator[None]:
-    """Turn what Hydra says about `words` into a UserError of one sentence, with the nearest valid name."""
+    """Turn Hydra's errors about `words` into a UserError of one sentence, with the nearest valid name."""
     try:
         yield
     except (HydraException, OmegaConfBaseException, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The aggregator: it carries the rounds of secure sums over whatever relays them, and makes the model."""
+"""The aggregator: it runs the rounds of secure sums over any relay, and computes the model."""
 
 import hashlib
 import os
@@ -23,12 +23,12 @@ from dpml.release.model import Model
 from dpml.running.environment import provenance
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
-"""Bring something to each of some nodes, and what they answer within a time: of those that are silent there is none."""
+"""Send a message to each of some nodes and collect the answers that arrive in time; silent nodes have none."""
 
 
 @dataclass(frozen=True)
 class Federated:
-    """A model of the survivors' rows, who were in its secure sums or the first of them; and what was refused."""
+    """A model, the survivors (the parties in at least its first secure sum), and the refused messages."""
 
     model: Model
     survivors: Index
@@ -47,7 +47,7 @@ def aggregate(plan: Plan, nodes: Iterable[int], exchange: Exchange) -> Federated
 
 
 class _Run:
-    """The secure sums of a release, one after the other. Who falls silent in one is not asked in the next."""
+    """The secure sums of a release, one after the other. A party that drops out of one is not asked in the next."""
 
     def __init__(self, plan: Plan, nodes: Iterable[int], exchange: Exchange) -> None:
         self._plan, self._nodes, self._exchange = plan, tuple(nodes), exchange
@@ -95,10 +95,10 @@ def _model(plan: Plan, weights: Array) -> Model:
 
 
 def publish(made: Federated, place: Path) -> str:
-    """Write the model to `place`, which must be free; its SHA-256.
+    """Write the model to the path `place`, which must not exist; returns its SHA-256.
 
     Raises:
-        UserError: there is something already.
+        UserError: the path exists.
     """
     check_free(place)
     text = made.model.text()
@@ -107,6 +107,6 @@ def publish(made: Federated, place: Path) -> str:
 
 
 def check_free(place: Path) -> None:
-    """Raise UserError when there is something at `place`."""
+    """Raise UserError if the path `place` exists."""
     if place.exists():
         raise UserError(f"{place} is there already: choose another name, a published model is not overwritten.")

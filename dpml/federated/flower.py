@@ -1,4 +1,4 @@
-"""The aggregator as a Flower app: what it sends goes through Flower's nodes to the parties (`dpml.federated.relay`).
+"""The aggregator as a Flower app: its messages reach the parties through Flower's nodes (`dpml.federated.relay`).
 
 Tried with Flower 1.41. `write_app` makes the folder that `flwr run` sends to the nodes.
 """
@@ -15,7 +15,7 @@ from dpml.federated.aggregator import aggregate, check_free, publish
 from dpml.federated.plan import read_plan
 from dpml.federated.relay import content, flower, records
 
-_POLL = 0.5  # seconds between two looks for nodes
+_POLL = 0.5  # seconds between two searches for nodes
 
 _PYPROJECT = """\
 [project]
@@ -85,7 +85,7 @@ def server_app() -> Any:
 
 
 def _nodes(grid: Any, parties: int, wait: float) -> list[int]:
-    """The nodes that there are: when there is one for every party, or when nobody else is waited for."""
+    """The connected nodes, as soon as there is one for every party or the time to wait for others is over."""
     end = time.monotonic() + wait
     while len(nodes := list(grid.get_node_ids())) < parties and time.monotonic() < end:
         time.sleep(_POLL)

@@ -1,4 +1,4 @@
-"""Which secure sums an algorithm is."""
+"""The secure sums that make up each algorithm."""
 
 from dpml.algorithms import Algorithm
 from dpml.algorithms.cape import CapeFM
@@ -13,10 +13,10 @@ from dpml.federated.sums import Setting, Sums
 
 
 def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
-    """The secure sums that an algorithm is.
+    """The secure sums that make up an algorithm.
 
     Raises:
-        UserError: it is none.
+        UserError: the algorithm is not made of secure sums.
     """
     if isinstance(algorithm, SufficientStatistics) and algorithm.name == "ssp":
         return StatisticsSum(algorithm, setting)

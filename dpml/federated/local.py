@@ -1,4 +1,4 @@
-"""A federation on one machine, for a try and for tests: Flower's processes on loopback, started and stopped."""
+"""A federation on one machine, for trials and for tests: starts and stops Flower's processes on loopback."""
 
 import os
 import socket
@@ -31,7 +31,7 @@ class Federation:
     nodes: tuple[subprocess.Popen[bytes], ...]
 
     def run(self, plan: Path, output: Path, timeout: float = 60.0) -> str:
-        """Run one release to its end; what Flower logged of it."""
+        """Run one release to its end; returns Flower's log of it."""
         write_app(self.folder / "app")
         config = f'plan="{plan.absolute()}" output="{output.absolute()}" timeout={timeout}'
         done = subprocess.run(
@@ -47,7 +47,7 @@ class Federation:
 
 @contextmanager
 def federation(sockets: Sequence[Path], folder: Path) -> Iterator[Federation]:
-    """Start Flower with a node for every party's socket, and stop all of it in the end. Logs are in `folder`.
+    """Start Flower with a node for every party's socket, and stop all of it at the end. Logs are in `folder`.
 
     Raises:
         UserError: Flower is not installed, or does not start.
@@ -80,16 +80,16 @@ def federation(sockets: Sequence[Path], folder: Path) -> Iterator[Federation]:
         try:
             yield Federation(folder, environment, tuple(nodes))
         finally:
-            for node in nodes:  # all at once: each takes seconds to say goodbye
+            for node in nodes:  # all at once: each takes seconds to shut down
                 node.terminate()
 
 
 @contextmanager
 def parties(plan: Path, files: Sequence[Path], keys: Sequence[Path], folder: Path) -> Iterator[tuple[Path, ...]]:
-    """A process for every party; the sockets on which they answer. Logs are in `folder`.
+    """Start a process for every party; yields the sockets on which they answer. Logs are in `folder`.
 
     Raises:
-        UserError: one does not start, with what it said last.
+        UserError: one does not start; the message has the end of its log.
     """
     sockets = tuple(folder / f"{k}.socket" for k in range(len(files)))
     with ExitStack() as stack:
@@ -103,7 +103,7 @@ def parties(plan: Path, files: Sequence[Path], keys: Sequence[Path], folder: Pat
 
 @contextmanager
 def started(words: Sequence[str], environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with all that it starts, which is ended with the context."""
+    """A process and all its children, which end with the context."""
     with log.open("wb") as file:
         process = subprocess.Popen(
             [_command(words[0]), *words[1:]],
@@ -129,7 +129,7 @@ def _command(name: str) -> str:
 
 
 def _await(ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until a process that was started is ready.
+    """Wait until a started process is ready.
 
     Raises:
         UserError: it ended, or takes too long.
@@ -151,7 +151,7 @@ def _answers(url: str) -> bool:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports of loopback that nobody listens on."""
+    """Ports of loopback that no process listens on."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:

@@ -1,7 +1,7 @@
-"""A party as a process of its own: the only one that reads its rows and its signing key.
+"""A party as a separate process: only this process reads the party's rows and signing key.
 
-It listens on a Unix socket that its owner alone may open. Whatever the relay on the other side is made to say, it gets
-messages of the protocol and nothing else, and for each secure sum of the plan the party's vector once.
+It listens on a Unix socket that only its owner may open. For any request of the relay on the other side, the party
+returns only messages of the protocol, and its vector once for each secure sum of the plan.
 """
 
 import os
@@ -29,14 +29,14 @@ from dpml.release.release import entropy
 
 
 class Member:
-    """A party of a plan: `answer` takes what the aggregator says, and says what the party says to it.
+    """A party of a plan: `answer` takes a message of the aggregator and returns the party's answer.
 
-    When its first vector is due, all of the release is entered into its ledger, and then the noise of that vector is
-    drawn. It sends one vector to each of the release's secure sums, in their order, and begins no other session: who
-    wants another release starts it again.
+    When its first vector is due, the whole release is entered into its ledger before the noise of that vector is drawn.
+    The party sends one vector to each of the release's secure sums, in their order, and begins no other session: for
+    another release it must be started again.
 
     Raises:
-        UserError: its rows or its key are not those of the plan.
+        UserError: its rows or its key do not match the plan.
     """
 
     def __init__(
@@ -49,21 +49,21 @@ class Member:
     ) -> None:
         self.plan, self.number = plan, plan.number_of(signer.public_key().public_bytes_raw())
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
-        agreed_rows(plan, self.number, data)  # a mistake shows before others wait
+        agreed_rows(plan, self.number, data)  # report a mistake before others wait
         self._party: Party | None = None
-        self._next = 0  # the first of the release's sums that it has sent nothing to
+        self._next = 0  # the next secure sum of the release: no vector was sent to it yet
         self._answer: Answer | None = None
 
     def answer(self, said: bytes) -> bytes:
-        """The answer to what the aggregator said; its first byte says what it is.
+        """The answer to a message of the aggregator; its first byte gives the kind of answer.
 
-        What is wrong with the party's own rows is not for the aggregator: it is told that there is something.
+        Errors in the party's own rows are not disclosed to the aggregator: it only learns that there is an error.
         """
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
             return self._refused(str(error), str(error))
-        except Exception as error:  # whatever it says may be private
+        except Exception as error:  # the message may contain private data
             return self._refused(str(error), "it cannot take part; its own log says why.")
 
     def _refused(self, own: str, told: str) -> bytes:
@@ -97,13 +97,13 @@ class Member:
 
 
 def serve(member: Member, socket: Path) -> None:
-    """Answer what comes over a Unix socket, one after the other, until somebody ends the process.
+    """Answer messages on a Unix socket, one after the other, until the process is ended.
 
     Raises:
-        UserError: there can be no such socket.
+        UserError: the socket cannot be created.
     """
     try:
-        mask = os.umask(0o177)  # nobody else may open it
+        mask = os.umask(0o177)  # only the owner may open it
         try:
             listener = Listener(str(socket), "AF_UNIX")
         finally:
@@ -122,10 +122,10 @@ def _one(member: Member, connection: Connection) -> None:
 
 
 def signing_key(path: Path) -> Ed25519PrivateKey:
-    """The signing key in a file, which is made if there is none, for its owner alone.
+    """The signing key in a file; if there is none, the file is created, readable by its owner only.
 
     Raises:
-        UserError: the file holds none, or cannot be made.
+        UserError: the file contains no key, or cannot be created.
     """
     try:
         if not path.exists():

@@ -1,7 +1,7 @@
-"""What the parties of a federation have agreed on: one YAML file, the same for all.
+"""The plan that the parties of a federation have agreed on: one YAML file, the same for all.
 
-A party trusts no word of the aggregator's about how much noise to draw, who takes part, or how many may be missing: all
-of it is in the plan, whose checksum every party compares before it answers anything.
+A party does not rely on the aggregator for the amount of noise, the list of parties, or the number of drop-outs: all of
+it is in the plan. Every party compares the plan's checksum before it answers any message.
 """
 
 import hashlib
@@ -50,15 +50,15 @@ class Seat:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is agreed on.
+    """The content of the agreement.
 
     Attributes:
         setting: algorithm, budget and columns, in the words of the command line.
-        stated: what is stated of the columns.
+        stated: the public statements about the columns.
         seats: the parties, in the order of their numbers.
-        colluders: how many may pool what they know with the aggregator.
-        dropouts: how many may be missing from the sum. The noise is wide enough without that of the colluders and of
-            those who are missing, so that what is guaranteed holds for every sum that there can be.
+        colluders: the number of parties that may pool their knowledge with the aggregator.
+        dropouts: the number of parties that may be missing from the sum. The noise is wide enough without that of the
+            colluders and of the drop-outs, so the guarantees hold for every possible sum.
     """
 
     setting: tuple[str, ...]
@@ -72,7 +72,7 @@ class Plan:
         if len(set(names)) < len(names) or len({seat.key for seat in self.seats}) < len(names):
             raise UserError("two parties of the plan have the same name or the same key.")
         check_setting(self.setting)
-        _ = self.topology, self.sums, self.guarantees  # refused now, not when all are there
+        _ = self.topology, self.sums, self.guarantees  # refuse an invalid plan now, not when all parties are connected
 
     @property
     def text(self) -> str:
@@ -89,12 +89,12 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what is agreed on, whatever the layout of its file."""
+        """SHA-256 of the content, independent of the layout of the file."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The prediction task."""
         return task_of(self.stated)
 
     @cached_property
@@ -109,28 +109,28 @@ class Plan:
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """The algorithm, with the least noise that is proven."""
+        """The algorithm, with the least noise that is proven to suffice."""
         return algorithm_of(self._config.algo, for_task(self.task, self._config.loss), "tight")
 
     @property
     def problem(self) -> Problem:
-        """What noise and guarantees depend on. Who drops out counts as one who colludes: its noise protects nobody."""
+        """What noise and guarantees depend on. A drop-out counts as a colluder: its noise protects no other party."""
         sizes = self._sizes
         d = width(self.dataset.steps, after_one_hot(self.stated.columns))
         return Problem(len(sizes), int(sizes.sum()), d, colluders=self.colluders + self.dropouts).of_sizes(sizes)
 
     @cached_property
     def sums(self) -> Sums:
-        """What the parties send, and what becomes of it."""
+        """The parties' messages, and the computation on them."""
         chosen = budget(self._config.eps, self._config.delta)
         return sums_of(self.algorithm, Setting(chosen, self.problem, self._sizes, self.task))
 
     @cached_property
     def guarantees(self) -> list[Guarantee]:
-        """What is proven of a release, for every view.
+        """The proven guarantees of a release, for every view.
 
-        Where parties may be missing, every view is given what holds for the one that sees most: the others are counted
-        with the noise of all.
+        If parties may drop out, every view gets the guarantee of the view that sees most: the other guarantees assume
+        the noise of all parties.
         """
         chosen = budget(self._config.eps, self._config.delta)
         proven = [g for g in self.algorithm.guarantees(chosen, self.problem) if g.basis == "proven"]
@@ -139,7 +139,7 @@ class Plan:
 
     @property
     def statement(self) -> tuple[str, ...]:
-        """The same in words."""
+        """The guarantees in words."""
         trust = (
             f"no place had the records of two parties. {len(self.seats)} parties ran secure aggregation, of "
             f"which {self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing: "
@@ -149,14 +149,14 @@ class Plan:
 
     @property
     def topology(self) -> Topology:
-        """Everybody shares masks with everybody, and all but `dropouts` have to be in the sum."""
+        """Every pair of parties shares masks, and all but `dropouts` have to be in the sum."""
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """That of the secure sum which an opening opens.
+        """The session of the secure sum that an opening starts.
 
-        It has the first 16 bytes of SHA-256("dpml sum" | the opening) as its name, so that parties who were told
-        different things have no sum together.
+        Its name is the first 16 bytes of SHA-256("dpml sum" | the opening), so parties that received different openings
+        have no sum together.
         """
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
@@ -164,10 +164,10 @@ class Plan:
         return Session(len(self.seats), length, self.topology, self.sums.beside, name, identities)
 
     def number_of(self, key: bytes) -> int:
-        """Which party has this verification key.
+        """The number of the party with this verification key.
 
         Raises:
-            UserError: none.
+            UserError: no party has this key.
         """
         for number, seat in enumerate(self.seats):
             if seat.key == key:
@@ -180,10 +180,10 @@ class Plan:
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
-    """Everybody with everybody, for so many colluders and drop-outs.
+    """The complete topology for given numbers of parties, colluders and drop-outs.
 
     Raises:
-        UserError: a server that lies could have two sums, or one of too few parties.
+        UserError: a malicious server could obtain two sums, or a sum of too few parties.
     """
     most = parties - max(2, least_quorum(parties, colluders))
     if not (colluders >= 0 and 0 <= dropouts <= most):
@@ -197,12 +197,12 @@ def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
 
 
 def most_dropouts(parties: int, colluders: int) -> int:
-    """How many of so many parties may drop out."""
+    """The largest number of drop-outs, given the numbers of parties and colluders."""
     return max(0, parties - max(2, least_quorum(parties, colluders)))
 
 
 def check_setting(words: Iterable[str]) -> None:
-    """Raise UserError when a word is not one that parties agree on in a plan."""
+    """Raise UserError when a word is not one that a plan may contain."""
     for word in words:
         key, equals, _ = word.partition("=")
         if not equals or not (key in _WORDS or key.startswith("algo.")) or key == "algo.protocol":
@@ -217,14 +217,14 @@ def compose_setting(words: Iterable[str]) -> Any:
 
 
 def task_of(stated: Stated) -> Task:
-    """What is predicted, by what is stated of the label."""
+    """The prediction task, from the statement about the label."""
     if stated.target is not None:
         return "regression"
     return "binary" if len(stated.classes) == 2 else "multiclass"
 
 
 def check_columns(dataset: CSV, stated: Stated) -> None:
-    """Raise UserError unless the steps suit what is stated."""
+    """Raise UserError unless the preprocessing steps suit the statements about the columns."""
     if dataset.label is None:
         raise UserError("dataset.label is missing: which column is to be predicted?")
     maps(dataset.steps, stated.columns)
@@ -234,7 +234,7 @@ def read_plan(path: Path) -> Plan:
     """The plan in a file.
 
     Raises:
-        UserError: there is none, or it cannot be carried out.
+        UserError: there is no plan, or it cannot be carried out.
     """
     import yaml  # slow to load
 
@@ -256,10 +256,10 @@ def read_plan(path: Path) -> Plan:
 
 
 def read_card(path: Path) -> Seat:
-    """The party that a card is of, named as its file.
+    """The party described by a card; its name is that of the file.
 
     Raises:
-        UserError: it is none.
+        UserError: the file is not a card.
     """
     try:
         return _seat(path.stem, json.loads(path.read_text(encoding="utf-8")))
@@ -278,5 +278,5 @@ def _seat(name: Any, said: Mapping[str, Any]) -> Seat:
 
 
 def with_file(dataset: CSV, path: Path, bounds: Path) -> CSV:
-    """The rows of one file, by a plan's options."""
+    """The rows of one file, with the options of a plan."""
     return replace(dataset, path=str(path), bounds=str(bounds))

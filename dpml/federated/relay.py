@@ -1,4 +1,4 @@
-"""A node's side: it relays between Flower and the party behind a socket, and loads nothing else.
+"""The node's side: it relays between Flower and the party behind a socket, and loads nothing else.
 
 Flower starts a process for every message, so this module and what it imports must be quick to load.
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dpml.errors import UserError
 
 OPEN, MESSAGE, REFUSED = b"o", b"m", b"r"
-"""The first byte of what is relayed: an `Opening`, a message of the protocol, and why there is none."""
+"""The first byte of a relayed message: an `Opening`, a message of the protocol, or the reason why there is none."""
 
 LONGEST = 1 << 32
 """Bytes of a message."""
@@ -22,13 +22,13 @@ _OPENING = struct.Struct("<16s64sI")
 
 
 class Opening(NamedTuple):
-    """What opens a secure sum.
+    """The message that starts a secure sum.
 
     Attributes:
         name: 16 bytes, never used before.
-        digest: of the plan (64 characters).
-        number: of the sum in the release, from 0.
-        told: what all parties are told for it.
+        digest: the checksum of the plan (64 characters).
+        number: the number of the sum in the release, from 0.
+        told: the content sent to all parties for this sum.
     """
 
     name: bytes
@@ -43,7 +43,7 @@ class Opening(NamedTuple):
 
     @classmethod
     def read(cls, content: bytes) -> "Opening | None":
-        """The opening of these bytes; None: it is none."""
+        """The opening encoded in these bytes; None if they encode none."""
         if len(content) < _OPENING.size:
             return None
         name, digest, number = _OPENING.unpack_from(content)
@@ -54,7 +54,7 @@ _RECORD, _BYTES = "dpml", "bytes"
 
 
 def flower(module: str) -> Any:
-    """A module of Flower, which is no part of a plain installation.
+    """A module of Flower, which is not part of a plain installation.
 
     Raises:
         UserError: it is not installed.
@@ -71,7 +71,7 @@ def flower(module: str) -> Any:
 
 
 def client_app() -> Any:
-    """A node's app: it asks the party behind the socket that the node's configuration names."""
+    """A node's app: it forwards to the party behind the socket in the node's configuration."""
     app = flower("flwr.clientapp").ClientApp()
 
     def relay(message: Any, context: Any) -> Any:
@@ -87,18 +87,18 @@ def client_app() -> Any:
 
 
 def ask(socket: Path, said: bytes) -> bytes:
-    """What the party behind a socket answers."""
+    """The answer of the party behind a socket."""
     with Client(str(socket), "AF_UNIX") as connection:
         connection.send_bytes(said)
         return connection.recv_bytes(LONGEST)
 
 
 def records(said: bytes) -> Any:
-    """Bytes, as Flower carries them."""
+    """Bytes in the form that Flower carries."""
     app = flower("flwr.app")
     return app.RecordDict({_RECORD: app.ConfigRecord({_BYTES: said})})
 
 
 def content(message: Any) -> bytes:
-    """The bytes that Flower carried."""
+    """The bytes in a Flower message."""
     return bytes(message.content[_RECORD][_BYTES])

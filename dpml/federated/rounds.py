@@ -1,9 +1,9 @@
-"""Algorithms of one secure sum a round: `ssp_descent`, `dpgd` and `psgd`.
+"""Algorithms with one secure sum per round: `ssp_descent`, `dpgd` and `psgd`.
 
-Before every sum the parties are told the model that they are to answer at. They need not trust the aggregator for it:
-what is proven holds for models that depend on all sums before in any way, an adversary's choice among them. A party
-gives one answer to each of the sums that are counted, and the clip, where it follows the parties, is no longer than
-noise and gradients are in units of it.
+Before every sum the parties receive the model at which they compute their answers. They need not trust the aggregator
+to send the right one: the guarantees hold for models that depend on all earlier sums in any way, including an
+adversary's choice. A party gives one answer to each sum that the guarantees count. If the clip is adapted to the
+parties, gradients are clipped at it, and gradients and noise are in units of it.
 """
 
 from dataclasses import dataclass, replace
@@ -27,13 +27,13 @@ from dpml.protocols.codec import Ring
 from dpml.protocols.errors import RefusedError
 
 _LONGEST = 1e15
-"""A model's largest entry: scores of rows in the unit ball are then finite, whatever the row, and no answer fails."""
+"""The largest allowed entry of a model: all scores of rows in the unit ball are then finite, and no answer fails."""
 
 _NOTHING = np.empty(0)
 
 
 class ClippedRoundSums:
-    """`dpgd`; and `ssp_descent`, which has the statistics first."""
+    """`dpgd`; and `ssp_descent`, which begins with a sum of statistics."""
 
     beside = 0
 
@@ -68,11 +68,11 @@ class ClippedRoundSums:
         mechanism = replace(mechanism, sums=TellingSums(sums.loss, sums.parties, sums, remote))
         if self._first:
             mechanism = replace(mechanism, statistics=replace(mechanism.statistics, adder=remote))
-        found = mechanism.release([self._setting.budget], np.random.default_rng(0), 1)  # its noise goes nowhere
+        found = mechanism.release([self._setting.budget], np.random.default_rng(0), 1)  # its noise is not used
         return np.asarray(found.weights[0, 0])
 
     def _told(self, told: bytes) -> tuple[Single, Single]:
-        """The model (1, d), and the clip (1,): the plan's, unless it follows the parties."""
+        """The model (1, d) and the clip (1,): the plan's clip, unless the clip is adapted to the parties."""
         numbers = _numbers(told, "<f4", self._setting.problem.d + 1)
         w, clip = numbers[None, :-1], numbers[-1:]
         if not self._schedule.adaptive:
@@ -84,7 +84,7 @@ class ClippedRoundSums:
 
 @dataclass(frozen=True)
 class TellingSums(ClippedSums):
-    """Other sums, before which the parties are told the model and the clip."""
+    """Secure sums that send the model and the clip to the parties before each sum."""
 
     sums: ClippedSums
     remote: Remote
@@ -125,13 +125,13 @@ class GradientSums:
         remote = Remote(ask, self._setting.sizes)
         mechanism = prepared(self._algorithm, self._setting)
         telling = TellingGradients(mechanism.algorithm, mechanism.parties, remote)
-        found = telling.descend([self._setting.budget], np.random.default_rng(0), 1)  # its noise goes nowhere
+        found = telling.descend([self._setting.budget], np.random.default_rng(0), 1)  # its noise is not used
         return found.weights[0, 0]
 
 
 @dataclass(frozen=True)
 class TellingGradients(SecureSums):
-    """The sums of `psgd`, before which the parties are told the model."""
+    """The secure sums of `psgd`, which send the model to the parties before each sum."""
 
     adder: Remote
 
@@ -143,10 +143,10 @@ class TellingGradients(SecureSums):
 
 
 def _numbers(told: bytes, kind: str, count: int) -> Any:
-    """What the aggregator said, as numbers (count,).
+    """The aggregator's message as numbers (count,).
 
     Raises:
-        RefusedError: there are more or fewer, or such that an answer could fail because of a row: nobody may ask that.
+        RefusedError: their count is wrong, or an answer could fail depending on a row: no such request is allowed.
     """
     if len(told) != count * np.dtype(kind).itemsize:
         raise RefusedError(f"the aggregator says {len(told)} bytes where {count} numbers are due.")

@@ -1,4 +1,4 @@
-"""A party's own rows, as the plan's columns say."""
+"""A party's own rows, read with the plan's columns."""
 
 import hashlib
 import json
@@ -20,12 +20,12 @@ from dpml.federated.plan import Plan, task_of, with_file
 
 
 def own_rows(dataset: CSV, stated: Stated, path: Path) -> tuple[Array, Array]:
-    """The rows X (n, d) and labels y (n,) of a file, in its order, by what is stated of the columns.
+    """The rows X (n, d) and labels y (n,) of a file, in its order, by the statements about the columns.
 
     The file's columns may be in any order: features are in that of `stated`.
 
     Raises:
-        UserError: the file cannot be used; says why.
+        UserError: the file cannot be used; the message gives the reason.
     """
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.yaml"
@@ -41,10 +41,10 @@ def own_rows(dataset: CSV, stated: Stated, path: Path) -> tuple[Array, Array]:
 
 
 def agreed_rows(plan: Plan, party: int, path: Path) -> tuple[Array, Array]:
-    """The rows of a party, if they are what the plan says and the guarantee's assumptions hold.
+    """The rows of a party, if they match the plan and satisfy the assumptions of the guarantee.
 
     Raises:
-        UserError: they are not.
+        UserError: they do not.
     """
     X, y = own_rows(plan.dataset, plan.stated, path)
     seat = plan.seats[party]

@@ -1,4 +1,4 @@
-"""Algorithms that are one secure sum: `ssp` and `capefm`."""
+"""Algorithms that consist of one secure sum: `ssp` and `capefm`."""
 
 import math
 from dataclasses import replace
@@ -45,12 +45,12 @@ class StatisticsSum:
         remote = Remote(ask, self._setting.units(self._algorithm))
         mechanism = replace(prepared(self._algorithm, self._setting), adder=remote)
         scales = mechanism.scales([self._setting.budget])
-        _, b, A = mechanism.noisy(scales, np.random.default_rng(0), 1)  # its noise goes nowhere
+        _, b, A = mechanism.noisy(scales, np.random.default_rng(0), 1)  # its noise is not used
         return _minimiser(mechanism, b, A, scales, remote)
 
 
 class CapeSum:
-    """`capefm`: the zero-sum noise in the ring, and the site's coefficients, with its noise, in the open."""
+    """`capefm`: the zero-sum noise in the ring, and the party's coefficients, with its noise, sent openly."""
 
     def __init__(self, algorithm: CapeFM, setting: Setting) -> None:
         d = setting.problem.d
@@ -85,7 +85,7 @@ class CapeSum:
 
 
 def _minimiser(mechanism: PreparedQuadratic, b: Array, A: Array, scales: Array, remote: Remote) -> Array:
-    """The model (d,) of L1 (1, 1, d) and L2 (1, 1, d, d), in which is the noise of the survivors, made up for."""
+    """The model (d,) of L1 (1, 1, d) and L2 (1, 1, d, d) with the survivors' noise, corrected for drop-outs."""
     problem = mechanism.problem
     width = remote.weight * math.sqrt(len(remote.survivors) / problem.M)
     edges = mechanism.algorithm.spectral_edge(problem.d) * scales[:, 2] * width

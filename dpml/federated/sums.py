@@ -1,9 +1,9 @@
-"""Algorithms as secure sums between machines: what a party sends, alone with its rows, and the model that they give.
+"""Algorithms as secure sums between machines: the message of a party with only its own rows, and the final model.
 
-A party and the aggregator run the algorithm's own code for `algo.protocol=secagg`, each with what it has. A party has
-zeros in place of the others' rows, draws the noise of all, and keeps its own message (`Own`); the aggregator has zeros
-in place of all rows, and gets the sum from the parties (`Remote`). So with one seed for all the model is that of one
-process, to the last bit.
+A party and the aggregator both run the algorithm's own code for `algo.protocol=secagg`, each with the data it has. A
+party uses zeros in place of the others' rows, draws the noise of all parties, and keeps only its own message (`Own`).
+The aggregator uses zeros in place of all rows and receives the sum from the parties (`Remote`). With the same seed
+everywhere, the model therefore equals that of a single process, to the last bit.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from dpml.protocols.errors import RefusedError
 
 @dataclass(frozen=True)
 class Setting:
-    """What is public of a release: the budget, the problem, the parties' rows `sizes` (M,), what is predicted."""
+    """The public values of a release: the budget, the problem, the parties' rows `sizes` (M,), the task."""
 
     budget: Budget
     problem: Problem
@@ -34,13 +34,13 @@ class Setting:
     task: Task = "binary"
 
     def units(self, algorithm: Algorithm) -> Index:
-        """How many of what an algorithm averages every party has, (M,): its rows, or itself."""
+        """The number of units of every party in the algorithm's average, (M,): its rows, or 1 for the party itself."""
         return np.ones_like(self.sizes) if getattr(algorithm, "unit", "sample") == "party" else self.sizes
 
 
 @dataclass(frozen=True)
 class Summed:
-    """A secure sum (length,), and what its n `survivors` sent in the open, (n, beside)."""
+    """A secure sum (length,), and the numbers that its n `survivors` sent openly, (n, beside)."""
 
     total: Ring
     beside: Array
@@ -48,38 +48,38 @@ class Summed:
 
 
 Ask = Callable[[bytes], Summed]
-"""Run the next secure sum. All parties are told the same bytes before, and no sum has parties who were told others."""
+"""Run the next secure sum. All parties first receive the same bytes; no sum includes a party that received others."""
 
 Answer = Callable[[int, bytes], tuple[Ring, Array]]
-"""What a party sends, with its noise, in the secure sum of a number: in it (length,), and in the open (beside,).
+"""A party's noisy message for the secure sum with a given number: in the ring (length,), and openly (beside,).
 
-It is told what the aggregator says before, and raises RefusedError where that cannot be.
+It takes the aggregator's message before the sum, and raises RefusedError if that message is invalid.
 """
 
 
 class Sums(Protocol):
-    """An algorithm whose release is some secure sums, one after the other, under one setting."""
+    """An algorithm that releases a sequence of secure sums, under one setting."""
 
     lengths: tuple[int, ...]
-    """Entries of a party's vector in each."""
+    """Entries of a party's vector in each sum."""
     beside: int
-    """Numbers that a party sends in the open with it."""
+    """Numbers that a party sends openly with its vector."""
 
     def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
         """The party of that number, which has the rows X (n, d) with labels y (n,), and `rng` for its noise.
 
-        With the same `rng` it sends what one process that plays all parties has this one send. For that the noise of
-        all is drawn, and only its own used.
+        With the same `rng` its message equals the one that it has when a single process plays all parties. For this the
+        noise of all parties is drawn, and only its own is used.
         """
         ...
 
     def model(self, ask: Ask) -> Array:
-        """The model (d,). It is that of the survivors' rows alone."""
+        """The model (d,), which depends on the survivors' rows only."""
         ...
 
 
 class Own:
-    """Keeps, as `ring`, what one party sends in place of adding up what all send."""
+    """Stores one party's message in `ring`, instead of adding up the messages of all parties."""
 
     def __init__(self, party: int) -> None:
         self._party = party
@@ -95,9 +95,9 @@ class Own:
 
 
 class Remote:
-    """Sums of what the parties send; whoever is missing is made up for by the others, unit for unit.
+    """Sums of the parties' messages, scaled by units (`weight`) to make up for drop-outs.
 
-    `told` is what they are told before the next one.
+    `told` is the content sent to the parties before the next sum.
     """
 
     def __init__(self, ask: Ask, units: Index) -> None:
@@ -113,14 +113,14 @@ class Remote:
         return found if self.weight == 1 else np.rint(found * self.weight).astype(np.int64)
 
     def summed(self) -> Summed:
-        """The next sum as it is."""
+        """The next sum, not scaled."""
         summed = self._ask(self.told)
         self.survivors = summed.survivors
         return summed
 
     @property
     def weight(self) -> float:
-        """Units of all parties over those of the survivors."""
+        """The units of all parties divided by those of the survivors."""
         return float(self._units.sum() / self._units[self.survivors].sum())
 
 
@@ -139,6 +139,6 @@ def prepared(algorithm: Algorithm, setting: Setting, party: int = 0, rows: tuple
 
 
 def require_nothing(told: bytes) -> None:
-    """Raise RefusedError where something is said and nothing is to be said."""
+    """Raise RefusedError if the aggregator's message is not empty but should be."""
     if told:
         raise RefusedError("the aggregator says something where nothing is to be said.")

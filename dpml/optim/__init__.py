@@ -1,7 +1,7 @@
-"""Losses and their minimisers: no noise."""
+"""Losses and their minimisers, without noise."""
 
 from dpml.errors import UserError
 
 
 class NotConvergedError(UserError):
-    """A minimiser stopped short of its tolerance, so the result must not be reported; says what would help."""
+    """A minimiser stopped before it reached its tolerance, so the result must not be reported; suggests a remedy."""

@@ -1,4 +1,4 @@
-"""Minimisers of a mean loss: Newton's method for one data set under many linear terms, and the plain optimum."""
+"""Minimisers of a mean loss: Newton's method for one data set with many linear terms, and the non-private optimum."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss, scores
 from dpml.optim.quadratic import minimise_quadratic
 
-_ROUNDING = 1e-13  # of a gradient, beside its largest term
+_ROUNDING = 1e-13  # of a gradient, relative to its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
 
 
-def minimise_convex(  # many parameters: an objective, and how well to minimise it
+def minimise_convex(  # many parameters: an objective and its tolerance
     loss: Loss,
     X: Array,
     y: Array,
@@ -27,12 +27,12 @@ def minimise_convex(  # many parameters: an objective, and how well to minimise 
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
     `lam` is one number or one per problem, (B,). Damped Newton, all problems in step; the loss must be convex with one
-    score per model. A problem is solved when its gradient is at most `tolerance` long, or, where `tilt` is so long
-    that rounding allows for no less, 1e-13 times as long as that. Row i stands for ``counts[i]`` rows where there are
-    `counts`.
+    score per model. A problem is solved when its gradient is at most `tolerance` long. If `tilt` is so long that
+    rounding does not allow this, the gradient must be at most 1e-13 times as long as `tilt`. If there are `counts`, row
+    i stands for ``counts[i]`` rows.
 
     Raises:
-        NotConvergedError: some gradient is still longer than that after 100 steps.
+        NotConvergedError: some gradient is still too long after 100 steps.
     """
     n, d = X.shape
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
@@ -48,7 +48,7 @@ def minimise_convex(  # many parameters: an objective, and how well to minimise 
 def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
     """``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d).
 
-    Row i stands for ``counts[i]`` rows where there are `counts`.
+    If there are `counts`, row i stands for ``counts[i]`` rows.
     """
     curvature = loss.curvature(X @ weights.T, y).T
     if counts is None:
@@ -59,7 +59,7 @@ def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array |
 def _weighted_grams(X: Array, weights: Array) -> Array:
     """``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d). In blocks of rows that stay in cache.
 
-    Where no weight is negative, a block is multiplied by its own transpose: half the work of another product.
+    If no weight is negative, a block is multiplied by its own transpose: half the work of a general product.
     """
     n, d = X.shape
     grams = np.zeros((len(weights), d, d))
@@ -72,7 +72,7 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
     return grams
 
 
-@np.errstate(over="ignore", invalid="ignore")  # an unbounded problem runs away before it is refused
+@np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(  # many parameters: as above
     loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Array, tolerance: float
 ) -> Array:
@@ -102,11 +102,11 @@ def _newton(  # many parameters: as above
         step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         descent = np.sum(gradient * step, axis=1)
         size = np.where(length > enough, 1.0, 0.0)
-        along = X @ step.T  # margins move along it: the search need not look at the rows again
+        along = X @ step.T  # margins change linearly along it: the line search does not need the rows
         for _ in range(40):
             trial = objective(w + size[:, None] * step, margins + size * along)
             short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
-            # so close to the minimum a full step is right, and the value, a difference of large terms, too coarse
+            # so close to the minimum a full step is right, and the value, a difference of large terms, is too coarse
             short &= descent < -1e-12
             if not short.any():
                 break
@@ -124,8 +124,8 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
     """The minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: a vector of d (softmax: K d) weights.
 
     Exact for the squared loss (the shortest minimiser when there are many), Newton for logistic, L-BFGS for softmax;
-    for the non-convex sigmoid loss the local minimiser that L-BFGS reaches from w = 0. Row i stands for ``counts[i]``
-    rows where there are `counts`.
+    for the non-convex sigmoid loss the local minimiser that L-BFGS reaches from w = 0. If there are `counts`, row i
+    stands for ``counts[i]`` rows.
     """
     n, d = X.shape
     if loss.name == "squared":

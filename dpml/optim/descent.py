@@ -5,20 +5,21 @@ A *run* is one sequence of models
     w <- w - step (grad R(w) + scale z),   z ~ N(0, I) anew in every round,
     R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2,
 
-and runs that share their rows (budgets, step sizes, draws) advance together. A round is two matrix products, scores
-``X W`` and slopes back ``X'S``; models are columns, so that neither needs a transposed copy. Up to 64 runs, over
-so many rows that their scores stay in cache, are what OpenBLAS multiplies best; and a group whose rows stay in cache
-goes through many rounds before the next group's turn. Between the two products lies one pass over the scores, for with
-h = tanh(t/2)
+and runs that share their rows (budgets, step sizes, draws) advance together. A round consists of two matrix products,
+the scores ``X W`` and the gradient ``X'S`` of the slopes S; models are columns, so that neither needs a transposed
+copy. OpenBLAS is fastest with up to 64 runs and with few enough rows that their scores stay in cache; a group whose
+rows stay in cache runs many rounds before the next group. Between the two products there is one pass over the scores,
+because with h = tanh(t/2)
 
     logistic: loss'(t, y) = (h - y)/2,      sigmoid: loss'(t, y) = y (h^2 - 1)/4,
 
-so that the gradient is ``constant + sum_i f_i h_i^k x_i/2``, k = 1 or 2: labels and weights are in a constant, added to
-the noise, and in one factor per row. Slopes that are *clipped* at c are those of the logistic loss in the rows u = y x,
-``-min(sigma(-u'w), c)``, for which the pass over the scores has one maximum more; or those of the squared loss, whose
-scores lose the label and are cut. Everything is float32. For eps <= 10 that moves the released models by less than one
-part in a thousand of their noise, and their risk without noise by about 1e-7 (tests/optim/test_descent.py). The last
-bits of a run may depend on how many there are, for BLAS may sum in another order.
+so that the gradient is ``constant + sum_i f_i h_i^k x_i/2``, k = 1 or 2: labels and weights are in a constant, which is
+added to the noise, and in one factor per row. Slopes that are *clipped* at c are those of the logistic loss in the rows
+u = y x, ``-min(sigma(-u'w), c)``, for which the pass over the scores has one additional maximum; or those of the
+squared loss, for which the label is subtracted from the score and the result is clipped. Everything is float32. For eps
+<= 10 that moves the released models by less than one part in a thousand of their noise, and their risk without noise by
+about 1e-7 (tests/optim/test_descent.py). The last bits of a run may depend on the number of runs, because BLAS may sum
+in another order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,22 +36,22 @@ from dpml.optim.losses import Loss
 Single = NDArray[np.floating]
 
 LOSSES = ("logistic", "sigmoid")
-"""The losses whose slope is known in the form above."""
+"""The losses whose slopes have the form above."""
 
-_RUNS, _FEWEST = 64, 128  # runs and rows that are multiplied together, about
-_PRODUCTS = 1_000_000  # OpenBLAS multiplies without packing up to so many
+_RUNS, _FEWEST = 64, 128  # approximate numbers of runs and rows that are multiplied together
+_PRODUCTS = 1_000_000  # OpenBLAS multiplies without packing up to this number
 _MOST = 1024  # rows of a block
 _NOISE = 1 << 20  # numbers drawn at once: 4 MiB
 _LINE = 64  # bytes of a cache line
-_WORTH = 0.95  # duplicates are folded when they leave at most this share of the rows
+_WORTH = 0.95  # merge duplicates if at most this share of the rows remains
 
 
 @dataclass(frozen=True)
 class Rows:
     """The rows that some runs descend on: ``grad = constant + common sum_i f_i bend(half_i'w - label_i) half_i``.
 
-    `half` has the x_i/2, (n, d); `factors` the f_i, (n, 1), or None where all are 1; `labels` (n, 1), or None where all
-    are 0; `constant` is (d, 1). `bend` works in place.
+    `half` has the x_i/2, (n, d); `factors` the f_i, (n, 1), or None if all are 1; `labels` (n, 1), or None if all are
+    0; `constant` is (d, 1). `bend` works in place.
     """
 
     half: Single
@@ -62,7 +63,7 @@ class Rows:
 
     @classmethod
     def of(cls, loss: Loss, X: Array, y: Array, v: Array, dtype: type[np.floating] = np.float32) -> "Rows":
-        """Rows X (n, d) with labels y and weights v (n,). Exact duplicates, whatever their labels, become one."""
+        """Rows X (n, d) with labels y and weights v (n,). Exact duplicates, with any labels, are merged."""
         logistic = loss.name == "logistic"
         factors: Array = v if logistic else v * y / 2
         constant = -(v * y / (2 if logistic else 4)) @ X
@@ -85,10 +86,10 @@ class Rows:
         dtype: type[np.floating] = np.float32,
         v: Array | None = None,
     ) -> "Rows":
-        """The sum over rows X (n, d) with labels y of their gradients, each slope cut to at most `clip` in size.
+        """The sum over rows X (n, d) with labels y of their gradients, each slope clipped to at most `clip` in size.
 
-        With weights v (n,) it is ``sum_i v_i`` times these. Exact duplicates of rows with their labels become one. The
-        clipped logistic loss is convex still: it goes on along a straight line where its slope is `clip`.
+        With weights v (n,), every gradient is multiplied by its v_i. Exact duplicates of rows with their labels are
+        merged. The clipped logistic loss is still convex: it continues along a straight line where its slope is `clip`.
         """
         factors: Array = np.ones(len(y)) if v is None else v
         half, labels, scale = halves(loss, X, y)
@@ -114,14 +115,14 @@ class Rows:
             np.add(total.T * self.half.dtype.type(self.common), self.constant[:, 0], out=out[runs])
 
     def tiles(self, runs: int) -> list[slice]:
-        """The runs, in slices that are multiplied together: about 64, or as many as make a product worth a call."""
+        """The runs, in slices that are multiplied together: about 64, or enough to make a product worth a call."""
         n, d = self.half.shape
         width = max(_RUNS, _PRODUCTS // (d * min(n, _FEWEST)) // _RUNS * _RUNS)
         count = max(1, round(runs / width))
         return [slice(i * width, (i + 1) * width if i + 1 < count else runs) for i in range(count)]
 
     def sums(self, models: Sequence[Single], totals: Sequence[Single]) -> Callable[[], None]:
-        """What writes ``sum_i f_i bend(half_i'w - label_i) half_i`` of `models`, tiles (d, some runs), to `totals`."""
+        """A function to write ``sum_i f_i bend(half_i'w - label_i) half_i`` of `models` (d, runs) to `totals`."""
         (n, d), dtype = self.half.shape, self.half.dtype
         widest = max(w.shape[1] for w in models)
         height = min(max(_PRODUCTS // (d * widest), 1), _MOST, n)
@@ -131,7 +132,7 @@ class Rows:
 
         def write() -> None:
             first = True
-            for half, labels, factors in blocks:  # rows that are in cache meet all tiles
+            for half, labels, factors in blocks:  # use rows in cache for all tiles
                 for w, total, scores, product in tiles:
                     h = np.matmul(half, w, out=scores[: len(half)])
                     if labels is not None:
@@ -150,15 +151,15 @@ class Rows:
     def advance(
         self, w: Single, noise: Single, step: Single, decay: Single | None, total: Single | None = None
     ) -> None:
-        """Advance the models `w` (d, B) by a round for each of the noises (rounds, d, B): what the data do not move.
+        """Advance the models `w` (d, B) by a round for each noise (rounds, d, B), the terms independent of the data.
 
-        `step` and `decay`, how much of a model is left where that is not all of it, are (B,). To `total` (d, B), where
-        there is one, the models after every round are added.
+        `step` and `decay` are (B,); `decay` is the factor by which a model shrinks in a round, if that is not 1. If
+        there is a `total` (d, B), the models after every round are added to it.
         """
         runs = self.tiles(w.shape[1])
         models = [aligned(w[:, some]) for some in runs]
         moves = [aligned(each) for each in models]
-        # in full, because a pass over short rows is slow
+        # in full size, because a pass over short rows is slow
         scale = np.broadcast_to(step * self.half.dtype.type(self.common), w.shape).copy()
         left = None if decay is None else np.broadcast_to(decay, w.shape).copy()
         sums = self.sums(models, moves)
@@ -181,14 +182,14 @@ class Rows:
 
 
 def _halved(X: Array, dtype: type[np.floating]) -> Single:
-    """X/2 (n, d), contiguous, without a copy in double precision between."""
+    """X/2 (n, d), contiguous, without an intermediate copy in double precision."""
     half: Single = np.array(X, dtype, order="C")
     half /= 2
     return half
 
 
 def halves(loss: Loss, X: Array, y: Array) -> tuple[Array, Array | None, float]:
-    """Rows X (n, d) with labels y (n,) as clipped slopes have them: half (n, d), what scores lose (n,), and the scale.
+    """Rows X (n, d) with labels y (n,) for clipped slopes: half (n, d), the scores' subtrahend (n,), and the scale.
 
     The slope -sigma(-u'w) of the row u = y x is ``tanh(half'w) - 1`` of half = u/2, and the slope 2 (x'w - y) of the
     row x is ``8 (half'w - y/2)`` of half = x/2.
@@ -199,7 +200,7 @@ def halves(loss: Loss, X: Array, y: Array) -> tuple[Array, Array | None, float]:
 
 
 def slope_of_tanh(clip: float, dtype: type[np.floating]) -> Callable[[Single], None]:
-    """What makes tanh(h) of scores h, no less than where the logistic slope ``(tanh - 1)/2`` is -`clip`."""
+    """A function for tanh(h) of scores h, with a lower bound where the logistic slope ``(tanh - 1)/2`` is -`clip`."""
     return partial(_tanh_from, dtype(1 - 2 * clip)) if clip < 1 else _tanh
 
 
@@ -223,7 +224,7 @@ def _cut(most: np.floating, h: Single) -> None:
 
 
 def aligned(values: Single) -> Single:
-    """A contiguous copy that begins at a cache line: products of small blocks are a tenth faster."""
+    """A contiguous copy that starts at a cache line: products of small blocks are a tenth faster."""
     raw = np.empty(values.nbytes + _LINE, np.uint8)
     start = -raw.ctypes.data % _LINE
     copy = raw[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
@@ -252,18 +253,18 @@ def descend(  # many parameters: one for each symbol of the recursion
     heard: Callable[[Single, Single], None] | None = None,
     averaged: int = 1,
 ) -> Single:
-    """The last models of all runs, (G, E, S, D, d): of G groups that never meet, E noise scales, S steps, D draws.
+    """The last models of all runs, (G, E, S, D, d): G separate groups, E noise scales, S step sizes, D draws.
 
     Args:
         groups: the rows of each group.
         start: the first model of every run, (d,).
-        steps: step sizes, (S,), or (E, S) where they go with the noise.
-        scales: standard deviations of the noise in the gradient, (G, E), or (G, E, S) where they go with the step.
+        steps: step sizes, (S,), or (E, S) if they depend on the noise scale.
+        scales: standard deviations of the noise in the gradient, (G, E), or (G, E, S) if they depend on the step size.
         draw: makes a round's noise z, (G, D, d), which the scales and the steps share.
         rounds: T.
         lam: coefficient of lam/2 ||w||^2.
-        heard: is told in every round the models (G, E, S, D, d) before it, and the noisy gradients that moved them.
-            Without it the noise of several rounds is drawn before they begin.
+        heard: is called in every round with the models (G, E, S, D, d) before it, and the noisy gradients that moved
+            them. Without it the noise of several rounds is drawn in advance.
         averaged: how many of the last models are averaged.
     """
     dtype = groups[0].half.dtype
@@ -277,7 +278,7 @@ def descend(  # many parameters: one for each symbol of the recursion
     together = 1 if heard else max(1, min(rounds, _NOISE // (d * D * max(G, E * S))))
 
     total = np.zeros_like(w) if averaged > 1 else None
-    first = rounds - averaged if averaged > 1 else rounds  # of those that are averaged
+    first = rounds - averaged if averaged > 1 else rounds  # the first of the averaged rounds
     for some in (*_blocks(first, together), *_blocks(rounds - first, together, first)):
         noise += [np.asarray(draw(), dtype) for _ in range(some.stop - some.start - len(noise))]
         before = w.copy() if heard else w

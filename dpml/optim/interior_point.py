@@ -1,11 +1,11 @@
 """The point at which a general solver with few evaluations stops on a quadratic over a box: not always the minimum.
 
 Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon`, at its
-defaults: no gradient is given, so that it takes d evaluations of the objective by forward differences, and after 3,000
-evaluations it stops wherever it is. That is 29 steps at d = 101, too few to converge. What is here follows the papers
-that its manual cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and has their
-constants; the solver itself is not public, so that this is an emulation. Gradients are exact: of a quadratic, forward
-differences are off by the step, 1e-8, times the curvature.
+defaults: no gradient is given, so it takes d evaluations of the objective by forward differences, and after 3,000
+evaluations it stops wherever it is. That is 29 steps at d = 101, too few to converge. This module follows the papers
+that its manual cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and uses their
+constants; the solver itself is not public, so this is an emulation. Gradients are exact: for a quadratic, the error of
+forward differences is the step, 1e-8, times the curvature.
 """
 
 from dataclasses import dataclass, fields
@@ -21,15 +21,15 @@ EVALUATIONS = 3000  # of the objective at most: MaxFunctionEvaluations
 TOLERANCE = 1e-6  # of the gradient and of complementarity, relative to the first gradient where that exceeds 1
 
 _BARRIER = 0.1  # the first barrier parameter, InitBarrierParam
-_FASTER = 0.2  # what it is multiplied by once its own problem is solved up to it
-_INSIDE = 0.995  # of the way to the boundary is as far as a step goes
+_FASTER = 0.2  # the barrier parameter's factor, applied once its problem is solved to an error of that parameter
+_INSIDE = 0.995  # a step goes at most this share of the way to the boundary
 _ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
-_DAMPED = 0.2  # curvature along a step is never taken to be less than this share of what it was (Powell)
+_DAMPED = 0.2  # the least curvature along a step, as a share of its previous value (Powell)
 _HALVINGS = 40  # of one step at most
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """Where the loss's quadratic form + lam/2 ||w||^2 is left, from `usual_start`: (d,).
+    """The point where the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`: (d,).
 
     Raises:
         UserError: the loss has no quadratic form.
@@ -42,22 +42,22 @@ def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
 
 
 def usual_start(d: int) -> Array:
-    """Where the authors start: 1/sqrt(d) in every coordinate, a model of norm 1."""
+    """The authors' initial point: 1/sqrt(d) in every coordinate, a model of norm 1."""
     return np.full(d, 1 / np.sqrt(d))
 
 
 def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS) -> Array:
-    """Where the minimisation of ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
+    """The point where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
 
     A primal-dual interior-point method with a logarithmic barrier and damped BFGS from the identity, on all problems
-    side by side. A step costs an evaluation for every length that is tried, and d for the next gradient; the count is
-    looked at between steps.
+    side by side. A step costs one evaluation for every step length that is tried, and d for the next gradient; the
+    count is checked between steps.
 
     Args:
         A: (B, d, d), symmetric, definite or not.
         b: (B, d).
-        start: (d,), in the box; on its boundary it is moved inside, as the solver does.
-        evaluations: of the objective, after which a problem stops.
+        start: (d,), in the box; if it is on the boundary it is moved inside, as the solver does.
+        evaluations: the number of evaluations of the objective after which a problem stops.
     """
     found = np.broadcast_to(np.clip(start, -_INSIDE, _INSIDE), b.shape).copy()
     state = _State.first(A, b, found)
@@ -74,7 +74,7 @@ def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS
 
 @dataclass
 class _State:
-    """The state of the problems that still run, one line for each."""
+    """The state of the unfinished problems, one row for each."""
 
     number: NDArray[np.int_]
     A: Array
@@ -141,7 +141,7 @@ class _State:
         self.used += move.shape[1]
 
     def _search(self, move: Array, length: Array, decrease: Array) -> Array:
-        """The first of length, length/2, ... times `move` that decreases enough; every trial is an evaluation."""
+        """The first of length, length/2, ... times `move` with a sufficient decrease; every trial is an evaluation."""
         rise, bend = np.sum(self.gradient * move, axis=1), np.sum(move * _times(self.A, move), axis=1)
         bad = np.ones(len(length), dtype=bool)
         for _ in range(_HALVINGS):
@@ -157,7 +157,7 @@ class _State:
         return np.where(bad, 0.0, length)[:, None] * move
 
     def _learn(self, move: Array, change: Array) -> None:
-        """Damped BFGS."""
+        """Update the Hessian by damped BFGS."""
         expected = _times(self.hessian, move)
         known, seen = np.sum(move * expected, axis=1), np.sum(move * change, axis=1)
         damp = np.where(seen < _DAMPED * known, (1 - _DAMPED) * known / np.where(known > seen, known - seen, 1.0), 1.0)
@@ -176,7 +176,7 @@ def _times(A: Array, v: Array) -> Array:
 
 
 def _solve(A: Array, b: Array) -> Array:
-    """x of ``A x = b``, (B, d, d) and (B, d); the shortest of the best where A is singular to rounding."""
+    """x of ``A x = b``, (B, d, d) and (B, d); the shortest least-squares solution if A is singular up to rounding."""
     try:
         return np.linalg.solve(A, b[..., None])[..., 0].astype(np.float64, copy=False)
     except np.linalg.LinAlgError:

@@ -20,9 +20,9 @@ from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
 from dpml.optim.losses import Loss, ShiftedLogistic
 
-_BLOCK = 1 << 17  # entries of all Newton systems solved together: 1 MiB, so that they stay in cache
+_BLOCK = 1 << 17  # entries of the Newton systems that are solved together: 1 MiB, which stays in cache
 TOLERANCE = 1e-9
-"""The largest gradient of a computed minimiser, which then lies within TOLERANCE / lam of the exact one."""
+"""The largest gradient of a computed minimiser, which is then within TOLERANCE / lam of the exact one."""
 LOCAL_TOLERANCE = 1e-8
 """The same for the parties' own models."""
 _TINY = np.finfo(float).eps
@@ -64,10 +64,11 @@ def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, 
     """The minimisers of B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
 
     Damped Newton on the d K weights, or, when n < d, on the n K coefficients of w in the span of its rows. Rows of
-    weight 0 pad a problem that has fewer. A problem is solved when its gradient is at most `tolerance` long.
+    weight 0 pad smaller problems. A problem is solved when its gradient is at most `tolerance` long.
 
     Raises:
-        UserError: lam is not positive, or some gradient is still longer after 100 steps; says how many.
+        UserError: lam is not positive, or some gradients are still longer after 100 steps; the message gives their
+        number.
     """
     if not 0 < lam < np.inf:
         raise UserError(f"algo.lam must be positive for this algorithm, got {lam}.")
@@ -83,7 +84,7 @@ def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, 
 
 
 def _coordinates(base: Array, targets: Array, r: Array, lam: float, span: bool, tolerance: float) -> Array:
-    """The coordinates c (B, m, K) of the minimisers. Solved problems leave the batch, so that stragglers are cheap."""
+    """The coordinates c (B, m, K) of the minimisers. Solved problems leave the batch, so slow ones cost little."""
     B, _, m = base.shape
     K = targets.shape[-1]
     solved = np.empty((B, m, K))
@@ -187,7 +188,7 @@ def _primal_system(X: Array, p: Array, r: Array) -> Array:
 
 @remembered
 def fit_all(parties: Parties, lam: float) -> Array:
-    """The one model of all private rows: (K d,)."""
+    """One model of all private rows: (K d,)."""
     X, y, counts = parties.folded
     weights = None if counts is None else counts[None] / counts.sum()
     return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
@@ -198,10 +199,10 @@ def fit_parties(
 ) -> Iterator[tuple[Index, Array]]:
     """Train every party's own model on its own rows, and yield them block by block.
 
-    Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). A block is the numbers of its parties
-    (b,) and their models (b, K d), with K = `classes` as in `hard_targets`; parties of similar size go together. One
-    block is held at a time, so that memory does not grow with M, and X may be a memory map. With `sums` the objective
-    has the sum of a party's losses, not their mean.
+    Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). A block consists of its parties' numbers
+    (b,) and their models (b, K d), with K = `classes` as in `hard_targets`; parties of similar size are grouped. One
+    block is held at a time, so memory does not grow with M, and X may be a memory map. With `sums` the objective has
+    the sum of a party's losses, not their mean.
     """
     sizes = np.diff(offsets)
     order = np.argsort(sizes, kind="stable")
@@ -215,7 +216,7 @@ def fit_parties(
         start += len(parties)
         own = sizes[parties][:, None]
         inside = np.arange(own.max()) < own
-        if n == own.max() and parties[-1] - parties[0] == len(parties) - 1:  # as they lie: nothing to copy
+        if n == own.max() and parties[-1] - parties[0] == len(parties) - 1:  # contiguous: nothing to copy
             lie = slice(int(offsets[parties[0]]), int(offsets[parties[-1] + 1]))
             rows, labels = X[lie].reshape(len(parties), n, d), y[lie].reshape(len(parties), n)
         else:

@@ -1,4 +1,4 @@
-"""Losses of models that are linear in the features, with the constants that privacy proofs read.
+"""Losses of models that are linear in the features, with the constants that privacy proofs use.
 
 A model is one vector ``w`` and its score on a row ``x`` is ``t = x'w`` (softmax: one score per class). Methods take
 scores of shape (n, B), for B models at once, and labels (n,), and work entry by entry. `lipschitz` and `smoothness`
@@ -17,7 +17,7 @@ from dpml.arrays import Array
 from dpml.data.info import Task
 from dpml.errors import UserError, nearest
 
-_HEIGHT, _WIDTH = 1 << 12, 1 << 8  # rows and scores per row judged at once: 8 MiB
+_HEIGHT, _WIDTH = 1 << 12, 1 << 8  # rows and scores per row evaluated at once: 8 MiB
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Loss:
     quadratic: ClassVar[Quadratic | None] = None
 
     def accepts(self, y: Array) -> bool:
-        """Whether every label is one that the formula is meant for."""
+        """Whether every label is in the domain of the formula."""
         raise NotImplementedError
 
     def width(self, y: Array) -> int:
@@ -57,15 +57,15 @@ class Loss:
         raise NotImplementedError
 
     def slope(self, scores: Array, y: Array) -> Array:
-        """Its derivative with respect to the score."""
+        """The derivative of the loss with respect to the score."""
         raise NotImplementedError
 
     def curvature(self, scores: Array, y: Array) -> Array:
-        """Its second derivative with respect to the score."""
+        """The second derivative of the loss with respect to the score."""
         raise NotImplementedError
 
     def check_labels(self, y: Array) -> None:
-        """Raise UserError, naming the first label outside the loss's domain, if there is one."""
+        """Raise UserError if a label is outside the loss's domain; the message names the first one."""
         if not self.accepts(y):
             bad = next(label for label in y if not self.accepts(np.array([label])))
             raise UserError(
@@ -130,10 +130,10 @@ class Logistic(Loss):
 
 @dataclass(frozen=True)
 class ShiftedLogistic(Logistic):
-    """``log(1 + exp(b - y t))`` for y = -1, +1: the logistic loss of a score that has to be b = `shift` >= 0 longer.
+    """``log(1 + exp(b - y t))`` for y = -1, +1: the logistic loss with a margin b = `shift` >= 0.
 
-    Its slope is -y s and its curvature s (1 - s) with ``s = 1/(1 + exp(y t - b))``, so that all constants are those of
-    the logistic loss. It asks every row for a margin: where noise turns the model, fewer rows change sides.
+    Its slope is -y s and its curvature s (1 - s) with ``s = 1/(1 + exp(y t - b))``, so all constants are those of the
+    logistic loss. It requires a margin of every row: when noise rotates the model, fewer rows change sides.
     """
 
     quadratic = None
@@ -209,7 +209,7 @@ _DEFAULT: dict[Task, str] = {"regression": "squared", "binary": "logistic", "mul
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """The loss called `name`, or what the task needs when there is no name.
+    """The loss called `name`, or the task's default loss when there is no name.
 
     Raises:
         UserError: there is no such loss.
@@ -236,7 +236,7 @@ def mean_over_rows(
 ) -> Array:
     """The mean over the rows of ``judge(scores, y)``, (n, B) -> (n, B), for every model in `weights` (B, d): (B,).
 
-    Row i stands for ``counts[i]`` rows where there are `counts`; several of them, (n, K), make several means, (K, B).
+    If there are `counts`, row i stands for ``counts[i]`` rows; several of them, (n, K), give several means, (K, B).
     Rows and models are blocked, so that the scores held at once stay in cache.
     """
     classes = weights.shape[1] // X.shape[1]

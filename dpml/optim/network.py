@@ -1,4 +1,4 @@
-"""A small neural network, many side by side: scores, sums of clipped gradients, and Adam.
+"""A small neural network, many instances side by side: scores, sums of clipped gradients, and Adam.
 
 One hidden layer of ReLU units and one output, so that the score of a row x is ``t = v'relu(U x + a) + c``.
 """
@@ -13,7 +13,7 @@ from dpml.arrays import Array
 from dpml.optim.losses import Loss
 
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
-_CACHE = 1 << 17  # and in a gradient: 1 MiB, twice as fast as all rows at once
+_CACHE = 1 << 17  # the same in a gradient: 1 MiB, twice as fast as all rows at once
 
 # Adam (Kingma & Ba 2015, Alg. 1) with its usual constants
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
@@ -44,7 +44,7 @@ class Models:
         return np.concatenate([inner.reshape(len(inner), -1), self.outer.T], axis=1)
 
     def scores(self, X: Array) -> tuple[Array, Array]:
-        """Hidden units (n, H, B) and scores (n, B) of rows X (n, d+1), which end with a one."""
+        """Hidden units (n, H, B) and scores (n, B) of rows X (n, d+1), whose last entry is one."""
         hidden, models, width = self.inner.shape
         units = (X @ self.inner.reshape(-1, width).T).reshape(len(X), hidden, models)
         np.maximum(units, 0.0, out=units)
@@ -54,11 +54,12 @@ class Models:
 def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float, counts: Array | None = None) -> Models:
     """``sum_i g_i min(1, clip/||g_i||)`` with the gradient g_i of row i's loss, for every model; inf: no clipping.
 
-    With `counts` (n,), row i is there that many times.
+    With `counts` (n,), row i stands for ``counts[i]`` rows.
 
-    In closed form, without ever building a g_i: with the slope s of the loss, hidden units z and the signal back
-    ``q = v * [z > 0]``, the gradient is ``s (z, 1)`` outside and ``s q (x, 1)'`` inside, so that its squared norm is
-    ``s^2 (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its slope.
+    Computed in closed form, without forming any g_i: with the slope s of the loss, hidden units z and the backward
+    signal ``q = v * [z > 0]``, the gradient is ``s (z, 1)`` for the outer layer and ``s q (x, 1)'`` for the inner one.
+    Its squared norm is therefore ``s^2 (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its
+    slope.
     """
     total = Models(np.zeros_like(models.inner), np.zeros_like(models.outer))
     height = max(64, _CACHE // models.outer.size)
@@ -81,7 +82,7 @@ def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss, counts:
     """The sum in the authors' scripts: every row's term over n^2, each of its four blocks clipped at norm 1.
 
     They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
-    With `counts` (n,), row i is there that many times.
+    With `counts` (n,), row i stands for ``counts[i]`` rows.
     """
     units, slope, back = _pass(models, X, y, loss)
     times = np.ones((1, 1)) if counts is None else counts[:, None]
@@ -104,7 +105,7 @@ def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss, counts:
 
 
 def _pass(models: Models, X: Array, y: Array, loss: Loss) -> tuple[Array, Array, Array]:
-    """Forward and back: hidden units (n, H, B), the loss's slope (n, B), and what comes back to them (n, H, B)."""
+    """Forward and backward pass: hidden units (n, H, B), the loss's slope (n, B), and backward signals (n, H, B)."""
     units, scores = models.scores(X)
     return units, loss.slope(scores, y), (units > 0) * models.outer[:-1]
 
@@ -119,7 +120,7 @@ class _Slopes(NamedTuple):
 
 
 def _sum(X: Array, units: Array, back: Array, slopes: _Slopes) -> Models:
-    """The sum of the rows' gradients, from hidden units and signals back (n, H, B)."""
+    """The sum of the rows' gradients, from hidden units and backward signals (n, H, B)."""
     hidden, models = units.shape[1:]
     signal = (back * slopes.inner[:, None]).reshape(len(X), -1)
     gradient = (signal.T @ X).reshape(hidden, models, X.shape[1])
@@ -130,8 +131,8 @@ def _sum(X: Array, units: Array, back: Array, slopes: _Slopes) -> Models:
 
 
 class Adam:
-    """Adam's state for some models, changed in place. `corrected` is false in the authors' scripts: they leave the
-    second moment as small as it starts, so that their first steps are up to 30 times as long.
+    """Adam's state for some models, changed in place. `corrected` is false in the authors' scripts: they do not correct
+    the bias of the second moment, which starts small, so that their first steps are up to 30 times as long.
     """
 
     def __init__(self, models: Models, rate: float, corrected: bool) -> None:
@@ -161,7 +162,7 @@ class Adam:
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
-    """The mean loss and the share of rows labelled right, of every model: (B,) each; row i is there counts[i] times."""
+    """The mean loss and the share of correctly labelled rows of every model: (B,) each; row i stands for counts[i]."""
     height = max(1, _BLOCK // models.outer.size)
     total, right = np.zeros((2, models.outer.shape[1]))
     for first in range(0, len(y), height):

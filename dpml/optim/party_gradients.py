@@ -1,7 +1,7 @@
 """The clipped mean gradients of many parties, at many models at once.
 
-Parties of about the same size lie in one array, filled up with rows of zeros, which have no gradient; so M parties are
-a few dozen products of arrays, whatever M is. Everything is float32.
+Parties of about the same size are in one array, padded with rows of zeros, which have no gradient; so the work for M
+parties is a few dozen array products, for any M. Everything is float32.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ from dpml.arrays import Array, Index
 from dpml.optim.descent import Single, halves
 from dpml.optim.losses import Loss
 
-_GROWTH = 1.25  # the largest party of a bucket over its smallest
+_GROWTH = 1.25  # the size ratio of the largest to the smallest party of a bucket
 _HELD = 1 << 22  # numbers held at once: 16 MiB
-_ROUNDING = 1e-6  # lengths are single precision: clipped a little below
+_ROUNDING = 1e-6  # lengths are in single precision: clip slightly below the bound
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class PartyGradients:
     def of(
         cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32
     ) -> "PartyGradients":
-        """Rows X (N, d) with labels y (N,), party by party; party k has ``offsets[k]:offsets[k + 1]``."""
+        """Rows X (N, d) with labels y (N,), ordered by party; party k has ``offsets[k]:offsets[k + 1]``."""
         half, labels, scale = halves(loss, X, y)
         half, labels = half.astype(dtype), None if labels is None else labels.astype(dtype)
         return cls(scale, [_bucket(half, labels, offsets, members) for members in _alike(np.diff(offsets))])
 
     def clipped_sums(self, w: Single, clip: Single) -> tuple[Single, Single]:
-        """Of models w (B, d): the sum over parties of their mean gradients, none longer than `clip` (B,): (B, d);
-        and how many parties' gradients were no longer than that, (B,).
+        """For models w (B, d): the sum over parties of their mean gradients, each clipped to `clip` (B,): (B, d);
+        and the number of parties whose gradients were not longer than that, (B,).
         """
         models = np.ascontiguousarray(w.T)
         total, below = np.zeros_like(models), np.zeros(len(w))
@@ -62,7 +62,7 @@ class PartyGradients:
         return total.T, below
 
     def clipped(self, w: Single, clip: Single) -> tuple[Single, Array]:
-        """The same party by party, (M, B, d) and (M, B)."""
+        """The same for every party separately, (M, B, d) and (M, B)."""
         M = sum(len(bucket.members) for bucket in self.buckets)
         each, below = np.empty((M, *w.shape), w.dtype), np.empty((M, len(w)))
         for members, gradients in self._gradients(np.ascontiguousarray(w.T)):
@@ -72,7 +72,7 @@ class PartyGradients:
         return each, below
 
     def _gradients(self, models: Single) -> Iterator[tuple[NDArray[np.intp], Single]]:
-        """Some parties after the other, and their mean gradients (P, d, B)."""
+        """Groups of parties, one after the other, and their mean gradients (P, d, B)."""
         d, B = models.shape
         for bucket in self.buckets:
             P, m, _ = bucket.half.shape
@@ -93,7 +93,7 @@ class PartyGradients:
 
 
 def _clipped(gradients: Single, clip: Single) -> tuple[Single, NDArray[np.bool_]]:
-    """The factors by which gradients (P, d, B) are clipped at (B,), and which were not longer: (P, B) both."""
+    """The factors that clip gradients (P, d, B) at (B,), and whether each was not longer: both (P, B)."""
     limit = clip * gradients.dtype.type(1 - _ROUNDING)
     lengths = np.sqrt(np.einsum("pdb,pdb->pb", gradients, gradients))
     return limit / np.maximum(lengths, limit), lengths <= limit
@@ -116,6 +116,6 @@ def _bucket(half: Single, labels: Single | None, offsets: Index, members: NDArra
     places = np.where(used, offsets[members][:, None] + np.arange(sizes.max()), 0)
     own = half[places] * used[..., None]
     few = None if labels is None else (labels[places] * used)[..., None]
-    # the logistic loss's slopes are tanh - 1: the part that the models do not move
+    # the logistic loss's slopes are tanh - 1: this is the -1, which does not depend on the models
     constant = -own.sum(axis=1) if labels is None else np.zeros_like(own[:, 0])
     return Bucket(members, own, few, constant, sizes.astype(half.dtype))

@@ -1,4 +1,4 @@
-"""Minimisers of quadratics: free, in a ball, with a trimmed spectrum, and with a floor under it."""
+"""Minimisers of quadratics: unconstrained, in a ball, with a trimmed spectrum, and with a floored spectrum."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,9 @@ _TINY = np.finfo(float).eps
 def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Aw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d).
 
-    Where A is positive definite, that is ``-A^-1 b / 2``. Where it is not, the minimum does not exist: the spectrum is
-    trimmed (Zhang et al. 2012, Sec. 6.2), that is, w is kept to the span of the eigenvectors with positive eigenvalue.
+    If A is positive definite, the minimiser is ``-A^-1 b / 2``. If it is not, the minimum does not exist and the
+    spectrum is trimmed (Zhang et al. 2012, Sec. 6.2): w is restricted to the span of the eigenvectors with positive
+    eigenvalue.
 
     Returns:
         w (..., d) and whether A was trimmed (...).
@@ -30,10 +31,10 @@ def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Bw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d), B being A with a higher spectrum.
+    """Minimise ``w'Bw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d); B is A with a floored spectrum.
 
-    The eigenvalues of A below `floor` (...) are raised to it. Directions whose eigenvalue is not positive even then are
-    left out, as in `minimise_quadratic`.
+    Eigenvalues of A below `floor` (...) are raised to it. Directions whose eigenvalue is still not positive are left
+    out, as in `minimise_quadratic`.
 
     Returns:
         w (..., d) and whether A had an eigenvalue that is not positive, up to rounding (...).

@@ -1,9 +1,9 @@
 """Clipped slopes: a loss whose gradients are no longer than a chosen bound.
 
-A row's gradient is the slope of its loss at the row's score, times the row. Clipped to [-clip, clip], the slopes are
-still those of a convex loss where the loss is convex, because they still increase with the score: the loss is continued
-along a straight line from where its slope is `clip`. For the squared loss that is Huber's loss. So everything that is
-proven for descent on a convex loss holds, with the constants of `Slopes`.
+A row's gradient is the slope of its loss at the row's score, times the row. If the loss is convex, slopes that are
+clipped to [-clip, clip] are those of another convex loss, because they still increase with the score: the loss
+continues along a straight line from the point where its slope is `clip`. For the squared loss this is Huber's loss. So
+all proofs for descent on a convex loss hold, with the constants of `Slopes`.
 """
 
 import math
@@ -59,7 +59,7 @@ class Slopes:
     def bend(self) -> float:
         """The score u'w, u = y x, up to which the slope of a row is `clip`; at least 0.
 
-        Rows have their full slope up to that score, and less beyond, as they have beyond 0 without a clip.
+        Rows have their full slope up to that score, and a smaller one beyond it, as they have beyond 0 without a clip.
         """
         if self.clip is not None and self.loss.name == "logistic" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)

@@ -1,34 +1,35 @@
 """Secure aggregation: the server learns the sum of the parties' vectors, and nothing else about any of them.
 
 Bonawitz et al. 2017 (CCS, "Practical secure aggregation for privacy-preserving machine learning", Fig. 4) with
-signatures and the round that stands against a lying server, and with a sparse `Topology` its variant by Bell et al.
-2020. Five times every party sends one message, signed with the key of its identity, and the server answers those from
-whom it came:
+signatures and the consistency round, which protects against a malicious server. With a sparse `Topology` it is the
+variant of Bell et al. 2020. Every party sends five messages, each signed with its identity key, and after each round
+the server answers the parties that sent one:
 
 1. KEYS: two X25519 public keys, one to agree on sealing keys and one to agree on masks.
 2. SHARES: Shamir shares of the secret mask key ``s_u`` and of a random seed ``b_u``, sealed for each neighbour
    (ChaCha20-Poly1305 under keys agreed on by X25519 and HKDF-SHA256), and a commitment to ``b_u``.
 3. MASKED: ``y_u = x_u + PRG(b_u) + sum_(v > u) PRG(k_uv) - sum_(v < u) PRG(k_uv)`` modulo 2^64, with ``k_uv`` agreed
    on by the mask keys of u and its neighbours v, and PRG the key stream of ChaCha20.
-4. CONSISTENCY: the list of those whose MASKED came, as the server told it.
-5. UNMASK, after a quorum of signatures under that very list: for every neighbour (and itself) in the sum its share of
+4. CONSISTENCY: the list of the parties whose MASKED arrived, as the server sent it.
+5. UNMASK, after a quorum of signatures on that same list: for every neighbour (and itself) in the sum its share of
    ``b_u``; for every neighbour that shared its secrets and then dropped out, its share of ``s_u``. Never both for one
-   party: they would unmask its vector.
+   party: together they would unmask its vector.
 
-Whoever has not sent the message that is due has dropped out. t shares of each secret are enough to take the masks off
-the sum of those who sent MASKED; the server checks what it reconstructs against the public key and the commitment, so
-that wrong shares end the run, and do not change the sum.
+A party that has not sent the message that is due has dropped out. t shares of each secret are enough to remove the
+masks from the sum of the parties that sent MASKED. The server checks the secrets that it reconstructs against the
+public key and the commitment, so wrong shares end the run and do not change the sum.
 
-*What is covered* (docs/secure_aggregation.md has the argument). A server and C parties who lie and put together all
-they know, with everybody everybody's neighbour and 2t > M + C: for one list of at least t parties they learn the sum of
-the honest ones' vectors, and nothing else. On a ring that holds for a server that follows the protocol and up to
-`Topology.colluders`, independent of the seats; one that lies gets no party's vector alone, but can cut the ring and get
-the sums of its parts. All provided that the parties know each other's verification keys, and that X25519, HKDF,
-ChaCha20, Poly1305, Ed25519 and SHA-256 are what they are taken for.
+*What is protected* (docs/secure_aggregation.md has the argument). Let a malicious server and C malicious parties pool
+their knowledge, let all parties be neighbours, and let 2t > M + C. For a single list of at least t parties they then
+learn the sum of the honest parties' vectors, and nothing else. On a ring this holds for a server that follows the
+protocol and up to `Topology.colluders` colluders, chosen independently of the seats. A malicious server obtains no
+single party's vector, but can cut the ring and obtain the sums of its parts. All of this assumes that the parties know
+each other's verification keys, and that X25519, HKDF, ChaCha20, Poly1305, Ed25519 and SHA-256 satisfy the usual
+assumptions.
 
-*What is not.* A party can send any vector, and spoil the sum by it. Vectors of a party that is alone among colluders
-follow from the sum. Memory is not wiped, and timing is not hidden. Checksums find damage but no forgery: for that are
-the signatures.
+*What is not protected.* A party can send any vector, and thereby spoil the sum. The vector of a party that is alone
+among colluders follows from the sum. Memory is not wiped, and timing is not hidden. Checksums detect damage but not
+forgery: signatures detect forgery.
 """
 
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SecureIntegerSum:
-    """The exact sum (d,) of the integers of the `survivors`, modulo 2^64 in [-2^63, 2^63), and the bytes it took."""
+    """The exact sum (d,) of the integers of the `survivors`, modulo 2^64 in [-2^63, 2^63), and its bytes of traffic."""
 
     total: Integers
     survivors: Index
@@ -63,9 +64,9 @@ class SecureIntegerSum:
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum (d,) of the vectors of the `survivors`, and the bytes it took.
+    """The sum (d,) of the vectors of the `survivors`, and its bytes of traffic.
 
-    Each entry is off by less than `error`, beside the rounding of the sum itself to a float, a relative 2^-53.
+    Each entry is off by less than `error`, besides the rounding of the sum itself to a float, a relative 2^-53.
     """
 
     total: Array
@@ -82,15 +83,15 @@ def secure_sum(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureSum:
-    """The sum of one vector of each party, by a run of secure aggregation.
+    """The sum of one vector from each party, by a run of secure aggregation.
 
     Args:
         vectors: (M, d), a row for each party.
         bound: a public bound on the size of every entry, not taken from the data.
-        rng: for the rounding to fixed point only; keys and masks come from the operating system.
-        transport: who carries the messages, `in_process` or one like it.
-        dropouts: parties that fall silent, and the first message that they do not send.
-        topology: who shares masks with whom; None: all, or for many parties a sparse ring.
+        rng: only for the rounding to fixed point; keys and masks come from the operating system.
+        transport: carries the messages, `in_process` or a similar one.
+        dropouts: parties that drop out, and the first message that each does not send.
+        topology: which parties share masks; None: all, or for many parties a sparse ring.
 
     Raises:
         ProtocolError: an entry is larger than `bound`, or too few parties are left.
@@ -107,11 +108,11 @@ def secure_sum_integers(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureIntegerSum:
-    """The sum of one vector of integers of each party, by a run of secure aggregation: nothing is rounded.
+    """The sum of one vector of integers from each party, by a run of secure aggregation: nothing is rounded.
 
     Args:
         vectors: (M, d), a row for each party. Sums outside [-2^63, 2^63) wrap around.
-        transport, dropouts, topology: as of `secure_sum`.
+        transport, dropouts, topology: as in `secure_sum`.
 
     Raises:
         ProtocolError: too few parties are left.

@@ -1,27 +1,28 @@
-"""CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2): a sum over sites with a trusted curator's noise, without one.
+"""CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2): a sum over sites with a trusted curator's noise, but no curator.
 
-Site k holds a share ``f_k`` (d,) of any vector-valued target that is the sum of the shares. (Of a mean, they are
-``w_k values_k`` with the weights ``w_k = N_k/N`` of Remark 3, which leave the noise that the pooled data would need,
-whatever the sizes.) With tau the standard deviation of the noise that the sum shall have, site k draws
-``ehat_k ~ N(0, s^2)`` and ``g_k ~ N(0, 1/M)``, and sends
+Site k holds a share ``f_k`` (d,) of any vector-valued target that is the sum of the shares. (For a mean, the shares are
+``w_k values_k`` with the weights ``w_k = N_k/N`` of Remark 3, which give the noise that the pooled data would need, for
+any sizes.) Let tau be the desired standard deviation of the noise of the sum. Site k draws ``ehat_k ~ N(0, s^2)`` and
+``g_k ~ N(0, 1/M)``, and sends
 
-    ``m_k = f_k + tau (ehat_k + g_k)`` in the open, and ``ehat_k`` into a secure sum.
+    ``m_k = f_k + tau (ehat_k + g_k)`` openly, and ``ehat_k`` into a secure sum.
 
 The aggregator releases ``sum m - tau sum ehat = sum (f_k + tau g_k)``. In the paper it broadcasts the mean of ehat, and
 the sites send ``f_k + tau (e_k + g_k)`` with ``e_k = ehat_k - mean ehat``. That is ``m_k - tau mean ehat``: the
-aggregator knows the same in both orders, and the guarantees are the same. But here one message carries both of a site's
-contributions, which saves a round, and settles drop-outs:
+aggregator learns the same in both orders, and the guarantees are the same. Here, however, one message carries both
+contributions of a site, which saves a round and makes drop-outs simple:
 
-*Drop-outs.* A site is in the sum of the m_k if and only if it is in that of the ehat_k, so the ``e_k`` of those who
-survive sum to zero, whoever they are. As ehat_k is put on the grid of the fixed-point codec before it is used, they do
-so exactly. n survivors leave noise of variance ``n/M`` tau^2, which is less than was asked for; with `least` the g_k
-are wide enough for that many. With h honest ones among them the whole view has, for g_k of variance v,
-``mu^2 = 1/(h v) + (1 - 1/h)/(s^2 + v)``; v = 1/M and h = M - M_C is the formula without drop-outs.
+*Drop-outs.* A site is in the sum of the m_k if and only if it is in the sum of the ehat_k, so the ``e_k`` of any set of
+survivors sum to zero. They do so exactly, because ehat_k is put on the grid of the fixed-point codec before it is used.
+n survivors leave noise of variance ``n/M`` tau^2, which is less than requested; with `least` the g_k are wide enough
+for that number of survivors. With h honest sites among them the whole view has, for g_k of variance v,
+``mu^2 = 1/(h v) + (1 - 1/h)/(s^2 + v)``; v = 1/M and h = M - M_C gives the formula without drop-outs.
 
-*Rounding.* Rounding at random commutes with shifts by steps of the grid. So let the ehat_k of the honest sites take on
-the shifts that prove mu, to whole steps and with their sum kept, and the g_k the rest: the whole view is a function of
-Gaussians shifted so, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``, below 1e-6 for any sizes in use. The
-Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
+*Rounding.* Randomised rounding commutes with shifts by steps of the grid. So let the ehat_k of the honest sites take
+the shifts that prove mu, rounded to whole steps with their sum preserved, and let the g_k take the rest. The whole view
+is then a function of Gaussians with these shifts, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``, below 1e-6
+for any sizes in use. The Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov
+2012).
 """
 
 import math
@@ -37,13 +38,13 @@ from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology
 from dpml.protocols.codec import Ring
 from dpml.protocols.transports import Dropouts, Traffic, Transport
 
-# |ehat_k| beyond so many standard deviations, which the codec refuses: once in 10^57 numbers
+# |ehat_k| beyond this many standard deviations is refused by the codec: once in 10^57 numbers
 _WIDTHS = 16.0
 
 
 @dataclass(frozen=True)
 class Cape:
-    """What the aggregator has: all that the n surviving sites sent, and the sum of their ehat; what it took.
+    """The aggregator's data: all that the n surviving sites sent, the sum of their ehat, and the traffic.
 
     `sent` (n, budgets, draws, d) are the ``m_k``, `zero_sum` (draws, d) is the ``sum ehat``, `scales` (budgets, d) tau.
     """
@@ -67,15 +68,15 @@ class Cape:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a sum is made.
+    """The options of a sum.
 
     Attributes:
-        transport: who carries the messages (`dpml.protocols.in_process`); None: simulate, with the same distribution.
+        transport: carries the messages (`dpml.protocols.in_process`); None: simulate, with the same distribution.
         draws: independent repetitions.
         spread: s, the width of the zero-sum noise in units of tau.
-        least: the number of survivors whose noise shall still be tau wide; None: all M.
-        dropouts: sites that fall silent, and the first message that they do not send.
-        topology: who shares masks with whom; None: all, or for many sites a sparse ring.
+        least: the number of survivors whose noise must still have standard deviation tau; None: all M.
+        dropouts: sites that drop out, and the first message that each does not send.
+        topology: which sites share masks; None: all, or for many sites a sparse ring.
     """
 
     transport: Transport | None = None
@@ -98,16 +99,16 @@ def cape_sum(
 ) -> Cape:
     """The sum of the sites' shares with CAPE's noise, through secure aggregation or, without a transport, simulated.
 
-    With the same `rng` both add the same noise; the ehat_k are on the codec's grid in one, and cancel in both. All
-    messages of the sites are held, M budgets draws d floats.
+    With the same `rng` both add the same noise; the ehat_k are on the codec's grid only with a transport, and cancel in
+    both. The messages of all sites are held in memory, M budgets draws d floats.
 
     Args:
         shares: (M, d).
         scales: (budgets, d), the standard deviation tau of the noise of the sum in every coordinate. The budgets and
             their coordinates share the noise directions.
         rng: for the noise, and a child of it for rounding.
-        settings: how.
-        heard: is told what every site puts into the secure sum, (M, draws, d): the ehat_k that its message has.
+        settings: the options.
+        heard: is called with every site's input to the secure sum, (M, draws, d): the ehat_k in its message.
 
     Raises:
         ProtocolError: too few sites are left: fewer than `least`, or too few for a secure sum.
@@ -140,20 +141,21 @@ def cape_sum(
 def site_message(
     share: Array, scales: Array, rng: Generator, site: int, parties: int, settings: Settings
 ) -> tuple[Ring, Array]:
-    """What one site of `parties` sends, alone on its machine: ehat in the ring, and its ``m_k``, both flat.
+    """The message of one site of `parties`, computed on its own machine: ehat in the ring, and its ``m_k``, both flat.
 
-    With the same `rng` it is what `cape_sum` has the site send, for which all sites' noise is drawn. `share` is (d,).
+    With the same `rng` it is the site's message in `cape_sum`; for this the noise of all sites is drawn. `share` is
+    (d,).
     """
     rounding = rng.spawn(1)[0]
     masks, own = (drawn[site : site + 1] for drawn in _drawn(rng, parties, len(share), settings))
-    rounding.random((site, *masks.shape[1:]))  # those before it
+    rounding.random((site, *masks.shape[1:]))  # the draws of the sites before it
     codec = codec_of(parties, settings)
     encoded = codec.encode(masks, rounding)
     return encoded.ravel(), _messages(share[None], scales, codec.decode(encoded) + own).ravel()
 
 
 def codec_of(parties: int, settings: Settings) -> FixedPoint:
-    """How the ehat_k are put into the ring."""
+    """The codec that puts the ehat_k into the ring."""
     return FixedPoint.fit(parties, _WIDTHS * settings.spread)
 
 
@@ -171,7 +173,7 @@ def _messages(shares: Array, scales: Array, added: Array) -> Array:
 
 
 def _carried(encoded: Ring, sent: Array, scales: Array, codec: FixedPoint, settings: Settings) -> Cape:
-    """What the aggregator has when the transport has carried ehat (M, draws, d), encoded, with the messages beside."""
+    """The aggregator's data after the transport has carried ehat (M, draws, d), encoded, with the open messages."""
     parties = len(encoded)
     inputs, beside = encoded.reshape(parties, -1), sent.reshape(parties, -1)
     session = Session.of(parties, inputs.shape[1], settings.topology, beside=beside.shape[1])
@@ -187,8 +189,8 @@ def cape_mean(
 ) -> Array:
     """The mean (d,) over the sites' samples of the sites' own means `values` (M, d), with noise of deviation `scale`.
 
-    `sizes` (M,) are the sites' numbers of samples, equal if None; of several draws it is the first. With drop-outs it
-    is the mean over the survivors' samples, and the noise grows as their share of the samples falls.
+    `sizes` (M,) are the sites' numbers of samples, equal if None; of several draws the first is returned. With
+    drop-outs it is the mean over the survivors' samples, and the noise grows as their share of the samples falls.
 
     Raises:
         ProtocolError: as `cape_sum`.

@@ -15,7 +15,7 @@ Ring = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Numbers of size at most `bound`, as multiples of 2^-`bits`, such that the sum over `parties` cannot wrap around.
+    """Numbers of size at most `bound`, as multiples of 2^-`bits`, such that the sum over `parties` cannot overflow.
 
     `encode` rounds each entry at random to one of its two neighbouring multiples, with the right mean (to 2^-52 of a
     step, the grain of the random numbers): each is off by less than 2^-bits, the sum by less than parties 2^-bits
@@ -43,9 +43,9 @@ class FixedPoint:
 
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
-        """The finest codec for so many parties and this bound."""
+        """The finest codec for this number of parties and this bound."""
         if parties < 1 or not 0 < bound < math.inf:
-            return cls(parties, bound, 0)  # which says what is wrong
+            return cls(parties, bound, 0)  # raises the error
         # parties (ceil(bound 2^bits) + 1) < 2^63 follows from bound 2^bits <= 2^63/parties - 2, tried from above
         bits = min(1000, 64 - math.frexp(bound)[1] - math.frexp(parties)[1] + 1)
         while parties * (math.ceil(math.ldexp(bound, bits)) + 1) >= 2**63:
@@ -54,7 +54,7 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """A bound on the error of every entry of a decoded sum of all parties, beside the float's own rounding."""
+        """A bound on the error of every entry of a decoded sum of all parties, besides the float's own rounding."""
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:
@@ -63,10 +63,10 @@ class FixedPoint:
         Raises:
             ProtocolError: an entry is not a number of size at most `bound`.
         """
-        if not np.abs(values).max(initial=0.0) <= self.bound:  # also when NaN
+        if not np.abs(values).max(initial=0.0) <= self.bound:  # also true for NaN
             raise ProtocolError(
                 f"a value is out of the range of the codec, [-{self.bound:g}, {self.bound:g}], or not a number: "
-                f"raise the bound, or clip."  # which value is not for a log
+                f"raise the bound, or clip."  # the value must not appear in a log
             )
         scaled = np.ldexp(values, self.bits)  # exact, unless the result is subnormal
         whole = np.floor(scaled)
@@ -74,5 +74,5 @@ class FixedPoint:
         return whole.astype(np.int64).view(np.uint64)
 
     def decode(self, total: Ring) -> Array:
-        """What a ring element, or a sum of up to `parties` of them, stands for."""
+        """The numbers encoded by a ring element, or by a sum of up to `parties` of them."""
         return np.ldexp(total.view(np.int64).astype(np.float64), -self.bits)

@@ -1,4 +1,4 @@
-"""What secure aggregation costs, measured: bytes of the real messages, and seconds."""
+"""The measured cost of secure aggregation: bytes of the real messages, and seconds."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few
 
 
 def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
-    """One run on random vectors, a share `drop` of whose owners fall silent before they send them, as lines to print.
+    """One run on random vectors, with a share `drop` of drop-outs before MASKED, as lines to print.
 
     Raises:
         UserError: there are too few parties, or too many or too few entries.
@@ -41,7 +41,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     outcome = in_process(session, inputs, None, dropouts)
     seconds = time.perf_counter() - start
     if not np.array_equal(outcome.total, inputs[outcome.survivors].sum(axis=0)):
-        raise ProtocolError("the sum is wrong.")  # cannot be
+        raise ProtocolError("the sum is wrong.")  # cannot happen
     error = np.abs(codec.decode(outcome.total) - values[outcome.survivors].sum(axis=0)).max()
     bound = float_difference(codec, len(outcome.survivors))
     topology, traffic = session.topology, outcome.traffic
@@ -57,7 +57,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
 
 
 def float_difference(codec: FixedPoint, count: int) -> float:
-    """How far a decoded sum of `count` numbers can be from the sum of the same numbers in floats, in any order.
+    """The largest difference between a decoded sum of `count` numbers and their sum in floats, in any order.
 
     Let S be the exact sum of numbers v_i of size at most B, and u = 2^-53. The ring holds S + e, where
     ``|e| <= codec.error``; decoding rounds that to a float, off by at most ``u (|S| + |e|)``. count - 1 additions of
@@ -72,13 +72,12 @@ def float_difference(codec: FixedPoint, count: int) -> float:
 def communication(
     everybody: Sequence[int], ring: Sequence[int], d: Sequence[int], nodes: int | None = None
 ) -> pd.DataFrame:
-    """Bytes sent and received by a site (the mean over sites) and by the aggregator, nobody dropping out.
+    """Bytes sent and received by a site (the mean over sites) and by the aggregator, without drop-outs.
 
-    For numbers of parties with everybody everybody's neighbour, or on a sparse ring (those for which there is one),
-    and every length in d. `algo` is which of the two. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column:
-    `length`, d in words.
+    For the complete graph and for a sparse ring (for the numbers of parties that have one), and every length in d.
+    `algo` names the graph. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column: `length`, d in words.
 
-    With a number of compute `nodes` the rows of `shared_among_nodes` for the same M and d stand beside them.
+    If a number of compute `nodes` is given, the rows of `shared_among_nodes` for the same M and d are added.
     """
     cases = [("everybody", m, complete(m)) for m in everybody]
     cases += [("ring", m, topology) for m in ring if (topology := sparse(m)) is not None]
@@ -95,11 +94,11 @@ def communication(
 
 
 def shared_among_nodes(M: int, d: Sequence[int], nodes: int) -> list[dict[str, Any]]:
-    """Bytes of the protocol of Heikkila et al. 2017, by the formula that Imtiaz et al. 2019 (App. A) give: not run.
+    """Bytes of the protocol of Heikkila et al. 2017, by the formula in Imtiaz et al. 2019 (App. A): not run.
 
-    Every site sends a share of its d words to each of the compute nodes, and every node sends the sum of its shares on:
-    (M + 1) d nodes words in all, which `aggregator_bytes` has, and d nodes of them a site's own. A word has 8 bytes, as
-    in our messages, and nothing is counted for keys and headers.
+    Every site sends a share of its d words to each compute node, and every node sends on the sum of its shares: (M + 1)
+    d nodes words in total, reported in `aggregator_bytes`, of which each site sends d nodes. A word has 8 bytes, as in
+    our messages; keys and headers are not counted.
     """
     rows = []
     for length in d:
@@ -110,12 +109,12 @@ def shared_among_nodes(M: int, d: Sequence[int], nodes: int) -> list[dict[str, A
 
 
 def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
-    """How the bytes of `communication` grow, by `algo` and `who`.
+    """The growth of the bytes of `communication`, by `algo` and `who`.
 
     Metrics: `in_M` and `in_d`, slopes on a log-log scale over the three largest M at the smallest d, and over the three
-    largest d at the smallest M, where a sum of two powers shows one of them; only where there are three. And `misfit`,
-    the largest relative error of the least-squares fit of the stated form to all measurements: 1, M, d for a site and
-    M times that for the aggregator; on a ring with the degree k beside M, which only signatures depend on: 1, k, M, d.
+    largest d at the smallest M, where one term of a sum of two powers dominates; only if there are three. And `misfit`,
+    the largest relative error of the least-squares fit of the stated form to all measurements: 1, M, d for a site and M
+    times that for the aggregator; on a ring with the degree k besides M, on which only signatures depend: 1, k, M, d.
     """
     table = communication(everybody, ring, d)
     wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()

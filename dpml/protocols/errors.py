@@ -1,11 +1,11 @@
-"""Why a protocol run stops, and why a message is refused."""
+"""The errors that end a protocol run or refuse a message."""
 
 from dpml.errors import UserError
 
 
 class ProtocolError(UserError):
-    """A run that cannot end with a right sum, or cannot be started: it ends without a sum."""
+    """A run that cannot yield a correct sum, or cannot be started: it ends without a sum."""
 
 
 class RefusedError(ProtocolError):
-    """A message that is not taken: it leaves the receiver as it was, and whoever sent it counts as dropped out."""
+    """A refused message: it does not change the receiver's state, and its sender counts as dropped out."""

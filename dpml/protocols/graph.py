@@ -1,17 +1,17 @@
-"""Who shares masks with whom: everybody with everybody, or a random ring in which everyone has k neighbours.
+"""The mask-sharing graph: the complete graph, or a random ring in which every party has k neighbours.
 
 Bell, Bonawitz, Gascón, Lepoint & Raykova 2020 (CCS, "Secure single-server aggregation with (poly)logarithmic
-overhead"): seat the M parties on a ring in random order, and let each be the neighbour of the k/2 nearest on either
-side. Of all parties at most C collude and at most D drop out, neither chosen knowing the seats. Three things could go
-wrong, and k and t are the least for which a union bound says that they do not:
+overhead"): seat the M parties on a ring in random order, and let the neighbours of each party be the k/2 nearest on
+either side. At most C parties collude and at most D drop out, and neither set is chosen with knowledge of the seats.
+Three things can go wrong; k and t are the least for which a union bound rules them out:
 
-- t or more of an honest party's k neighbours collude, who could then find its secrets. Their number is hypergeometric.
-- The honest parties that remain are not connected, so that sums of a part of them show. That takes k/2 neighbouring
-  seats in a row that are all lost; any one such row has probability ``prod_(i < k/2) (C + D - i)/(M - i)``.
-- Fewer than t of those who hold the shares of a party remain, and the run ends without a sum. Hypergeometric again;
-  a party that remains holds one share of its own.
+- t or more of an honest party's k neighbours collude, and can find its secrets. Their number is hypergeometric.
+- The honest parties that remain are not connected, so that sums of a part of them are revealed. For that, k/2
+  neighbouring seats in a row must all be lost; one given row has probability ``prod_(i < k/2) (C + D - i)/(M - i)``.
+- Fewer than t of the holders of a party's shares remain, and the run ends without a sum. Hypergeometric again; a
+  party that remains holds one share of its own secrets.
 
-The seats are public. A server that lies about who has dropped out chooses them by seat, and the second bound is void.
+The seats are public. A malicious server can report drop-outs by their seats, and then the second bound is void.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from dpml.arrays import Array, Index
 from dpml.protocols.errors import ProtocolError
 
 SECURITY = 2.0**-40
-"""The probability allowed for the first two, in which privacy would suffer."""
+"""The probability allowed for the first two, in which privacy would be lost."""
 FAILURE = 2.0**-30
-"""The probability allowed for the third, a run in vain."""
+"""The probability allowed for the third, a run without a sum."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """The degree k (M - 1: everybody), the threshold t, and the least number of survivors for which they were chosen.
+    """The degree k (M - 1: complete), the threshold t, and the least number of survivors for which they were chosen.
 
     `colluders` is the number of colluding parties that the bounds allow for.
     """
@@ -44,27 +44,27 @@ class Topology:
 
 
 def least_quorum(parties: int, colluders: int) -> int:
-    """The least number of signatures that only one list of survivors can get, with a server that lies: > (M + C)/2.
+    """The least quorum that only one list of survivors can reach, even with a malicious server: > (M + C)/2.
 
-    Honest parties sign one list, colluders any number. Two lists with q signatures each take those of q - C honest
-    parties each, so that ``2 (q - C) > M - C`` rules them out (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
+    Honest parties sign one list, colluders any number. Two lists with q signatures each need those of q - C honest
+    parties each, so ``2 (q - C) > M - C`` excludes them (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
     """
     return (parties + colluders) // 2 + 1
 
 
 def _colluders(parties: int) -> int:
-    """How many collude unless somebody says otherwise: fewer than a third."""
+    """The default number of colluders: fewer than a third."""
     return -(-parties // 3) - 1
 
 
 def complete(parties: int, threshold: int | None = None) -> Topology:
-    """Everybody shares with everybody (Bonawitz et al. 2017): certain, and quadratic at the server.
+    """The complete graph (Bonawitz et al. 2017): no probability of failure, and quadratic work at the server.
 
-    Any `threshold` parties can end the run. It protects against a server that lies and ``2 threshold - M - 1``
+    Any `threshold` parties can end the run. It protects against a malicious server and ``2 threshold - M - 1``
     colluders; the default is the least threshold for fewer than a third, which is two thirds of all, rounded up.
 
     Raises:
-        ProtocolError: there is one party, or the threshold protects nobody.
+        ProtocolError: there is only one party, or the threshold protects no party.
     """
     t = least_quorum(parties, _colluders(parties)) if threshold is None else threshold
     if parties < 2 or not least_quorum(parties, 0) <= t <= parties:
@@ -86,7 +86,7 @@ def sparse(
 ) -> Topology | None:
     """The least degree for fewer than a share `colluders` of colluding parties and up to `dropouts` of drop-outs.
 
-    None when even M - 1 neighbours do not keep the bounds, or when the bounds ask for everybody.
+    None when even M - 1 neighbours do not satisfy the bounds, or when the bounds need the complete graph.
     """
     C, D = math.ceil(colluders * parties) - 1, math.floor(dropouts * parties)
     for degree in range(2, parties - 1, 2):
@@ -106,10 +106,10 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Everybody with everybody, unless the ring needs no more than half of that; it withstands so many `colluders`.
+    """The complete graph, unless a ring needs at most half its degree; it is secure against `colluders` colluders.
 
     Raises:
-        ProtocolError: there is one party, or all of them collude.
+        ProtocolError: there is only one party, or all of them collude.
     """
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
@@ -119,7 +119,7 @@ def choose(parties: int, colluders: int = 0) -> Topology:
 
 @lru_cache(maxsize=4)
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
-    """The neighbours of every party, in ascending order: public, in the session of that name.
+    """The neighbours of every party, in ascending order: public, for the session of that name.
 
     On a ring the parties sit in the order of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
     """
@@ -142,7 +142,7 @@ def _all_lost(parties: int, lost: int, row: int) -> float:
 
 def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
     """The probabilities of 0, 1, ..., `drawn` marked ones among `drawn` of `total`: (drawn + 1,)."""
-    from scipy.special import gammaln  # slow to load, and no party's process needs it
+    from scipy.special import gammaln  # slow to load, and not needed in a party's process
 
     i = np.arange(drawn + 1)
     possible = (i <= marked) & (drawn - i <= total - marked)
@@ -156,5 +156,5 @@ def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
 
 
 def _upper(probabilities: Array) -> Array:
-    """P(at least i), for every i: summed from the small end, so that tails keep their digits."""
+    """P(at least i), for every i: summed from the small end, so that tails keep their precision."""
     return np.cumsum(probabilities[::-1])[::-1]

@@ -1,8 +1,8 @@
-"""Who says what: Ed25519 signatures of the parties over session, round and message.
+"""Authentication of messages: Ed25519 signatures of the parties over session, round and message.
 
-Every party has a signing key of its own, whose verification key all others know before the run (`Session.identities`).
-A signature is over ``"dpml secagg 2 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
-kind is the round, and the context names the session and all that is public about it (`Session.context`).
+Every party has its own signing key, and all others know the verification key before the run (`Session.identities`). A
+signature is over ``"dpml secagg 2 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
+kind is the round, and the context identifies the session and all public facts about it (`Session.context`).
 """
 
 import hashlib
@@ -19,13 +19,13 @@ from dpml.protocols.session import PROTOCOL, Session
 
 
 def enrol(session: Session) -> tuple[Session, tuple[Ed25519PrivateKey, ...]]:
-    """The session with a fresh identity for each party, and the signing keys, each for one party alone."""
+    """The session with a new identity for each party, and the signing keys, each for one party only."""
     signers = tuple(Ed25519PrivateKey.generate() for _ in range(session.parties))
     return replace(session, identities=tuple(s.public_key().public_bytes_raw() for s in signers)), signers
 
 
 def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, body: bytes) -> bytes:
-    """A party's message, whole."""
+    """A party's complete message, signed."""
     signature = signer.sign(_content(session.context, kind, party, _digest(body)))
     return messages.pack(kind, session.name, party, body, signature)
 
@@ -38,12 +38,12 @@ def check(session: Session, kind: Kind, party: int, body: bytes, signature: byte
 
 @lru_cache(maxsize=8)
 def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
-    """The parties whose signatures under this list of survivors the message SIGNATURES holds.
+    """The parties whose signatures on this list of survivors are in the message SIGNATURES.
 
-    Remembered: the parties of one process get the same bytes, which are read and verified once.
+    Cached: the parties of one process get the same bytes, which are read and verified once.
 
     Raises:
-        RefusedError: one of them is not valid, or a party is named twice.
+        RefusedError: a signature is not valid, or a party occurs twice.
     """
     entries = messages.unpack_signatures(signatures)
     here = set(messages.unpack_survivors(survivors, session.parties))
@@ -67,7 +67,7 @@ def _content(context: bytes, kind: Kind, party: int, digest: bytes) -> bytes:
 
 @lru_cache(maxsize=1 << 14)
 def _verified(identity: bytes, context: bytes, kind: Kind, party: int, digest: bytes, signature: bytes) -> bool:
-    """Whether a signature is valid. Remembered: for all parties of one process it is verified once."""
+    """Whether a signature is valid. Cached: it is verified once for all parties of one process."""
     try:
         Ed25519PublicKey.from_public_bytes(identity).verify(signature, _content(context, kind, party, digest))
     except InvalidSignature:

@@ -1,19 +1,20 @@
-"""Keys and masks: what a party adds to its vector, and what the server takes off the sum again.
+"""Keys and masks: a party adds masks to its vector, and the server removes them from the sum.
 
 Every key is ``HKDF-SHA256(secret, salt = context of the session, info)`` with
 
     ``info = "dpml secagg 2 " | purpose | 0 | sender (4) | its public key (32) | receiver (4) | its public key (32)``
 
-so that it serves one purpose, in one session, in one direction between two parties with these very keys. It has to be
-so: by X25519 alone different public keys can agree on the same secret with a third one (a key and its sum with a point
-of small order), and whoever announced such a twin of another's key could make that party's masks cancel. Of a pair mask
-the sender is the party of the lower number, who adds it; of what a party makes for itself it is both ends.
+so each key serves one purpose, in one session, in one direction between two parties with exactly these public keys.
+This binding is necessary. With X25519 alone, different public keys can agree on the same secret with a third one (a key
+and its sum with a point of small order), so a party that announced such a twin of another party's key could make that
+party's masks cancel. The sender of a pair mask is the party with the lower number, which adds it; for a party's own
+seed, the party is both sender and receiver.
 
     purpose       secret                                  public keys   what the key is for
     "seal"        X25519 of two sealing keys              sealing       ChaCha20-Poly1305 of one message, nonce 0
     "pair mask"   X25519 of two mask keys                 mask          key stream of ChaCha20, nonce and counter 0
     "self mask"   a party's seed                          mask          the same
-    "commitment"  a party's seed                          mask          published as it is
+    "commitment"  a party's seed                          mask          published directly
 """
 
 import struct
@@ -32,35 +33,35 @@ from dpml.protocols.messages import KEY_BYTES
 from dpml.protocols.session import PROTOCOL, Session
 
 _PRIME = 2**255 - 19
-_BLOCK = 1 << 15  # words of a key stream at once: 256 KiB, which stay in the cache
+_BLOCK = 1 << 15  # words of a key stream at once: 256 KiB, which stays in cache
 _ZEROS = memoryview(bytes(8 * _BLOCK))
 _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
 
 class End(NamedTuple):
-    """A party and its public key, as one end of what a key is for."""
+    """A party and its public key, as one of the two ends that a key is bound to."""
 
     party: int
     key: bytes
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
-    """The key of the one message that the sender seals for the receiver."""
+    """The key of the single message that the sender seals for the receiver."""
     return _derive(secret, session, b"seal", sender, receiver)
 
 
 def pair_mask_key(secret: bytes, session: Session, one: End, other: End) -> bytes:
-    """The key of the mask that the lower of two parties adds, and the higher one subtracts."""
+    """The key of the mask that the lower-numbered of two parties adds and the higher-numbered one subtracts."""
     return _derive(secret, session, b"pair mask", *sorted((one, other)))
 
 
 def self_mask_key(seed: bytes, session: Session, own: End) -> bytes:
-    """The key of the mask that a party's own seed gives."""
+    """The key of the mask derived from a party's own seed."""
     return _derive(seed, session, b"self mask", own, own)
 
 
 def commitment(seed: bytes, session: Session, own: End) -> bytes:
-    """What binds a party to its seed; as hard to read as the seed's 256 bits are to guess."""
+    """A commitment of a party to its seed; inverting it is as hard as guessing the seed's 256 bits."""
     return _derive(seed, session, b"commitment", own, own)
 
 
@@ -70,7 +71,9 @@ def _derive(secret: bytes, session: Session, purpose: bytes, sender: End, receiv
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
-    """The secret that we share with a party. A twin of its key gives the same: to derive keys from, not to be one.
+    """The secret that we share with a party. Derive keys from it; never use it as a key.
+
+    A twin of the party's key gives the same secret.
 
     Raises:
         RefusedError: the key is not canonical, or of small order.
@@ -78,7 +81,7 @@ def agree(own: X25519PrivateKey, other: End) -> bytes:
     require_canonical(other)
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(other.key))
-    except ValueError:  # the secret would be 0, whatever our key is
+    except ValueError:  # the secret would be 0 for any key of ours
         raise RefusedError(f"the public key of party {other.party} is not valid: it is of small order.") from None
 
 
@@ -89,10 +92,10 @@ def require_canonical(other: End) -> None:
 
 
 class Pairs:
-    """The keys that a party has in common with each of its neighbours: each party of a deployment computes its own."""
+    """The keys that a party shares with each of its neighbours: in a deployment each party computes its own."""
 
     def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
-        """The key that seals our message for another, and the one that opens its for us.
+        """The key that seals our message for the other party, and the key that opens its message for us.
 
         Raises:
             RefusedError: as `agree`.
@@ -113,9 +116,9 @@ PAIRS = Pairs()
 
 
 class OncePerPair(Pairs):
-    """The same for parties of one process: the first of two computes what they share, and the second takes it away.
+    """The same for parties of one process: the first of two computes their keys, and the second removes them.
 
-    Keys are kept under both public keys, so that two that do not have the same view of them share nothing.
+    Keys are stored under both public keys, so two parties that disagree about these share nothing.
     """
 
     def __init__(self) -> None:
@@ -127,7 +130,7 @@ class OncePerPair(Pairs):
         if kept is not None:
             return kept
         to_seal, to_open = super().seal_keys(private, session, own, other)
-        self._seal_keys[own.key + other.key] = to_open, to_seal  # as the other has them
+        self._seal_keys[own.key + other.key] = to_open, to_seal  # in the other party's order
         return to_seal, to_open
 
     def mask_key(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> bytes:
@@ -138,7 +141,7 @@ class OncePerPair(Pairs):
 
 
 def add_stream(total: Ring, key: bytes, sign: int = 1) -> None:
-    """Add the key stream of ChaCha20, whose key is used this once, to ring elements in place, or subtract it."""
+    """Add the key stream of ChaCha20 to ring elements in place, or subtract it; the key is used only for this mask."""
     stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
     buffer = bytearray(8 * min(_BLOCK, len(total)))
     block = np.frombuffer(buffer, "<u8")
@@ -149,15 +152,15 @@ def add_stream(total: Ring, key: bytes, sign: int = 1) -> None:
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
-    """Add, in place, what a party adds to its vector for the sake of another, from the secret they agree on."""
+    """Add, in place, the mask that a party shares with another, from the secret they agree on."""
     add_between(total, pair_mask_key(secret, session, own, other), own, other)
 
 
 def add_between(total: Ring, key: bytes, own: End, other: End) -> None:
-    """The same from the key of their mask."""
+    """The same, from the key of their mask."""
     add_stream(total, key, 1 if own.party < other.party else -1)
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:
-    """Add, in place, the mask that a party's own seed gives."""
+    """Add, in place, the mask derived from a party's own seed."""
     add_stream(total, self_mask_key(seed, session, own))

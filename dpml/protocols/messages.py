@@ -1,8 +1,8 @@
-"""The messages of secure aggregation as bytes: strict in what is read, so that damage is refused and not summed.
+"""The messages of secure aggregation as bytes: parsing is strict, so damaged messages are refused and not summed.
 
 Every message is ``version (1) | kind (1) | session (16) | party (4) | body | signature (64, if a party sent it) |
-checksum (8)``, little-endian. `party` is the sender, or the receiver of what the server sends. The checksum finds
-accidents; what stands against a forger is the signature (`dpml.protocols.identities`).
+checksum (8)``, little-endian. `party` is the sender, or the receiver of a message from the server. The checksum detects
+accidental damage; the signature protects against forgery (`dpml.protocols.identities`).
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from dpml.protocols.errors import RefusedError
 from dpml.protocols.shamir import LIMBS
 
 VERSION = 2
-"""Of the messages and of the key schedule: whoever changes one of them counts up."""
+"""Version of the messages and of the key schedule: increment it when either changes."""
 SESSION_BYTES = 16
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -30,13 +30,13 @@ _CHECKSUM_BYTES = 8
 
 
 class Kind(IntEnum):
-    """What a message is, in the order in which a party sends and receives them."""
+    """The kinds of message, in the order in which a party sends and receives them."""
 
     KEYS = 1  # party: its two public keys
     NEIGHBOURS = 2  # server: the public keys of the party's neighbours
     SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
     INBOX = 4  # server: the sealed shares that neighbours made for the party
-    MASKED = 5  # party: its masked vector, and what it sends beside
+    MASKED = 5  # party: its masked vector, and the numbers that it sends openly
     SURVIVORS = 6  # server: which of all parties are in the sum
     CONSISTENCY = 7  # party: the same list, signed
     SIGNATURES = 8  # server: the signatures under that list
@@ -53,7 +53,7 @@ Signature = tuple[int, bytes]
 
 
 class Message(NamedTuple):
-    """What is in a message; what the server sends has no signature."""
+    """The content of a message; messages from the server have no signature."""
 
     kind: Kind
     party: int
@@ -62,13 +62,13 @@ class Message(NamedTuple):
 
 
 def pack(kind: Kind, session: bytes, party: int, body: bytes, signature: bytes = b"") -> bytes:
-    """A whole message."""
+    """A complete message."""
     message = _HEAD.pack(VERSION, kind, session, party) + body + signature
     return message + _checksum(message)
 
 
 def unpack(message: bytes, session: bytes) -> Message:
-    """What is in a message of this session.
+    """The content of a message of this session.
 
     Raises:
         RefusedError: it is damaged, or of another version or session.
@@ -96,7 +96,7 @@ def unpack(message: bytes, session: bytes) -> Message:
 
 
 def name(kind: Kind | None) -> str:
-    """A message's kind in words, none when no message is due."""
+    """The name of a message's kind; also for None, when no message is due."""
     return "none" if kind is None else kind.name
 
 
@@ -163,7 +163,7 @@ def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64]) -> byte
 
 
 def unpack_masked(body: bytes, length: int, beside: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """The masked vector of MASKED and the numbers beside it, read-only views of the body."""
+    """The masked vector of MASKED and the open numbers sent with it, read-only views of the body."""
     _require_length(Kind.MASKED, body, 8 * (length + beside))
     return np.frombuffer(body, "<u8", length), np.frombuffer(body, "<f8", beside, offset=8 * length)
 

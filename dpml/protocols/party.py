@@ -19,14 +19,14 @@ from dpml.protocols.messages import Kind
 from dpml.protocols.session import Session
 
 Contribution = Callable[[], tuple[Ring, Array]]
-"""A party's vector, and what it sends beside it, made when they are due."""
+"""A function for a party's vector and the numbers that it sends openly, called when they are due."""
 
 
 class Party:
-    """One party as a state machine: `start` gives its first message, `receive` the answer to each of the server's.
+    """One party as a state machine: `start` gives its first message, `receive` the answer to each server message.
 
-    A message is refused when it is not the one that is due or says what cannot be; the party then stays as it was.
-    Where `vector` is a `Contribution`, it is asked for when nothing but the vector is missing, and once.
+    A message is refused when it is not the one that is due or its content is invalid; the party's state then does not
+    change. If `vector` is a `Contribution`, it is called once, when nothing but the vector is missing.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class Party:
         else:
             content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
             self._contribution = lambda: content
-        self._neighbours: dict[int, End] = {}  # with mask keys; in the end only those who shared their secrets
-        self._seals: dict[int, bytes] = {}  # the keys for what we receive
+        self._neighbours: dict[int, End] = {}  # with mask keys; in the end only those that shared their secrets
+        self._seals: dict[int, bytes] = {}  # the keys that open the shares we receive
         self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
         self._survivors = b""  # the list that we signed
 
@@ -76,7 +76,7 @@ class Party:
         """The answer to a message of the server.
 
         Raises:
-            RefusedError: says what is wrong with it.
+            RefusedError: the message is invalid; the error gives the reason.
         """
         kind, receiver, body, _ = messages.unpack(message, self.session.name)
         if receiver != self.party:
@@ -122,7 +122,7 @@ class Party:
         if len({*public, self._seal_end.key, self._mask_end.key}) < len(public) + 2:
             raise RefusedError(f"party {self.party} got a public key twice, or its own.")
         for who, sealing, masking, signature in keys:
-            masks.require_canonical(End(who, masking))  # the sealing keys are used at once, which looks at them
+            masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
             identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
         return {who: End(who, key) for who, key, _, _ in keys}, {who: End(who, key) for who, _, key, _ in keys}
 
@@ -170,14 +170,14 @@ class Party:
         return self._pack(Kind.CONSISTENCY, body)
 
     def _unmask(self, body: bytes) -> bytes:
-        """Give shares away, by the list that a quorum of parties has signed too."""
+        """Disclose shares, for the list that a quorum of parties has also signed."""
         signers, quorum = identities.signers_of(self.session, self._survivors, body), self.session.topology.quorum
         if len(signers) < quorum:
             raise RefusedError(
                 f"party {self.party} got {len(signers)} signatures of the survivors' list, fewer than {quorum}."
             )
         survivors = {*messages.unpack_survivors(self._survivors, self.session.parties)}
-        # one part of what we hold of each, and then nothing is left to give the other
+        # disclose one of the two shares of each party, then delete both
         self_masks = [(who, self._held[who][: messages.SHARE_BYTES]) for who in sorted(self._held.keys() & survivors)]
         mask_keys = [(who, self._held[who][messages.SHARE_BYTES :]) for who in sorted(self._held.keys() - survivors)]
         self._due = None
@@ -194,7 +194,7 @@ class Party:
         return vector, beside
 
     def _seats(self) -> frozenset[int]:
-        """Who may be our neighbours: public, and not for the server to choose."""
+        """The parties that may be our neighbours: public, and not for the server to choose."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 
@@ -213,7 +213,7 @@ class Party:
             )
 
     def _associated(self, sender: int, receiver: int) -> bytes:
-        """The associated data of a sealed share: between whom it goes, and in which session."""
+        """The associated data of a sealed share: its sender, its receiver and the session."""
         return self.session.context + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
 
     def _pack(self, kind: Kind, body: bytes) -> bytes:

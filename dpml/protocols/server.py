@@ -24,7 +24,7 @@ _SENT = {
 class Server:
     """The server as a state machine: `receive` takes the parties' messages, `advance` ends a stage and answers.
 
-    After the last stage `total` is the sum, in the ring, over the `survivors`.
+    After the last stage `total` is the sum in the ring over the `survivors`.
     """
 
     def __init__(self, session: Session) -> None:
@@ -34,13 +34,13 @@ class Server:
         self._waiting = set(range(session.parties))
         self._keys: dict[int, tuple[bytes, bytes, bytes]] = {}  # sealing, masking, and their signature
         self._public: set[bytes] = set()  # all of them
-        self._probe = X25519PrivateKey.generate()  # finds keys with which nobody can agree
+        self._probe = X25519PrivateKey.generate()  # detects keys with which no key agreement is possible
         self._commitments: dict[int, bytes] = {}
         self._inbox: dict[int, dict[int, bytes]] = {}
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
-        self._signatures: dict[int, bytes] = {}  # of the list of survivors
-        self._shares: dict[int, dict[int, bytes]] = {}  # of each party's one secret, by who held them
+        self._signatures: dict[int, bytes] = {}  # on the list of survivors
+        self._shares: dict[int, dict[int, bytes]] = {}  # of one secret of each party, by holder
         self._answered: set[int] = set()
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class Server:
 
     @property
     def beside(self) -> Array:
-        """What the survivors sent beside their masked vectors, in their order: (survivors, beside)."""
+        """The numbers that the survivors sent openly with their masked vectors, in their order: (survivors, beside)."""
         return np.stack([self._beside[party] for party in self.survivors])
 
     @property
@@ -69,10 +69,10 @@ class Server:
         return self._total
 
     def receive(self, message: bytes, expected: int | None = None) -> int:
-        """Take a party's message; who sent it. `expected` is who must have, where the channel tells.
+        """Take a party's message; returns its sender. `expected` is the sender that the channel gives, if it does.
 
         Raises:
-            RefusedError: says what is wrong with it; the server is as if it had not come.
+            RefusedError: the message is invalid; the error gives the reason, and the server's state does not change.
         """
         content = messages.unpack(message, self.session.name)
         kind, sender, body, signature = content
@@ -102,10 +102,10 @@ class Server:
         return sender
 
     def advance(self) -> dict[int, bytes]:
-        """End the stage: who has not sent has dropped out. The answers to those who have, none after the last stage.
+        """End the stage: parties that have not sent drop out. The answers to the others; none after the last stage.
 
         Raises:
-            ProtocolError: too few are left, or the shares do not fit what they were said to be.
+            ProtocolError: too few are left, or the shares do not match the public keys or commitments.
         """
         if self.stage is Stage.DONE:
             raise ProtocolError("the run is over.")
@@ -131,14 +131,14 @@ class Server:
         self._waiting, self._answered = set(present), set()
         return answers
 
-    # What comes in.
+    # Incoming messages.
 
     def _take_keys(self, content: Message) -> None:
         sender = content.party
         keys = messages.unpack_keys(content.body)
         if len({*keys, *self._public}) < len(self._public) + 2:
             raise RefusedError(f"a public key of party {sender} has been announced before.")
-        for key in keys:  # or all of its neighbours would refuse it, and drop out
+        for key in keys:  # otherwise all of its neighbours would refuse it and drop out
             masks.agree(self._probe, End(sender, key))
         self._public.update(keys)
         self._keys[sender] = (*keys, content.signature)
@@ -183,7 +183,7 @@ class Server:
         for who, share in (*self_masks, *mask_keys):
             self._shares.setdefault(who, {})[sender] = share
 
-    # What goes out.
+    # Outgoing messages.
 
     def _neighbours_of(self, party: int) -> bytes:
         return messages.pack_neighbours((who, *self._keys[who]) for who in self._seats[party] if who in self._keys)
@@ -197,13 +197,13 @@ class Server:
         return messages.pack_survivors(self._beside, self.session.parties)
 
     def _signed(self) -> bytes:
-        """As many signatures as a party asks for."""
+        """As many signatures as a party requires."""
         return messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
 
-    # The end.
+    # The last stage.
 
     def _unmask(self) -> None:
-        """Take the self masks of the survivors, and the pair masks they share with those who dropped out, off."""
+        """Remove the self masks of the survivors, and the pair masks that they share with drop-outs."""
         total = np.zeros_like(self._total)
         for party in sorted(self._commitments):
             if party in self._beside:

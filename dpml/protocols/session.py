@@ -1,4 +1,4 @@
-"""What is public and known to all before a run of secure aggregation, and the stages that a run goes through."""
+"""The public parameters that all know before a run of secure aggregation, and the stages of a run."""
 
 import hashlib
 import os
@@ -12,21 +12,21 @@ from dpml.protocols.graph import Topology, choose, least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, VERSION
 
 PROTOCOL = b"dpml secagg %d" % VERSION
-"""What every derivation of a key and every signature starts with."""
+"""The prefix of every key derivation and every signature."""
 
 _LONGEST = 1 << 28  # entries of 8 bytes: a message of 2 GiB
 
 
 @dataclass(frozen=True)
 class Session:
-    """What is public and known to all before a run: its name, who shares with whom, how long the vectors are.
+    """The public parameters that all know before a run: name, mask-sharing graph, length of the vectors and more.
 
     Attributes:
-        parties: their number M.
+        parties: the number of parties M.
         length: entries of a vector.
-        topology: who shares masks with whom, and how many are needed.
+        topology: which parties share masks, and the threshold.
         beside: how many floats a party sends openly with its masked vector, to be used only if it is in the sum.
-        name: 16 bytes, never used before; on a ring they decide the seats, so that nobody may have chosen them.
+        name: 16 bytes, never used before; on a ring they determine the seats, so nobody may choose them.
         identities: the Ed25519 verification key of every party; none until the parties are enrolled.
     """
 
@@ -79,7 +79,7 @@ class Session:
 
     @cached_property
     def context(self) -> bytes:
-        """What every key and signature of the session is bound to: SHA-256 of all that is public.
+        """The value that every key and signature of the session is bound to: SHA-256 of all public parameters.
 
         ``"dpml secagg 2" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
         little-endian) | identities``.
@@ -93,12 +93,12 @@ class Session:
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
-        """A new session; the topology that suits the number of parties unless one is given."""
+        """A new session; unless a topology is given, it suits the number of parties."""
         return cls(parties, length, choose(parties) if topology is None else topology, beside)
 
 
 class Stage(IntEnum):
-    """What the server is waiting for."""
+    """The message that the server is waiting for."""
 
     KEYS = 0
     SHARES = 1

@@ -1,8 +1,8 @@
 """Shamir's secret sharing (1979) of byte strings, over the prime field of 2^31 - 1 elements, in NumPy.
 
 A secret of 32 bytes is nine limbs of 30 bits, each the value at 0 of a random polynomial of degree t - 1; the share of
-holder x (a number in 1, 2, ..., 2^31 - 2) is the polynomials' values at x. Any t shares determine the secret; t - 1 are
-uniformly distributed whatever it is.
+holder x (a number in 1, 2, ..., 2^31 - 2) is the polynomials' values at x. Any t shares determine the secret; t - 1
+shares are uniformly distributed for every secret.
 """
 
 import os
@@ -31,7 +31,7 @@ def split(secret: bytes) -> Field:
 
 
 def join(limbs: Field) -> bytes:
-    """The secret of some limbs.
+    """The secret with these limbs.
 
     Raises:
         ValueError: no secret has these limbs; they come from shares that do not belong together.
@@ -52,12 +52,12 @@ def share(secrets: Field, holders: Field, threshold: int, entropy: Entropy = os.
 
 
 def reconstruct(holders: Field, shares: Field) -> Field:
-    """The shared elements, (k,), from as many shares (t, k) as the threshold was, of the holders (t,)."""
+    """The shared elements, (k,), from shares (t, k) of the holders (t,), t being the threshold."""
     return _matmul(_weights_at_zero(holders.tobytes())[None], shares)[0]
 
 
 def holders_of(parties: Sequence[int]) -> Field:
-    """Where parties, numbered from 0, hold their shares; at 0 lies the secret."""
+    """The points of the shares of parties, numbered from 0; the secret is at 0."""
     return np.array(parties, dtype=np.uint64) + np.uint64(1)
 
 
@@ -68,7 +68,7 @@ def check_holders(holders: Field) -> None:
 
 
 def _uniform(shape: tuple[int, int], entropy: Entropy) -> Field:
-    """Uniform field elements: 31 random bits, drawn again in the one case of 2^31 that is not an element."""
+    """Uniform field elements: 31 random bits, drawn again for the one of 2^31 values that is not an element."""
     size = shape[0] * shape[1]
     found = np.frombuffer(entropy(4 * size), dtype="<u4") & PRIME
     while np.any(again := found == PRIME):
@@ -86,7 +86,7 @@ def _powers(x: Field, count: int) -> Field:
 
 
 def _matmul(A: Field, B: Field) -> Field:
-    """AB modulo the prime, for inner dimensions up to 2^20: halves of 16 bits, whose sums of products floats hold."""
+    """AB modulo the prime, for inner dimensions up to 2^20: in halves of 16 bits, with sums exact in floats."""
     low, high = ((part.astype(np.float64)) for part in (A & 0xFFFF, A >> 16))
     B_low, B_high = ((part.astype(np.float64)) for part in (B & 0xFFFF, B >> 16))
 
@@ -99,7 +99,7 @@ def _matmul(A: Field, B: Field) -> Field:
 
 @lru_cache(maxsize=64)
 def _weights_at_zero(holders: bytes) -> Field:
-    """Lagrange's weights (t,): the product over j != i of x_j / (x_j - x_i)."""
+    """Lagrange weights (t,): the product over j != i of x_j / (x_j - x_i)."""
     x = np.frombuffer(holders, dtype=np.uint64)
     check_holders(x)
     differences = (x[None, :] + PRIME - x[:, None]) % PRIME

@@ -1,4 +1,4 @@
-"""A run of secure aggregation: what comes out of it, and who carries its messages, here within one process."""
+"""A run of secure aggregation: its outcome, and the transport of its messages, here within one process."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from dpml.protocols.session import Session, Stage
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of messages that went between the server and every party: `sent` by the party, `received` by it, (M,)."""
+    """Bytes of messages between the server and every party: `sent` by the party, `received` by it, (M,)."""
 
     sent: Index
     received: Index
 
     @property
     def server(self) -> int:
-        """All that the server sent and received."""
+        """All bytes that the server sent and received."""
         return int(self.sent.sum() + self.received.sum())
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The sum over the survivors, in the ring; what they sent beside; messages refused, with the reason; bytes."""
+    """The sum over the survivors, in the ring; their open numbers; refused messages, with the reasons; traffic."""
 
     total: Ring
     survivors: Index
@@ -41,13 +41,13 @@ class Outcome:
 
 
 Dropouts = Mapping[int, Stage]
-"""Parties that fall silent, and the first message that they do not send."""
+"""Parties that drop out, and the first message that each does not send."""
 
 
 class Transport(Protocol):
-    """A way to run a session: who carries the messages. Parties bring `inputs` (M, length), `beside` (M, beside).
+    """A way to carry the messages of a session. Parties bring `inputs` (M, length), `beside` (M, beside).
 
-    It enrols the parties first, with fresh signing keys.
+    It first enrols the parties, with new signing keys.
     """
 
     def __call__(
@@ -58,10 +58,10 @@ class Transport(Protocol):
 def in_process(
     session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
 ) -> Outcome:
-    """Run a session with all parties in this process. Every message is made and read as bytes.
+    """Run a session with all parties in this process. Every message is encoded to bytes and decoded.
 
-    What several parties compute alike is computed once: whether a signature is valid (`dpml.protocols.identities`),
-    and the keys that two of them share (`dpml.protocols.masks.OncePerPair`).
+    Results that are the same for several parties are computed once: whether a signature is valid
+    (`dpml.protocols.identities`), and the keys that two parties share (`dpml.protocols.masks.OncePerPair`).
 
     Raises:
         ProtocolError: too few parties are left.
@@ -93,7 +93,7 @@ def in_process(
 
 
 def advance(server: Server, refused: Sequence[str]) -> dict[int, bytes]:
-    """`Server.advance`; when it ends the run, the error also says what was refused, first of all."""
+    """`Server.advance`; if it ends the run, the error also gives the first refused message."""
     try:
         return server.advance()
     except ProtocolError as error:

@@ -1,1 +1,1 @@
-"""From an experiment to a release: the ledger of what has been spent, and the model that is published."""
+"""From an experiment to a release: the ledger of the spent budget, and the published model."""

@@ -1,18 +1,18 @@
-"""What has been released about some people: one SQLite file, in which a release is entered *before* its noise is drawn.
+"""The ledger of all releases about a population: one SQLite file; releases are entered *before* noise is drawn.
 
-A release is entered in one transaction that reads all before it, adds it up with them, and refuses it where that is
-more than the cap. The entry is on disk when `enter` returns, so that a process that is killed later, at whatever
-moment, leaves at worst an entry without a release: that counts, because nobody can know what was seen. There is never a
-release without an entry. Processes that enter at once wait for each other.
+A release is entered in a single transaction. It reads all earlier releases, adds the new one, and refuses it if the
+total exceeds the cap. The entry is on disk when `enter` returns, so a process that is killed at any later moment leaves
+at worst an entry without a release. Such an entry counts, because it is unknown what was seen. There is never a release
+without an entry. Processes that enter at the same time wait for each other.
 
-One ledger is about one population: all of its releases are added up, whichever file they were made from. So a file that
-was edited does not start anew, and people who are in two files are protected if both share a ledger. The checksums say
-which file each release used.
+One ledger covers one population: all of its releases are added up, for any data files. So an edited file does not start
+again from zero, and people who are in two files are protected if both share a ledger. The checksums identify the file
+that each release used.
 
-Rows are only ever added. Each carries a checksum of itself and of the row before, and the last one is written down
-apart, so that a damaged or missing row is noticed; a ledger that is not as it was written allows no release. Whoever
-may write the file can still make it anew, or put an old copy in its place: a ledger keeps honest people from mistakes,
-and is no protection against its owner.
+Rows are only ever added. Each carries a checksum of itself and of the previous row, and the last one is also stored
+separately, so that a damaged or missing row is detected; a damaged ledger allows no release. Anyone who may write the
+file can still create it anew, or replace it by an old copy: a ledger prevents mistakes of honest people, and gives no
+protection against its owner.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
 
 Audience = Literal["release", "worst"]
-"""Who looks: those who see what is published and nothing else, or whoever sees most of each release."""
+"""The observer: one who sees only what is published, or one with the worst view of each release."""
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ INSERT INTO last VALUES (0, '');
 
 @dataclass(frozen=True)
 class Cap:
-    """The most that all releases of a ledger may add up to, for whoever sees most of them, at one delta.
+    """The maximum total of all releases of a ledger, in the worst view of each, at one delta.
 
     Raises:
         UserError: eps is not positive, or delta not strictly between 0 and 1.
@@ -75,12 +75,12 @@ class Entry:
 
     Attributes:
         number: 1, 2, ... in the order in which they were entered.
-        time: when, in UTC, as ISO 8601 has it.
-        data: SHA-256 of the data it is about.
-        setting: what was asked for, as on the command line.
+        time: when, in UTC, in ISO 8601 format.
+        data: SHA-256 of the data.
+        setting: the requested setting, as on the command line.
         unit: what each guarantee protects, a sample or a party.
-        guarantees: what is proven, for every view.
-        model: SHA-256 of the file that was published; None: none was, or nobody knows.
+        guarantees: the proven guarantees, for every view.
+        model: SHA-256 of the published file; None: none was published, or it is not known.
     """
 
     number: int
@@ -95,7 +95,7 @@ class Entry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """What is proven against an audience; where nothing is said of what is published alone, what holds for all."""
+        """The guarantee against an audience; if there is none for the release alone, the worst over all views."""
         if audience == "release":
             for guarantee in self.guarantees:
                 if guarantee.view == "release":
@@ -105,18 +105,18 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger in a file, which the first entry makes."""
+    """The ledger in a file; the first entry creates the file."""
 
     path: Path
 
     def enter(self, data: str, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None) -> Entry:
-        """Enter a release whose noise is not drawn yet; it is on disk when this returns.
+        """Enter a release whose noise is not drawn yet; the entry is on disk when this returns.
 
         Args:
             data: SHA-256 of the data.
-            setting: what was asked for.
-            guarantees: what is proven of it, for every view; at least one, all of the same unit.
-            cap: holds from now on, beside all that were given before: the least counts.
+            setting: the requested setting.
+            guarantees: the proven guarantees of the release, for every view; at least one, all of the same unit.
+            cap: applies from now on, together with all earlier caps: the smallest counts.
 
         Raises:
             UserError: it would exceed the cap, nothing is proven of it, or the ledger cannot be read or written.
@@ -143,7 +143,7 @@ class Ledger:
         return self._transaction(add)
 
     def publish(self, entry: Entry, model: str) -> None:
-        """Note the SHA-256 of the file that a release was published in."""
+        """Record the SHA-256 of the file in which a release was published."""
         self._transaction(
             lambda connection: _append(
                 connection, _events(connection, self.path), "published", _now(), {"entry": entry.number, "model": model}
@@ -159,11 +159,11 @@ class Ledger:
         return _entries(self._read())
 
     def cap(self) -> list[Cap]:
-        """The caps that were given."""
+        """All caps that were set."""
         return _caps(self._read())
 
     def spent(self, unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
-        """All releases added up, for one unit and audience; None: some release protects no such unit."""
+        """All releases added up, for one unit and audience; None: some release does not protect this unit."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[Entry], entry: Entry, cap: Cap) -> None:
@@ -211,7 +211,7 @@ class Ledger:
             return result
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
-        """Raise UserError where the file is no ledger of ours, or SQLite finds a page of it damaged."""
+        """Raise UserError if the file is not a dpml ledger, or if SQLite finds a damaged page."""
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             raise UserError(
@@ -229,7 +229,7 @@ class Ledger:
         try:
             uri = f"{self.path.absolute().as_uri()}?mode={mode}"
             with closing(sqlite3.connect(uri, _PATIENCE, isolation_level=None, uri=True)) as connection:
-                # a commit is on the disk, and so is the folder's entry of the journal, before it returns
+                # a commit and the folder's entry of the journal are on disk before it returns
                 connection.execute("PRAGMA synchronous = EXTRA")
                 if not fresh:
                     self._check_whole(connection)
@@ -246,9 +246,9 @@ def _damaged(path: Path, what: str) -> str:
 
 
 def spent(entries: Sequence[Entry], unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
-    """Releases added up, for one unit and audience; None: some release protects no such unit.
+    """Releases added up, for one unit and audience; None: some release does not protect this unit.
 
-    What protects a party protects each of its samples; the reverse does not hold.
+    A guarantee for a party also holds for each of its samples; the reverse does not hold.
     """
     total = Accountant()
     for entry in entries:

@@ -1,7 +1,7 @@
-"""A model to publish: one JSON file with the weights, all that a prediction needs, and what is guaranteed.
+"""A model to publish: one JSON file with the weights, all that a prediction needs, and the guarantees.
 
-Nothing in it was computed from a private row but the weights: the preprocessing is by stated ranges and lists of
-values, and no row is counted. What is stated has the form of a bounds file (`dpml.data.own.bounds_file`).
+Only the weights were computed from private rows: the preprocessing uses stated ranges and lists of values, and rows are
+not counted. The statements have the form of a bounds file (`dpml.data.own.bounds_file`).
 """
 
 import json
@@ -30,18 +30,18 @@ class Model:
     """A linear model of preprocessed rows.
 
     Attributes:
-        task: what it predicts.
-        loss: what its weights were fitted with.
-        label: what the column that it predicts is called.
-        stated: what is stated of the features, by name in their order, and of the label.
-        steps: preprocessing steps, of which none is fitted.
+        task: the prediction task.
+        loss: the loss that was minimised.
+        label: the name of the column that it predicts.
+        stated: the statements about the features, by name in their order, and about the label.
+        steps: preprocessing steps, none of which is fitted.
         weights: one row (1, d), or (K, d) for K classes.
-        offset, scale: of a regression: ``prediction = offset + scale * score``, in the label's own unit or, where it is
+        offset, scale: for a regression: ``prediction = offset + scale * score``, in the label's own unit or, if it is
             stated to be on a log scale, log(1 + label).
-        guarantees: what is proven, for every view.
+        guarantees: the proven guarantees, for every view.
         statement: the same in words.
-        setting: what was asked for, as on the command line.
-        versions: of what made it.
+        setting: the requested setting, as on the command line.
+        versions: of the software that made it.
     """
 
     task: Task
@@ -58,7 +58,7 @@ class Model:
     scale: float = 1.0
 
     def text(self) -> str:
-        """The content of its file: JSON, with a checksum of all else in it at the end."""
+        """The content of its file: JSON that ends with a checksum of everything else in it."""
         content = {
             "format": FORMAT,
             "task": self.task,
@@ -77,7 +77,7 @@ class Model:
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def scores(self, X: Array) -> Array:
-        """The scores x'w of rows X (n, p) as a file has them, numbers and codes of values: (n,), or (n, K)."""
+        """The scores x'w of rows (n, p) as in a file, with numbers and codes of values: (n,), or (n, K)."""
         rows, _, _ = stated_apply(self.steps, X, X[:0], self.stated.columns)
         K = len(self.weights)
         return scores(rows, self.weights.reshape(1, -1), K)[:, 0]
@@ -85,7 +85,8 @@ class Model:
     def predictions(self, X: Array) -> dict[str, Any]:
         """Columns of a table of predictions for rows X (n, p).
 
-        `prediction` (n,) is in the label's own words or unit; `probability`, where the loss has one, is that of it.
+        `prediction` (n,) is in the label's own values or unit; `probability`, if the loss has one, is that of the
+        prediction.
         """
         found = self.scores(X)
         if self.task == "regression":
@@ -106,7 +107,7 @@ def read_model(path: Path) -> Model:
     """The model in a file.
 
     Raises:
-        UserError: there is none, the file is not of this form, or it is not as it was written.
+        UserError: there is no file, it does not have this form, or its checksum is wrong.
     """
     try:
         content = unseal_object(path.read_bytes())

@@ -25,14 +25,14 @@ from dpml.running.environment import provenance
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be released.
+    """The specification of a release.
 
     Attributes:
-        dataset, partition, algorithm, adversary, budget, M, N: as of a cell.
-        stated: what is stated of the features and of the label.
-        label: what the column to predict is called.
-        files: where the data lie.
-        setting: what was asked for, as on the command line.
+        dataset, partition, algorithm, adversary, budget, M, N: as in a cell.
+        stated: the statements about the features and about the label.
+        label: the name of the column to predict.
+        files: the paths of the data.
+        setting: the requested setting, as on the command line.
     """
 
     dataset: Source
@@ -49,11 +49,11 @@ class Request:
 
 
 def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, Entry]:
-    """Enter a release into the ledger, draw its noise, and write the model to `place`, which must be free.
+    """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
 
     Raises:
-        UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. What
-            was entered before that stays entered.
+        UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. An
+            entry made before the error remains.
     """
     algorithm, budget = request.algorithm, request.budget
     if place.exists():
@@ -99,12 +99,12 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
 
 
 def _named(stated: Stated, classes: Mapping[str, str]) -> Stated:
-    """What is stated, its classes in the weights' order: -1 and +1, as `dataset.positive` says, or 0 to K-1."""
+    """The statements, with classes in the weights' order: -1 and +1, as in `dataset.positive`, or 0 to K-1."""
     return replace(stated, classes=tuple(classes.values())) if classes else stated
 
 
 def _scale(stated: Stated) -> float:
-    """What a regression target was divided by (`dpml.data.bounds.stated_target`)."""
+    """The divisor of a regression target (`dpml.data.bounds.stated_target`)."""
     if stated.target is None:
         return 1.0
     ends = np.array([stated.target.low, stated.target.high])
@@ -112,12 +112,12 @@ def _scale(stated: Stated) -> float:
 
 
 def entropy() -> np.random.Generator:
-    """Random numbers that nobody knows or keeps."""
+    """Secret random numbers, which are not stored."""
     return SystemGenerator()
 
 
 def _proven(algorithm: Algorithm, budget: Budget, guarantees: Sequence[Guarantee]) -> list[Guarantee]:
-    """The proven ones, where they are as good as what was asked for."""
+    """The proven guarantees, if they are at least as strong as requested."""
     proven = [guarantee for guarantee in guarantees if guarantee.basis == "proven"]
     if not proven or worst(proven).eps > budget.eps * (1 + 1e-9):
         least = worst(proven).eps if proven else math.inf

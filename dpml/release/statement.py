@@ -1,5 +1,6 @@
-"""What a release guarantees, in words: the questions of NIST SP 800-226 (Guidelines for Evaluating Differential Privacy
-Guarantees, 2025), answered one by one.
+"""The guarantees of a release in words: it answers the questions of NIST SP 800-226 one by one.
+
+NIST SP 800-226 is "Guidelines for Evaluating Differential Privacy Guarantees" (2025).
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ _TRUST = {
     False: "this release was computed in one place on behalf of {M} parties, and that place is trusted with all "
     "records. The views above hold for parties that run the protocol on their own machines.",
 }
-"""By whether there is one party."""
+"""Keyed by whether there is only one party."""
 
 
 def statement(
@@ -30,10 +31,10 @@ def statement(
     """Sentences about a release.
 
     Args:
-        guarantees: what is proven, for every view.
-        problem: how many parties and colluders there are.
-        exact: whether its noise is discrete, so that floating point has no share in what is guaranteed.
-        trust: who is trusted with what; None: the one place where it was computed.
+        guarantees: the proven guarantees, for every view.
+        problem: gives the number of parties and colluders.
+        exact: whether its noise is discrete, so that the guarantee does not depend on floating-point arithmetic.
+        trust: a sentence about trusted parties; None: the single place of the computation is trusted.
     """
     unit = guarantees[0].unit
     what = "one record" if unit == "sample" else "all records of one party"
