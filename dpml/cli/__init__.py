@@ -1,4 +1,4 @@
-"""The commands: `dpml-run` (Hydra: one run or a sweep) and `dpml` (everything about runs that needs no sweep)."""
+"""The commands: `dpml-run` (Hydra: one run or a sweep) and `dpml` (all commands that need no sweep)."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from dpml import __version__
 
 def dpml_run() -> None:
     """Entry point of `dpml-run`."""
-    if "--version" in sys.argv[1:]:  # Hydra would print its own
+    if "--version" in sys.argv[1:]:  # Hydra would print its own version
         print(f"dpml {__version__}")
         return
     load("run").main()
@@ -23,9 +23,9 @@ def dpml() -> None:
 
 
 def load(name: str) -> ModuleType:
-    """Import a module of this package. Ctrl-C meanwhile ends the process at once: there is nothing to undo yet.
+    """Import a module of this package. Ctrl-C during the import ends the process at once: nothing needs undoing yet.
 
-    An exception would be a traceback, or be swallowed by one of the extension modules that are being imported.
+    An exception would print a traceback, or an extension module that is being imported would swallow it.
     """
     usual = signal.getsignal(signal.SIGINT)
     if callable(usual):

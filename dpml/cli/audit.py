@@ -20,7 +20,7 @@ from dpml.privacy import Budget, Problem
 
 
 def run(arguments: Namespace) -> None:
-    """Print what attacks achieve; exit with 1 when one exceeds what is proven."""
+    """Print what the attacks achieve; exit with 1 if one exceeds the proven guarantee."""
     attacked = _described(arguments.overrides, arguments.config_dir)
     findings = attacked.findings()
     if arguments.json:
@@ -38,13 +38,13 @@ def run(arguments: Namespace) -> None:
 
 
 def findings_for(overrides: Iterable[str], config_dir: Path | None = None) -> list[Finding]:
-    """What `dpml audit` prints, for overrides as on its command line."""
+    """The table that `dpml audit` prints, for the same overrides as on its command line."""
     return _described(overrides, config_dir).findings()
 
 
 @dataclass(frozen=True)
 class _Attacked:
-    """The release that is attacked, on made-up data, and how many draws of it."""
+    """The attacked release, on synthetic data, and the number of draws."""
 
     algorithm: Algorithm
     budget: Budget
@@ -57,7 +57,7 @@ class _Attacked:
 
 
 def _described(overrides: Iterable[str], config_dir: Path | None) -> _Attacked:
-    """What overrides ask for, with an audit's own defaults.
+    """The settings in the overrides, with the audit's own defaults.
 
     Raises:
         UserError: a setting is wrong, or has several values.
@@ -78,7 +78,7 @@ def _described(overrides: Iterable[str], config_dir: Path | None) -> _Attacked:
 
 
 def _plain(finding: Finding) -> dict[str, object]:
-    """As JSON has it: what is not known is null."""
+    """The value for JSON: an unknown value is null."""
     rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
     known = asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
     return {key: None if value != value else value for key, value in known.items()}

@@ -1,4 +1,4 @@
-"""`dpml data`: what data sets there are and what is here, fetching them, and checking what is here."""
+"""`dpml data`: list the data sets and their state on this machine, fetch them, and check their files."""
 
 import argparse
 import sys
@@ -19,14 +19,14 @@ from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
 
 _COLOURS = {"ready": "green", "raw only": "yellow", "incomplete": "red", "missing": "red"}  # of states
-_PARTIES, _SOURCES = 110, 160  # columns of the screen from which on these are shown in `dpml data list`
+_PARTIES, _SOURCES = 110, 160  # terminal widths from which `dpml data list` shows these columns
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Carry out `dpml data ACTION`."""
     actions = {"list": _list, "get": _get, "check": _check, "path": _path}
     action = actions.get(arguments.data_command)
-    if action is None:  # describe, partition: modules of their own, and more to import
+    if action is None:  # describe and partition have their own modules, which import more
         action = load(arguments.data_command).run
     action(arguments)
 
@@ -36,7 +36,7 @@ def _files(arguments: argparse.Namespace) -> Files:
 
 
 def _named(arguments: argparse.Namespace) -> dict[str, Source]:
-    """The data sets that are named; all of them for `all` or for no name."""
+    """The named data sets; all of them for `all` or for no name."""
     if arguments.names in ([], ["all"]):
         return catalogue.sources(arguments.config_dir)
     return {name: catalogue.source(name, arguments.config_dir) for name in arguments.names}
@@ -84,7 +84,7 @@ def _list(arguments: argparse.Namespace) -> None:
             escape(f"{info.homepage or info.how_to_get}\n{info.licence}\n{info.citation}"),
         ]
         screen.add_row(*cells[: 5 + len(shown)])
-    if not shown:  # nothing can be wrapped: a line that is too long is better than half a number
+    if not shown:  # no column can be wrapped: a line that is too long is better than a number that is cut
         needed = console.measure(screen, options=console.options.update(width=1000)).maximum
         console.width = max(console.width, needed)
     console.print(screen)
@@ -102,7 +102,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _get(arguments: argparse.Namespace) -> None:
-    """Fetch what can be fetched; one that cannot does not keep the others from it."""
+    """Fetch every data set that can be fetched; one that fails does not stop the others."""
     files, failed = _files(arguments), []
     for name, source in _named(arguments).items():
         try:
@@ -130,7 +130,7 @@ def _prepare(source: Source, files: Files) -> str:
 
 def _check(arguments: argparse.Namespace) -> None:
     files = _files(arguments)
-    problems: dict[Path, str] = {}  # of files that several sets share, too
+    problems: dict[Path, str] = {}  # by file, including files that several data sets share
     wrong = 0
     for name, source in _named(arguments).items():
         missing: list[str] = []
@@ -156,7 +156,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _problem(raw: Raw, path: Path) -> str:
-    """What is wrong with a file, which is read through for it; empty when nothing is."""
+    """What is wrong with a file, after reading all of it; empty if nothing is."""
     content = fresh_content(path, raw.separator)
     return difference(raw, content) or change(raw, path, content)
 

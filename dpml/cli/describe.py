@@ -1,4 +1,4 @@
-"""`dpml data describe`: what a run would make of a file of one's own."""
+"""`dpml data describe`: how a run would read a user's own file."""
 
 import re
 import shlex
@@ -14,11 +14,11 @@ from dpml.data.own.describe import Description, bounds_text, describe, outside
 from dpml.data.own.table import Wanted
 from dpml.errors import UserError
 
-_SHOWN = 3  # categories of a column
+_SHOWN = 3  # categories shown per column
 
 
 def run(arguments: Namespace) -> None:
-    """Print what a file holds; with --bounds what lies outside; with --bounds-out write a file to edit."""
+    """Print what a file holds; with --bounds also the values outside them; with --bounds-out write bounds to edit."""
     target = arguments.bounds_out
     if target is not None and arguments.label is None:
         raise UserError("--bounds-out needs --label, as the file states the classes, or the range of the target, too.")
@@ -75,7 +75,7 @@ def _labels(description: Description, arguments: Namespace) -> list[str]:
 
 
 def _value(text: str) -> str:
-    """A text as a value on the command line of `dpml-run`: in quotes where it would be read as something else."""
+    """A text as a value on the command line of `dpml-run`: quoted where Hydra would not read it as a text."""
     if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
         return text
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')

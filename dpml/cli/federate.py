@@ -1,4 +1,4 @@
-"""`dpml federate`: one model of the rows of parties on machines of their own."""
+"""`dpml federate`: train one model on the rows of parties that keep them on their own machines."""
 
 import json
 import tempfile
@@ -30,7 +30,7 @@ from dpml.federated.rows import own_rows
 
 
 def run(arguments: Namespace) -> None:
-    """Do what the action says."""
+    """Carry out the action."""
     actions = {"card": _card, "plan": _plan, "party": _party, "app": _app, "try": _try}
     actions[arguments.action](arguments)
 
@@ -64,7 +64,7 @@ def _app(arguments: Namespace) -> None:
 
 
 def _try(arguments: Namespace) -> None:
-    """All of it on this machine: keys, plan, parties, Flower, and one release."""
+    """The whole federation on this machine: keys, plan, parties, Flower, and one release."""
     check_free(arguments.output)
     with tempfile.TemporaryDirectory(prefix="dpml") as temporary, ExitStack() as stack:
         folder = Path(temporary)
@@ -84,7 +84,7 @@ def _try(arguments: Namespace) -> None:
 
 
 def _seat(arguments: Namespace, data: Path, key: Path) -> Seat:
-    """A party of this plan, with its rows counted; its key is made if there is none."""
+    """A party of this plan, with its number of rows; creates its key if it has none."""
     check_setting(arguments.overrides)
     stated = load(arguments.bounds)
     dataset = instantiate(compose_setting(arguments.overrides).dataset, "dataset")

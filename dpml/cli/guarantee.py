@@ -1,4 +1,4 @@
-"""`dpml guarantee`: what a release is guaranteed in every view."""
+"""`dpml guarantee`: the privacy guarantees of a release, view by view."""
 
 import json
 from argparse import Namespace
@@ -31,7 +31,7 @@ def run(arguments: Namespace) -> None:
     cell, problem = _described(arguments.overrides, arguments.config_dir)
     guarantees = cell.algorithm.guarantees(cell.budgets[0], problem)
     if arguments.json:
-        # JSON has no infinity; 1e999 is a number that every parser reads as one
+        # JSON has no infinity; every parser reads 1e999 as one
         print(json.dumps([asdict(guarantee) for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
         return
     heads = ["view", "per", "eps", "delta", "basis", "source"]
@@ -46,13 +46,13 @@ def run(arguments: Namespace) -> None:
 
 
 def guarantees_for(overrides: Iterable[str], config_dir: Path | None = None) -> list[Guarantee]:
-    """What `dpml guarantee` prints, for overrides as on its command line."""
+    """The table that `dpml guarantee` prints, for the same overrides as on its command line."""
     cell, problem = _described(overrides, config_dir)
     return cell.algorithm.guarantees(cell.budgets[0], problem)
 
 
 def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell, Problem]:
-    """The cell that would be released, and what its guarantees depend on."""
+    """The cell that would be released, and the quantities that its guarantees depend on."""
     config, d = one_setting(overrides, "guarantee", config_dir)
     dataset: Source = instantiate(config.dataset, "dataset")
     algorithm = build_algorithm(config, dataset)
@@ -72,10 +72,10 @@ def _described(overrides: Iterable[str], config_dir: Path | None) -> tuple[Cell,
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """The same, without the parties' sizes where `rule` needs the data to tell: to ask for them is then a UserError.
+    """The same problem, without party sizes if `rule` needs the data to compute them; using them then is a UserError.
 
     Raises:
-        UserError: it may also leave rows out, so that not even N is known.
+        UserError: `rule` may also leave rows out, so that even N is unknown.
     """
     if not isinstance(rule, LabelRule | Natural):
         return problem

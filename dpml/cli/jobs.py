@@ -1,4 +1,4 @@
-"""What one command asks for, a run, the jobs of a sweep, or experiments: tasks of one plan, and the files of each."""
+"""The jobs of one command (a run, the jobs of a sweep, or experiments): their tasks in one plan, and their files."""
 
 import shlex
 import sys
@@ -29,13 +29,13 @@ from dpml.running.store import Store, digest
 
 INTERRUPTED = 130
 ERROR = "error.txt"
-"""Why there are no files in a job's folder."""
+"""Why a job's folder has no files."""
 
 NO_RELEASE = "an experiment, not a release: whoever knows the seed can subtract the noise"
 
 
 class CellsFailedError(Exception):
-    """Some cells of a job failed: a bug, not a mistake; the message says where the accounts lie."""
+    """Some cells of a job failed through a bug, not a user's mistake; the message names the file with the traceback."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class RunJob:
     words: Sequence[str]
 
     def check(self, plan: Plan) -> None:
-        """Raise when there is no run, which is computed whole or not at all.
+        """Raise if there is no run: a run is computed completely or not at all.
 
         Raises:
-            UserError: one of its cells cannot be: the data do not allow these settings.
+            UserError: one of its cells cannot be computed: the data do not allow these settings.
             CellsFailedError: a cell failed.
         """
         for entry in plan.of(self.task):
@@ -62,7 +62,7 @@ class RunJob:
                 raise CellsFailedError(f"{entry.reason} (traceback in {log})")
 
     def write(self, plan: Plan) -> list[Path]:
-        """Write its tables and, last, the manifest. Each appears whole or not at all; raises what `check` does."""
+        """Write its tables and, last, the manifest. Each file appears whole or not at all; raises as `check` does."""
         self.check(plan)
         rows, guarantees = self.tables(plan)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class RunJob:
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
         beside(self.folder).keep_with(self._manifest(plan), paths[:2])
-        (self.folder / ERROR).unlink(missing_ok=True)  # of an earlier run in the same folder
+        (self.folder / ERROR).unlink(missing_ok=True)  # left by an earlier run in the same folder
         return paths
 
     def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -90,7 +90,7 @@ class RunJob:
 
 @dataclass(frozen=True)
 class ExperimentJob:
-    """A published figure, or a trial of it: its files have the name `base` and lie under a results folder."""
+    """A published figure, or a trial of it: its files have the name `base` in a results folder."""
 
     task: Task
     publication: Publication
@@ -98,7 +98,7 @@ class ExperimentJob:
     trial: bool
 
     def check(self, plan: Plan) -> None:
-        """Raise UserError when every cell is skipped, or every cell that a panel shows."""
+        """Raise UserError if every cell is skipped, or every cell that a panel shows."""
         shown = {panel.block for panel in self.publication.experiment.panels}
         if any(not shown or block.block in shown for block in self.task.computed):
             return
@@ -109,7 +109,7 @@ class ExperimentJob:
             raise UserError(f"nothing of experiment={self.publication.experiment.name} can be computed here: {why}")
 
     def write(self, plan: Plan) -> list[Path]:
-        """Write everything that is made from its cells, unless it is there already, made from the same."""
+        """Write everything that is made from its cells, unless the files exist and were made from the same cells."""
         from dpml.reporting import artifacts  # draws and counts: slow to load
 
         self.check(plan)
@@ -140,12 +140,12 @@ def run_job(config: DictConfig, words: Sequence[str], folder: Path, name: str = 
 
 
 def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[Path]) -> list[ExperimentJob]:
-    """The jobs of a composed configuration with an experiment: one, or those of a paper, or all.
+    """The jobs of a composed configuration with an experiment: one experiment, all of one paper, or all.
 
     Args:
-        config: as Hydra composed it.
+        config: the configuration that Hydra composed.
         words: the command line's overrides.
-        sources: folders that experiments may come from, the user's first.
+        sources: folders with experiments, the user's first.
 
     Raises:
         UserError: an experiment file or an override is wrong, or an override changes nothing.
@@ -172,7 +172,7 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
 def _experiment_job(
     name: str, config: DictConfig, words: Sequence[str], sources: Sequence[Path]
 ) -> tuple[ExperimentJob, list[str]]:
-    """An experiment's job, and those of the `words` that could change a number and change none of its."""
+    """An experiment's job, and those of `words` that could change its numbers but change none."""
     from dpml.reporting.charts import read_published  # experiments only
     from dpml.reporting.checks import check
 
@@ -197,12 +197,12 @@ def _experiment_job(
 
 
 def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
-    """Where an experiment's files go: with changed numbers it is a trial, in a folder that says what was changed."""
+    """Where an experiment's files go: with changed numbers it is a trial, in a folder named after the changes."""
     if not changes:
         return results / name
     text = ",".join(changes)
     slug = "".join(character if character.isalnum() or character in "=.,-_[]" else "_" for character in text)
-    if slug != text or len(slug) > 100:  # a folder's name cannot say it all
+    if slug != text or len(slug) > 100:  # a folder's name cannot hold all of it
         slug = f"{slug[:100]}-{digest(text)[:8]}"
     return results / "trials" / name / slug / name.rpartition("/")[2]
 
@@ -221,20 +221,20 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
-    """The title, with the data sets that the panels are really about in the place of ``{dataset}``."""
+    """The title, with the data sets that the panels show in place of ``{dataset}``."""
     shown = {panel.block for panel in experiment.panels}
     titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and p.block in shown)
     return experiment.title.replace("{dataset}", ", ".join(titles))
 
 
 def public_command(words: Sequence[str]) -> str:
-    """The command that makes the same numbers anywhere: without folders and without how it was run."""
+    """The command that reproduces the numbers on any machine: without folders and without `run` and `hydra` options."""
     private = (*(f"{key}=" for key in _PRIVATE), "run.", "hydra")
     return "dpml-run " + shlex.join(word for word in words if not word.startswith(private))
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
-    """Where experiments may come from: the folders among Hydra's sources of configuration, and ours."""
+    """The folders with experiments: those among Hydra's configuration sources, and ours."""
     own = [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
     return [*own, where.folder("experiments")]
 
@@ -243,20 +243,20 @@ def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
 
 
 def options_of(config: DictConfig) -> Options:
-    """The keys under `run`.
+    """The options under `run`.
 
     Raises:
-        UserError: one of them is unknown, or its value is not allowed.
+        UserError: a key is unknown, or a value is not allowed.
     """
     given: dict[str, Any] = OmegaConf.to_container(config.run, resolve=True)  # type: ignore[assignment]
     return Options(**convert_options(given, Options, "run"))
 
 
 def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:
-    """Plan all jobs as one and compute what is missing: the plan, and an exit status (0: go on and write).
+    """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write).
 
     Raises:
-        UserError: nothing of the only job can be computed here.
+        UserError: nothing of the only job can be computed on this machine.
     """
     plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
     console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
@@ -279,7 +279,7 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
 
 @dataclass(frozen=True)
 class Written:
-    """What became of a job: the files that were written, or why there are none."""
+    """The outcome of a job: the files written, or the reason why there are none."""
 
     job: Job
     paths: list[Path]
@@ -287,12 +287,12 @@ class Written:
 
 
 def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[Written]:
-    """Write the files of every job, and of all published experiments the pages of claims and of rankings.
+    """Write the files of every job, and the pages of claims and of rankings for the published experiments.
 
     Args:
         plan: the computed cells.
-        jobs: those that the plan was made for.
-        stopped: whether cells may be missing; jobs that lack one are passed over.
+        jobs: the jobs of the plan.
+        stopped: whether cells may be missing; a job with a missing cell is skipped.
     """
     written = []
     for job in jobs:
@@ -302,7 +302,7 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[Written]:
             written.append(Written(job, job.write(plan)))
         except (UserError, CellsFailedError) as error:
             written.append(Written(job, [], error))
-    # the last of those in a folder has the pages about all of them
+    # the pages about all experiments of a folder are listed with its last job
     last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
     for folder, one in last.items():
         from dpml.reporting.artifacts import write_claims, write_rankings  # experiments only
@@ -312,7 +312,7 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[Written]:
 
 
 def failures(plan: Plan, command: str) -> int:
-    """Say how many cells failed, and how to try only those again: the exit status."""
+    """Print how many cells failed and how to retry only those; return the exit status."""
     failed = plan.counts()["failed"]
     if failed:
         message = f"dpml-run: {failed} cells failed; to try only them again: {command} run.only=failed"

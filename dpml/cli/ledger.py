@@ -1,4 +1,4 @@
-"""`dpml ledger`: what has been released about some people, and what that adds up to."""
+"""`dpml ledger`: the releases about a group of people, and their total privacy loss."""
 
 import json
 import math
@@ -17,7 +17,7 @@ _NEVER = "not published, and counted: nobody can know what was seen of it"
 
 
 def run(arguments: Namespace) -> None:
-    """Print a ledger's releases, what they add up to, and what its cap leaves."""
+    """Print a ledger's releases, their total, and the budget that its cap leaves."""
     ledger = Ledger(arguments.ledger)
     if not arguments.ledger.is_file():
         raise UserError(f"there is no ledger {arguments.ledger}: `dpml release` makes one beside the data.")
@@ -37,7 +37,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _totals(entries: list[Entry], delta: float) -> list[dict[str, Any]]:
-    """What all releases add up to, per unit and audience; eps of infinity where they protect no such unit."""
+    """The total of all releases per unit and audience; eps is infinite where a release does not protect that unit."""
     found = []
     units: tuple[Literal["sample", "party"], ...] = ("sample", "party")
     for unit in units:

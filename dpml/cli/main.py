@@ -1,4 +1,4 @@
-"""`dpml`: its commands and their options. What a command does is in the module of its name, loaded when it runs."""
+"""`dpml`: its commands and their options. Each command is in the module of its name, which is loaded when it runs."""
 
 import argparse
 from pathlib import Path
@@ -17,7 +17,7 @@ def main() -> None:
 def _main() -> None:
     commands = parser()
     arguments, more = commands.parse_known_args()
-    if "overrides" in arguments:  # argparse takes those before an option only
+    if "overrides" in arguments:  # argparse takes overrides only before an option
         arguments.overrides += [word for word in more if not word.startswith("-")]
         more = [word for word in more if word.startswith("-")]
     if more:

@@ -1,4 +1,4 @@
-"""`dpml merge`: the tables of several runs or sweeps together."""
+"""`dpml merge`: combine the tables of several runs or sweeps."""
 
 from argparse import Namespace
 

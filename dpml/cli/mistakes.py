@@ -1,4 +1,4 @@
-"""From exceptions to one sentence and an exit status."""
+"""Turn exceptions into one sentence and an exit status."""
 
 import errno
 import os
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
-    """Run `main`, and exit with 2 and one sentence on stderr for a mistake; with 130 and in silence for Ctrl-C.
+    """Run `main`. A mistake prints one sentence on stderr and exits with 2; Ctrl-C exits with 130, silently.
 
-    What is nobody's mistake but ours stays an exception.
+    A bug in dpml stays an exception.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left half-written
     interrupted: list[int] = []
@@ -27,20 +27,20 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
         interrupted.append(number)
         raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, or somebody else's
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, or another handler is set
         signal.signal(signal.SIGINT, interrupt)
     try:
         try:
             main()
         finally:
-            sys.stdout.flush()  # what goes wrong here would otherwise go wrong when Python exits
+            sys.stdout.flush()  # an error here would otherwise appear when Python exits
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+    except BrokenPipeError:  # the reader of our output, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        if interrupted:  # what a library made of Ctrl-C while it restored its own state
+        if interrupted:  # a library raised this after Ctrl-C while it restored its own state
             sys.exit(130)
         message = sentence(error)
         if message is None:
@@ -55,20 +55,20 @@ def fail(program: str, message: str) -> NoReturn:
 
 
 def sentence(error: Exception, line: "Line | None" = None) -> str | None:
-    """What an exception means and what to do, with the nearest valid name; None for a bug.
+    """The meaning of an exception and the remedy, with the nearest valid name; None for a bug.
 
-    `line` is what the error is about; None: this process's command line.
+    `line` is the command line that the error is about; None: this process's own.
     """
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, OSError) and error.errno is not None:  # else the system did not say what: not its doing
+    if isinstance(error, OSError) and error.errno is not None:  # without errno it is not the system's error
         return _of_system(error, error.errno)
     if isinstance(error, MemoryError):
         detail = f" ({error})" if str(error) else ""
         return f"there is not enough memory{detail}: ask for fewer rows, draws, parties or workers."
     if isinstance(error, BrokenExecutor):
         return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
-    from dpml.cli import overrides  # now, not above: that imports Hydra and half of dpml, which `--help` can do without
+    from dpml.cli import overrides  # here, as it loads Hydra and half of dpml, which `--help` does not need
 
     return overrides.sentence(error, line)
 

@@ -1,4 +1,4 @@
-"""Mistakes in the overrides that Hydra was given, as one sentence."""
+"""Mistakes in Hydra overrides, as one sentence."""
 
 import argparse
 import re
@@ -19,14 +19,14 @@ _GROUPS = ("dataset", "partition", "algo", "experiment")
 
 
 class Line(NamedTuple):
-    """What Hydra was given: overrides, and the user's own folder of options. Hydra's errors have neither."""
+    """The input that Hydra got: overrides, and the user's own folder of options. Hydra's errors contain neither."""
 
     overrides: Sequence[str]
     config_dir: Path | None = None
 
 
 def sentence(error: Exception, line: Line | None) -> str | None:
-    """What an exception of Hydra's means and what to do; None for any other. `line` None: this process's own."""
+    """The meaning of a Hydra exception and the remedy; None for any other one. `line` None: this process's own."""
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _of_configuration(error, line or _command_line())
     if isinstance(error, ValueError) and str(error).startswith("Config group override must be"):
@@ -50,14 +50,14 @@ def _of_configuration(error: Exception, line: Line) -> str:
 
 
 def _of_option(path: str, beside: Sequence[str], line: Line) -> str:
-    """There is no option GROUP/NAME, either of which may have further slashes; there are some `beside` it."""
+    """There is no option GROUP/NAME, either of which may contain slashes; `beside` are the options that exist."""
     groups = [word.partition("=")[0].lstrip("+") for word in line.overrides]
     group = next((key for key in groups if path.startswith(f"{key}/")), path.rpartition("/")[0])
     return _unknown(group, path.removeprefix(f"{group}/"), beside, line)
 
 
 def _of_groups(line: Line) -> str:
-    """Something else than a name is given to a group, or a group is given as if it were none."""
+    """A group got a value that is not a name, or a group was used as if it were a key."""
     for word in line.overrides:
         group, _, name = word.lstrip("+").partition("=")
         if group in _GROUPS and name not in options(group, line.config_dir):
@@ -73,13 +73,13 @@ def _unknown(group: str, name: str, beside: Sequence[str], line: Line) -> str:
 def _of_key(key: str, line: Line) -> str:
     sentence = f"unknown key {key!r}: {nearest(key, _keys_beside(key, line))}"
     if "." in key and any(word.startswith("experiment=") for word in line.overrides):
-        # Hydra knows the keys of the default options only, not those of the options that an experiment's blocks choose
+        # Hydra knows only the keys of the default options, not of the options that an experiment's blocks choose
         sentence = f"{sentence.removesuffix('.')} Where the experiment's own options have it, write +{key}=VALUE."
     return sentence
 
 
 def _keys_beside(key: str, line: Line) -> list[str]:
-    """The keys of the group that `key` is in, as composed from this command line's choices, or those at the top."""
+    """The keys of the group that contains `key`, composed from this command line's choices, or the top-level keys."""
     group, dot, _ = key.rpartition(".")
     if not dot:
         return KEYS
@@ -87,14 +87,14 @@ def _keys_beside(key: str, line: Line) -> list[str]:
     try:
         node = OmegaConf.select(compose(choices, line.config_dir, hydra_too=True), group)
         return [f"{group}.{name}" for name in node if name != "_target_"]
-    except Exception:  # a second mistake on the same line: the top keys will do
+    except Exception:  # a second mistake on the same line: use the top-level keys
         return KEYS
 
 
 def _command_line() -> Line:
-    """What this process was started with."""
+    """The overrides that this process was started with."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config-dir", "-cd", type=Path)
     known, words = parser.parse_known_args(sys.argv[1:])
-    # the words of a command, such as `data partition`, are none
+    # the words of a command, such as `data partition`, are not overrides
     return Line([word for word in words if "=" in word and not word.startswith("-")], known.config_dir)

@@ -1,4 +1,4 @@
-"""`dpml data partition`: how unequal the parties of a partition are."""
+"""`dpml data partition`: how uneven the parties of a partition are."""
 
 import sys
 from argparse import Namespace
@@ -23,12 +23,12 @@ _EXPLAINED = (
 
 
 def run(arguments: Namespace) -> None:
-    """Deal the rows as a run would, and print what parties hold; draw it if asked to."""
+    """Partition the rows as a run would, and print what the parties hold; draw a figure if asked to."""
     config, d = one_setting(arguments.overrides, "data partition", arguments.config_dir)
     if d is not None:
         raise UserError("unknown key 'd': the features do not matter here.")
     dataset: Source = instantiate(config.dataset, "dataset")
-    # of the algorithm only the auxiliary rows matter, so that the default one will do for any data
+    # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
     rule = build_partition(instantiate(config.partition, "partition"), class_of(config.algo.get("_target_"), "algo"))
     M, N, seed = whole(config.M, "M"), optional(whole)(config.N, "N"), whole(config.seed, "seed")
     if seed < 0:

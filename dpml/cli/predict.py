@@ -1,4 +1,4 @@
-"""`dpml predict`: what a published model says of the rows of a file."""
+"""`dpml predict`: the predictions of a published model for the rows of a file."""
 
 import sys
 from argparse import Namespace
@@ -26,10 +26,10 @@ def run(arguments: Namespace) -> None:
 
 
 def _rows(model: Model, path: Path) -> Array:
-    """The features (n, p) of the rows of a file, by what the model states of them.
+    """The features (n, p) of the rows of a file, encoded by the columns that the model states.
 
     Raises:
-        UserError: a column is missing or of another kind, or a value is missing that the model cannot do without.
+        UserError: a column is missing or of another kind, or a value that the model needs is missing.
     """
     file, stated = open_file(path), model.stated
     names = list(stated.columns)

@@ -1,4 +1,4 @@
-"""`dpml release`: one model for publication, entered into a ledger before its noise is drawn."""
+"""`dpml release`: one model for publication, recorded in a ledger before its noise is drawn."""
 
 import shlex
 from argparse import Namespace
@@ -31,7 +31,7 @@ _PRIVATE = ("data_dir=", "mirror=", "offline=", "results_dir=", "run.")
 
 
 def run(arguments: Namespace) -> None:
-    """Release one model, and say what is guaranteed."""
+    """Release one model, and print its guarantees."""
     words = list(arguments.overrides)
     request, beside = _request(words, arguments)
     ledger = Ledger(arguments.ledger or beside)
@@ -44,7 +44,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _request(words: list[str], arguments: Namespace) -> tuple[Request, Path]:
-    """What is asked for, and where the ledger of its data lies unless another one is named."""
+    """The requested release, and the path of its data's ledger unless another one is named."""
     for key, why in (("seed", "its noise is nobody's to know"), ("draws", "it is one model")):
         if any(word.lstrip("+").startswith(f"{key}=") for word in words):
             raise UserError(f"a release has no {key}, as {why}: leave {key}= out.")
@@ -75,10 +75,10 @@ def _request(words: list[str], arguments: Namespace) -> tuple[Request, Path]:
 
 
 def _choose_for_a_release(config: DictConfig, given: set[str]) -> None:
-    """Set what nobody has set: no test rows, complete rows, and exact noise where the algorithm has it.
+    """Set the defaults of a release: no test rows, complete rows, and exact noise if the algorithm supports it.
 
     Raises:
-        UserError: rows would be left out because of what is in them.
+        UserError: rows would be left out because of their values.
     """
     node = config.dataset
     if "test_fraction" in node and "dataset.test_fraction" not in given:
@@ -96,10 +96,10 @@ def _choose_for_a_release(config: DictConfig, given: set[str]) -> None:
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[Stated, str]:
-    """What is stated of the columns, and the name of the label.
+    """The stated columns, and the name of the label.
 
     Raises:
-        UserError: scales would be taken from the private rows.
+        UserError: scales would be computed from the private rows.
     """
     if isinstance(dataset, CSV):
         if "bounds" not in dataset.paths:

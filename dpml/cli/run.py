@@ -1,7 +1,7 @@
-"""`dpml-run`: one run, a sweep or an experiment. Hydra composes the jobs; all of them are carried out as one plan.
+"""`dpml-run`: one run, a sweep or an experiment. Hydra composes the jobs; they are all carried out as one plan.
 
-Only where another sweeper or launcher than Hydra's basic ones is chosen (Optuna, joblib, Slurm) does each job carry out
-its own, where that launcher puts it: they share what is kept, and the sweep's folder gets their tables in the end.
+If a sweeper or launcher other than Hydra's basic ones is chosen (Optuna, joblib, Slurm), each job carries out its own
+plan, wherever that launcher runs it. The jobs share the stored cells; their tables are merged in the sweep's folder.
 """
 
 import logging
@@ -57,7 +57,7 @@ _log = logging.getLogger("dpml")
 
 @dataclass
 class _Command:
-    """What Hydra's jobs have asked for, while it composes them one after the other."""
+    """The jobs that Hydra has composed so far, one after the other."""
 
     jobs: list[Job] = field(default_factory=list)
     mistakes: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
@@ -66,11 +66,11 @@ class _Command:
     words: Sequence[str] = ()
     options: Options = field(default_factory=Options)
     results: Path = Path("results")
-    separate: bool = False  # every job carries out its own
+    separate: bool = False  # every job carries out its own plan
 
     @property
     def text(self) -> str:
-        """The command, to be given again."""
+        """The command, for running it again."""
         return shlex.join(["dpml-run", *(["-m"] if self.sweep else []), *self.words])
 
 
@@ -81,7 +81,7 @@ def main() -> None:
     """Run `dpml-run`."""
     global _command
     _command = _Command()
-    # Hydra would print its own summary of an exception; with this it hands the exception to us
+    # Hydra would print its own summary of an exception; with this it passes the exception on
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     register_experiments()
     exit_on_mistakes("dpml-run", _main_and_clean)
@@ -101,7 +101,7 @@ def _main_and_clean() -> None:
 
 @hydra.main(**_CONFIG)
 def _main(config: DictConfig) -> float | None:
-    """What Hydra calls for every job: note what it asks for."""
+    """Called by Hydra for every job: record the job."""
     context = HydraConfig.get()
     folder = Path(context.runtime.output_dir).absolute()
     multirun = context.mode == RunMode.MULTIRUN
@@ -129,7 +129,7 @@ def _main(config: DictConfig) -> float | None:
 
 
 class SweepFolder(Callback):
-    """Hydra callback that remembers where a sweep goes and how it was asked for."""
+    """Hydra callback that records a sweep's folder and its command line."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Called in the process that composes the jobs."""
@@ -144,8 +144,8 @@ class SweepFolder(Callback):
 
 
 def _carry_out() -> int:
-    """Carry out what the jobs asked for, write their files, show what is in them: the exit status."""
-    if not _command.folders:  # Hydra was asked for something else: --help, --cfg job, ...
+    """Carry out all recorded jobs, write their files and print their results; return the exit status."""
+    if not _command.folders:  # Hydra did something else: --help, --cfg job, ...
         return 0
     if _command.mistakes and _command.sweep is None:
         raise _command.mistakes[0][2]
@@ -164,9 +164,9 @@ def _carry_out() -> int:
 
 
 def _write(plan: Plan, stopped: bool) -> bool:
-    """Write the files of all jobs, and say so; what cannot be written is a mistake of its job.
+    """Write the files of all jobs and print their paths; a file that cannot be written counts as a mistake of its job.
 
-    False: some run lacks a budget that it was asked for.
+    Returns False if a run lacks one of its requested budgets.
     """
     written = write_jobs(plan, _command.jobs, stopped)
     refused = {sentence: one for one in written if one.error is None for sentence in plan.refused(one.job.task)}
@@ -206,7 +206,7 @@ def _show_run(plan: Plan, job: RunJob) -> None:
 
 
 def _draw(rows: pd.DataFrame, folder: Path, command: str) -> None:
-    """A figure, where there is an axis for one."""
+    """Draw a figure if a setting varies that can be its x axis."""
     if axes(rows):
         from dpml.reporting.figures import plot  # slow to load
 
@@ -217,8 +217,8 @@ def _draw(rows: pd.DataFrame, folder: Path, command: str) -> None:
 
 
 def _merge(sweep: Path) -> int:
-    """Put the tables of a sweep's jobs together in its folder, and show them: the exit status."""
-    # jobs that a launcher put elsewhere have left no trace but their folders
+    """Merge the tables of a sweep's jobs in its folder and print them; return the exit status."""
+    # jobs that a launcher ran elsewhere are known only by their folders
     folders = [path for path in sweep.iterdir() if path.is_dir()] if _command.separate else _command.folders
     folders = sorted(folders, key=lambda path: (len(path.name), path.name))
     done = [folder for folder in folders if (folder / "rows.csv").exists()]
@@ -228,7 +228,7 @@ def _merge(sweep: Path) -> int:
         paths = [sweep / name for name in ("guarantees.csv", "rows.csv")]
         for path in paths:
             tables = [read_table(folder / path.name, ()) for folder in done]
-            # the same setting twice is one setting
+            # two jobs with the same setting count as one
             merged = pd.concat(tables, ignore_index=True).drop_duplicates()
             write_atomically(path, merged.to_csv(index=False))
         merged_from = [os.path.relpath(folder, sweep) for folder in done]
@@ -244,12 +244,12 @@ def _merge(sweep: Path) -> int:
 
 
 def _note_failure(folder: Path, words: str, error: Exception) -> None:
-    """A failure is shown in one line and kept in error.txt; the other jobs go on."""
+    """Print a failure in one line and keep it in error.txt; the other jobs go on."""
     known = isinstance(error, UserError | CellsFailedError)
     account = f"{error}\n" if known else "".join(traceback.format_exception(error))
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / ERROR, account)
-    for name in ("rows.csv", "guarantees.csv", "manifest.json"):  # of an earlier run in the same folder
+    for name in ("rows.csv", "guarantees.csv", "manifest.json"):  # left by an earlier run in the same folder
         (folder / name).unlink(missing_ok=True)
     detail = str(error) if known else f"{type(error).__name__}: {error} (traceback in {_relative(folder)}/{ERROR})"
     print(f"failed: {words}: {detail}", file=sys.stderr)
@@ -257,7 +257,7 @@ def _note_failure(folder: Path, words: str, error: Exception) -> None:
 
 
 def _carry_out_separately(jobs: Sequence[Job], folder: Path, words: str, objective: str | None) -> float | None:
-    """Carry out one job on its own, wherever a launcher has put it: the mean of the metric `objective`, where asked."""
+    """Carry out one job on its own, wherever a launcher runs it; returns the mean of the metric `objective`, if set."""
     _keep_log(folder)
     value = float("nan") if objective else None
     try:
@@ -283,7 +283,7 @@ def _mean(rows: pd.DataFrame, metric: str) -> float:
 
 
 def _finish_separate() -> int:
-    """What is left to do when all jobs have carried out their own."""
+    """Finish after all jobs have carried out their own plans."""
     for folder, words, error in _command.mistakes:
         _note_failure(folder, words, error)
     assert _command.sweep is not None
@@ -294,13 +294,13 @@ def _finish_separate() -> int:
 
 
 def _keep_log(folder: Path) -> None:
-    """Log to a file in `folder`, which appears with the first line."""
+    """Log to a file in `folder`; the file is created with the first line."""
     handler = logging.FileHandler(folder / _LOG, delay=True, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     _close_log()
     _log.addHandler(handler)
     _log.setLevel(logging.INFO)
-    _log.propagate = _log.disabled = False  # Hydra disables loggers that are there before it
+    _log.propagate = _log.disabled = False  # Hydra disables loggers that exist before it starts
 
 
 def _close_log() -> None:
@@ -310,7 +310,7 @@ def _close_log() -> None:
 
 
 def _discard_if_empty(folder: Path) -> None:
-    """Undo the creation of an output folder, and of empty folders above it, in which nothing was written."""
+    """Remove an output folder, and empty folders above it, if nothing was written to it."""
     results = ("rows.csv", ERROR)
     if any(next(folder.glob(pattern), None) for name in results for pattern in (name, f"*/{name}")):
         return

@@ -1,4 +1,4 @@
-"""What a run or a sweep shows on screen."""
+"""The terminal output of a run or a sweep."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from dpml.cli.table import packed, print_table
 from dpml.reporting.statistics import replication, settings, summarise
 from dpml.running.rows import PRIVACY
 
-_METRICS = ("loss", "accuracy", "rmse", "err_w")  # those of a sweep's table, where they were measured
+_METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
 
 
 def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
-    """Print what a run or a sweep measured, claimed and proved.
+    """Print the measured metrics and the claimed and proven guarantees of a run or a sweep.
 
-    One setting gets a line per metric and per view; several get a line each, with the main metrics and the worst view.
-    What all settings have in common stands above.
+    One setting gets a line per metric and per view. Several settings get a line each, with the main metrics and the
+    worst view. Values that all settings share are printed above the table.
     """
     summary = summarise(rows)
     keys = [*(key for key in settings(rows) if key != "block"), "tuned"]
@@ -43,7 +43,7 @@ def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFr
     print_table(console, ("metric", "mean"), means)
     views, reasons = [], []
     for view, group in guarantees.groupby("view", sort=False):
-        # seeds can deal parties of other sizes: the weakest guarantee is what all of them have
+        # party sizes can differ between seeds: the weakest guarantee holds for all of them
         weakest = group.loc[group.groupby("basis")["eps"].idxmax()].set_index("basis")
         pairs = {basis: f"({short(row['eps'])}, {short(row['delta'])})" for basis, row in weakest.iterrows()}
         kinds = ("published", "proven", "conditional")
@@ -60,7 +60,7 @@ def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFr
 
 def _show_sweep(console: Console, summary: pd.DataFrame, varying: Sequence[str]) -> None:
     present = list(dict.fromkeys(summary["metric"]))
-    # a metric with a dot is the user's own
+    # a metric with a dot in its name is the user's own
     metrics = [name for name in present if name in _METRICS or "." in name] or present
     lines = []
     for _, group in summary.groupby([*varying, *PRIVACY], sort=False, dropna=False):
@@ -73,7 +73,7 @@ def _show_sweep(console: Console, summary: pd.DataFrame, varying: Sequence[str])
 
 
 def _replication(summary: pd.DataFrame) -> str:
-    """What an interval is over, as a sentence."""
+    """The replicates that an interval is computed over, as a sentence."""
     if summary["interval"].notna().any():
         return f"± is half a 95 % interval over {replication(summary)}."
     return f"No intervals: {replication(summary)}."
@@ -84,12 +84,12 @@ def _mean(row: Any) -> str:
 
 
 def axes(rows: pd.DataFrame) -> list[str]:
-    """What varies in the rows that a figure can have as its x."""
+    """The settings that vary in the rows and can be the x axis of a figure."""
     return [axis for axis in ("eps", "delta", "M", "N") if rows[axis].nunique() > 1]
 
 
 def short(value: Any) -> str:
-    """A number in four digits, nothing as a dash, anything else as it is."""
+    """A number in four digits, a missing value as a dash, anything else unchanged."""
     if value is None or value != value:  # NaN
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""`dpml secagg`: a secure sum by the real protocol."""
+"""`dpml secagg`: run a secure sum with the real protocol."""
 
 from argparse import Namespace
 
@@ -6,6 +6,6 @@ from dpml.protocols.costs import measure
 
 
 def run(arguments: Namespace) -> None:
-    """Print what a secure sum cost."""
+    """Print the cost of a secure sum."""
     for name, value in measure(arguments.M, arguments.d, arguments.drop).items():
         print(f"{name:22} {value}")

@@ -1,4 +1,4 @@
-"""One setting from overrides: what `dpml guarantee`, `dpml audit` and `dpml data partition` are about."""
+"""One setting from overrides, for `dpml guarantee`, `dpml audit` and `dpml data partition`."""
 
 from collections.abc import Iterable
 from pathlib import Path

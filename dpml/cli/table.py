@@ -1,4 +1,4 @@
-"""Tables as wide as the terminal and no wider: a number, a name or a verdict is never cut."""
+"""Tables that fit the terminal's width: a number, a name or a verdict is never cut."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 _GAP = "  "
-_ANY = 10_000  # columns, more than any table needs
+_ANY = 10_000  # columns: more than any table needs
 
 
 def print_table(
@@ -20,13 +20,13 @@ def print_table(
     keys: int = 1,
     wrapped: Collection[str] = (),
 ) -> None:
-    """Print a table; where the terminal is too narrow for it, a paragraph for each line.
+    """Print a table; if the terminal is too narrow for it, print a paragraph for each line.
 
     Args:
-        console: where to.
-        heads: of the columns.
+        console: where to print.
+        heads: the column heads.
         lines: a cell for every head.
-        keys: how many of the first columns tell the lines apart, and so begin a paragraph.
+        keys: how many of the first columns identify a line, and so begin a paragraph.
         wrapped: heads of the columns whose cells may be broken between words.
     """
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -50,7 +50,7 @@ def print_table(
 def set_aside_common(
     heads: Sequence[str], lines: Sequence[Sequence[str]], candidates: Collection[str]
 ) -> tuple[list[str], list[list[str]], dict[str, str]]:
-    """Heads and lines without those candidates whose cells are all the same, and what these are, by head."""
+    """Heads and lines without the candidate columns whose cells are all equal, and those common values by head."""
     columns = dict(zip(heads, zip(*lines, strict=True), strict=True))
     common = {head: columns[head][0] for head in heads if head in candidates and len(set(columns[head])) == 1}
     kept = [head for head in heads if head not in common]
@@ -58,7 +58,7 @@ def set_aside_common(
 
 
 def packed(items: Sequence[str], width: int) -> str:
-    """Items, without empty ones, in lines of at most `width` columns; none that fits into a line is broken."""
+    """The non-empty items in lines of at most `width` columns; an item that fits into a line is not broken."""
     lines = [""]
     for item in filter(None, items):
         longer = f"{lines[-1]}{_GAP}{item}" if lines[-1] else item

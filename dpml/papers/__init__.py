@@ -1,1 +1,1 @@
-"""What belongs to one paper and nothing else: claims, curves and bounds."""
+"""Code that is specific to one paper: claims, curves and bounds."""

@@ -1,4 +1,4 @@
-"""The experiments that lie beside those whose results are there, and were not computed."""
+"""The experiments that were not computed although others of the same paper were."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +10,9 @@ NOT_TESTED: Decision = "cannot be tested here"
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What manifests would say of the experiments that are not among them, of papers that are.
+    """Manifest entries for the experiments without a manifest, of papers that have at least one.
 
-    How to run an experiment, and what data it needs, is the first line of its file.
+    The first line of an experiment's file says how to run it and what data it needs.
     """
     computed = {manifest["experiment"] for manifest in known}
     papers = {name.partition("/")[0] for name in computed}

@@ -1,4 +1,4 @@
-"""Everything that is made from an experiment's rows: tables, figures, verdicts. Reads rows and only rows."""
+"""Everything that is made from an experiment's rows: tables, figures and verdicts. Its only input is the rows."""
 
 import json
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ from dpml.running.plan import Plan, Task
 def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[Path]:
     """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .md .tex``.
 
-    A calibration other than the published one is the figure's twin, and has its name at the end: ``base_tight.csv``.
-    Nothing is written where all is there already, made from the same.
+    A calibration other than the published one gives a second figure, with its name appended: ``base_tight.csv``.
+    Nothing is written if all files exist already and were made from the same cells.
 
     Args:
-        publication: the experiment, whose panels and claims it is about.
+        publication: the experiment, with its panels and claims.
         plan: the computed cells.
-        task: the experiment's own among them.
+        task: the experiment's own task in the plan.
         base: where the files go, without a suffix.
     """
     manifest = Manifest(base.with_suffix(".json"))
@@ -55,7 +55,7 @@ def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[
 
 
 def _write_figure(results: Results, target: Path, verdicts: Mapping[str, Mapping[str, str]], twin: bool) -> list[Path]:
-    """The files of one figure; published points lie on the published calibration only."""
+    """The files of one figure; published points are drawn on the published calibration only."""
     experiment = results.experiment
     summary = summary_of(results)
     charts = [
@@ -82,7 +82,7 @@ def _write_figure(results: Results, target: Path, verdicts: Mapping[str, Mapping
 
 
 def summary_of(results: Results) -> pd.DataFrame:
-    """Mean, s.d., n and interval of every metric, and its difference from the reference's."""
+    """Mean, s.d., n and interval of every metric, and the difference from the reference algorithm."""
     experiment = results.experiment
     summary = summarise(results.rows)
     rows = results.rows[~results.rows["block"].isin([block.block for block in experiment.computed])]
@@ -91,7 +91,7 @@ def summary_of(results: Results) -> pd.DataFrame:
     paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
     keys = [*settings(rows), "metric"]
     columns = ["reference", "difference", "difference_interval", "paired"]
-    # a setting that some algorithms lack may be of objects, None among them, in one table and of numbers in the other
+    # a setting that some algorithms lack can be a column of objects (with None) in one table, of numbers in the other
     mixed = [key for key in keys if summary[key].dtype != paired[key].dtype]
     summary, paired = (
         table.assign(**{key: table[key].astype(object).where(table[key].notna(), np.nan) for key in mixed})
@@ -107,7 +107,7 @@ def judge(results: Results) -> dict[str, dict[str, str]]:
         return {}
     claims = claims_of(experiment.claims_from or "")
     rows = results.rows[results.rows["calibration"] == "published"]
-    axes = {panel.block: panel.x for panel in reversed(experiment.panels)}  # of several panels the first says it
+    axes = {panel.block: panel.x for panel in reversed(experiment.panels)}  # the first panel of a block decides
     evidence = Evidence(rows, results.publication.points, axes)
     return {
         name: {"id": name, "text": claims[name].text, "criterion": claims[name].criterion}
@@ -117,12 +117,12 @@ def judge(results: Results) -> dict[str, dict[str, str]]:
 
 
 def _facts(results: Results, verdicts: Mapping[str, Mapping[str, str]], cells: int) -> dict[str, Any]:
-    """What the manifest says, and the report shows."""
+    """The part of the manifest that the report shows."""
     experiment = results.experiment
     guarantees = {}
     for calibration in results.rows["calibration"].unique():
         part = results.guarantees[results.guarantees["calibration"] == calibration]
-        # without lines where nothing but computed blocks is shown
+        # empty if only computed blocks are shown
         table = guarantees_table(experiment, part) if len(part) else pd.DataFrame()
         guarantees[str(calibration)] = json.loads(table.to_json(orient="split", index=False))
     return {
@@ -142,9 +142,9 @@ def _facts(results: Results, verdicts: Mapping[str, Mapping[str, str]], cells: i
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write ``claims.md``, the verdicts of all experiments whose outputs lie in `folder`; nothing when it is there.
+    """Write ``claims.md``, the verdicts of all experiments with outputs in `folder`; nothing if it is up to date.
 
-    Claims of the same papers about other experiments cannot be tested there: the page says what those need.
+    Claims of the same papers about other experiments cannot be tested there: the page names the experiments they need.
     """
     known = manifests(folder)
     path, page = folder / "claims.md", claims_page([*known, *not_computed(known)])
@@ -155,7 +155,7 @@ def write_claims(folder: Path) -> list[Path]:
 
 
 def write_rankings(folder: Path) -> list[Path]:
-    """Write ``PAPER/which.md`` for every paper in `folder` whose experiments rank; nothing where it is there."""
+    """Write ``PAPER/which.md`` for every paper in `folder` whose experiments rank; nothing if it is up to date."""
     by_paper: dict[str, list[dict[str, Any]]] = {}
     for manifest in manifests(folder):
         if manifest.get("rankings"):

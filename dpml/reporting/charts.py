@@ -1,4 +1,4 @@
-"""What the panels of an experiment show: which rows, and which published points."""
+"""The content of an experiment's panels: their rows and their published points."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,10 +16,10 @@ _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """The rows of a summary that a panel draws. What has no value of x, since it has no such setting, stands at each.
+    """The rows of a summary that a panel draws. Rows without a value of x, for lack of that setting, appear at every x.
 
     Raises:
-        UserError: a column that it asks for is not there, or none of its rows has its metric.
+        UserError: a column that the panel asks for is missing, or no row has its metric.
     """
     rows = summary[summary["block"] == panel.block]
     for key, value in panel.where.items():
@@ -43,7 +43,7 @@ def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
-    """The rows without a value of x at every x of the others."""
+    """The rows, with those that lack a value of x repeated at every x of the others."""
     missing = rows[x].isna()
     if missing.all() or not missing.any():
         return rows
@@ -53,7 +53,7 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """The proven or conditional eps as if it were a metric, and the claimed one as if it were an algorithm."""
+    """The proven or conditional eps as a metric, and the claimed eps as an algorithm."""
     keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
     rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
@@ -63,13 +63,13 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
-    """The points that lie beside a paper's figures (series, x, algo, metric, mean, std, n, peer).
+    """The published points for a paper's figures (series, x, algo, metric, mean, std, n, peer).
 
-    Those that its authors report are in ``PAPER/published.csv``. A `peer`, in ``PAPER/peers.csv``, is what a program of
-    others has at the same guarantee.
+    Points that its authors report are in ``PAPER/published.csv``. A `peer`, in ``PAPER/peers.csv``, is the result of
+    another program at the same guarantee.
 
     Args:
-        folders: where experiments lie; of each file the first that is there counts. Without any there are no points.
+        folders: folders with experiments; the first one that has a file wins. Without any folder there are no points.
         paper: the first part of an experiment's name.
     """
     folders = list(folders)
@@ -91,13 +91,13 @@ def _read_points(path: Path) -> pd.DataFrame:
 
 
 def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
-    """The published points that lie on a panel, if any."""
+    """The published points of a panel, if any."""
     points = published[(published["series"] == panel.published) & (published["metric"] == panel.y)]
     return points if len(points) else None
 
 
 def with_published(summary: pd.DataFrame, panels: Sequence[Panel], published: pd.DataFrame) -> pd.DataFrame:
-    """The summary with a column `published`: the point that a panel lays over this row, as its authors stored it."""
+    """The summary with a column `published`: the point that a panel draws over this row, as its authors stored it."""
     summary = summary.assign(published=float("nan"))
     for panel in panels:
         theirs = points_of(published, panel)

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment, before any work is done for it."""
+"""Checks that find an experiment's mistakes before any work is done for it."""
 
 from collections.abc import Iterable
 
@@ -13,15 +13,15 @@ from dpml.running.spec import Experiment
 
 
 def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
-    """Refuse an experiment whose panels or claims would come to nothing.
+    """Refuse an experiment with panels or claims that could show nothing.
 
     Args:
-        experiment: as its file has it.
+        experiment: as in its file.
         points: its combinations of settings.
         published: the paper's points.
 
     Raises:
-        UserError: a metric, a column, a series or a claim is unknown; says the nearest that is not.
+        UserError: a metric, a column, a series or a claim is unknown; names the nearest known one.
     """
     check_panels(experiment, points, published)
     if experiment.claims:
@@ -39,7 +39,7 @@ def check_panels(experiment: Experiment, points: Iterable[Point], published: pd.
     """Refuse a panel that could show nothing: each of its keys must mean something in its block.
 
     Raises:
-        UserError: a metric, a column or a published series is unknown; says the nearest that is not.
+        UserError: a metric, a column or a published series is unknown; names the nearest known one.
     """
     settings: dict[str, set[str]] = {}
     metrics: dict[str, set[str]] = {}
@@ -54,7 +54,7 @@ def check_panels(experiment: Experiment, points: Iterable[Point], published: pd.
                 f"unknown series {panel.published!r} {where}: {nearest(panel.published, map(str, published['series']))}"
             )
         if panel.block not in settings:
-            continue  # computed by a function: its columns are known when it has run
+            continue  # computed by a function: its columns are known only after it has run
         known = {*METRICS, *metrics[panel.block]}
         if panel.y not in known and "." not in panel.y:
             raise UserError(f"unknown metric {panel.y!r} {where}: {nearest(panel.y, known)}")

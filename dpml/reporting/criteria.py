@@ -1,4 +1,4 @@
-"""Tests that decide claims of more than one paper; `judging` says what is significant and what is undecided."""
+"""Tests for the claims of more than one paper; `judging` defines "significant" and "undecided"."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,15 +13,15 @@ from dpml.reporting.judging import FACTOR, Check, Evidence, NotComputedError, Re
 from dpml.reporting.statistics import Shown, algorithm_below, below, holm, matters, shows, worse
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
-"""How many of several must hold, in three-valued logic: `every`, `some` or `most`."""
+"""How many of several statements must hold, in three-valued logic: `every`, `some` or `most`."""
 
-LOG_TENTH = -math.log(0.9)  # the difference of logarithms where the smaller value is a tenth below the larger
+LOG_TENTH = -math.log(0.9)  # the difference of logarithms if the smaller value is a tenth below the larger
 
 
 def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Callable[[Runs, Reading], Check]) -> Test:
-    """A test on runs: `needs` gives the algorithms of every block; `decide` sees their values in absolute size.
+    """A test on runs: `needs` gives the algorithms of every block; `decide` gets their values in absolute size.
 
-    That is how losses are drawn that can have either sign.
+    Losses that can have either sign are drawn in absolute size, too.
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
@@ -33,15 +33,15 @@ def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Cal
 
 
 def fewest_seeds(runs: Runs) -> int:
-    """The number of seeds of what has the fewest."""
+    """The smallest number of seeds among some runs."""
     return min(values.index.get_level_values("seed").nunique() for values in runs.values())
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """The x of some runs, from the first to the last.
+    """The values of x of some runs, from the first to the last.
 
     Raises:
-        NotComputedError: there are not two.
+        NotComputedError: there are fewer than two.
     """
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
@@ -72,7 +72,7 @@ def falls(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
 
 
 def failing(words: str, shown: Mapping[Any, Shown]) -> str:
-    """What to add to a check's numbers: the comparisons that show nothing, and those that decide nothing."""
+    """Text to add to a check's numbers: the comparisons that fail, and those that are undecided."""
     texts = []
     for kind, name in ((False, words), (None, f"{words} to be seen with these seeds")):
         keys = [key if isinstance(key, str) else " ".join(map(str, key)) for key in shown if shown[key].holds is kind]
@@ -87,11 +87,12 @@ def beats(
     enough: Callable[[Reading], Amount] | None = None,
     on_logs: bool = False,
 ) -> Test:
-    """`algorithm` is significantly below each other at enough of the x of every block, and significantly above at none.
+    """`algorithm` is significantly below each other one at enough x of every block, and significantly above at none.
 
-    Enough is more than half, unless `enough` says otherwise of a reading. With `on_logs` the logarithms of all runs are
-    compared: where a few draws of a heavy-tailed algorithm make up its mean and most of its spread, a test of means
-    does not see even a rival that is thousands of times larger. Then a tenth is what matters, as without.
+    Enough is more than half, unless `enough` gives another amount for a reading. With `on_logs` the logarithms of all
+    runs are compared: if a few draws of a heavy-tailed algorithm make up its mean and most of its spread, a test of
+    means does not detect even a rival that is thousands of times larger. The difference that matters is a tenth in both
+    cases.
     """
 
     def decide(runs: Runs, reading: Reading) -> Check:
@@ -122,7 +123,7 @@ def beats(
 
 
 def most(values: Sequence[bool | None]) -> bool | None:
-    """Whether more than half hold; None where that rests on those that are undecided."""
+    """Whether more than half hold; None if that depends on the undecided ones."""
     won, possible = values.count(True), len(values) - values.count(False)
     return True if won > len(values) / 2 else None if possible > len(values) / 2 else False
 
@@ -130,7 +131,7 @@ def most(values: Sequence[bool | None]) -> bool | None:
 def weak(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
     """Over the whole grid the mean changes by less than a factor of two, significantly.
 
-    It does not where the largest mean is significantly above twice the smallest; between the two nothing is decided.
+    This is false if the largest mean is significantly above twice the smallest; between the two it is undecided.
     """
 
     def decide(runs: Runs, reading: Reading) -> Check:
@@ -158,10 +159,10 @@ def both(first: Test, second: Test) -> Test:
 
 
 def checks_of(tests: Iterable[Test], evidence: Evidence, reading: Reading) -> list[Check]:
-    """What several tests come to.
+    """The result of several tests.
 
     Raises:
-        NotComputedError: with all that is missing for any of them.
+        NotComputedError: names everything that is missing for any of them.
     """
     checks: list[Check] = []
     missing: list[str] = []
@@ -176,7 +177,7 @@ def checks_of(tests: Iterable[Test], evidence: Evidence, reading: Reading) -> li
 
 
 def together(checks: Sequence[Check], holds: bool | None) -> Check:
-    """One check of several, with the numbers of all."""
+    """Several checks combined into one, with the numbers of all."""
     seeds = [check.seeds for check in checks if check.seeds is not None]
     needed = max((check.needed for check in checks if check.needed is not None), default=None)
     numbers = "; ".join(check.numbers for check in checks)

@@ -1,4 +1,4 @@
-"""Figures, from rows and only rows, in one house style: layout, legends, footers, files."""
+"""Figures, drawn from rows only, in one house style: layout, legends, footers, files."""
 
 import io
 import re
@@ -36,11 +36,11 @@ def plot(
 
     Args:
         rows: the table that a run or a sweep wrote.
-        folder: where the two files go.
-        command: what the footer says made the figure.
+        folder: the folder of the two files.
+        command: the command that the footer names.
         x: a setting, or ``inverse_eps`` for 1/eps; by default the first of eps, delta, M, N and the settings of the
             command line that has more than one value.
-        metrics: one panel for each; by default the loss, and accuracy or RMSE where there is one.
+        metrics: one panel for each; by default the loss, and accuracy or RMSE if measured.
 
     Raises:
         UserError: `x` or a metric is not in the rows.
@@ -67,10 +67,10 @@ def plot(
 
 
 def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
-    """The axis that was asked for, or the first that has more than one value.
+    """The requested x axis, or the first setting that has more than one value.
 
     Raises:
-        UserError: it is no setting of these rows.
+        UserError: it is not a setting of these rows.
     """
     own = [key for key in settings(summary) if key not in AXES]
     if x is None:
@@ -87,7 +87,7 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
     columns = min(columns, len(charts))
     lines = -(-len(charts) // columns)
     with mpl.rc_context(STYLE):
-        # one panel alone needs room for the title and the legend
+        # a single panel needs room for the title and the legend
         size = ((3.5 if columns < 4 else 3.1) * columns + 0.3, 2.75 * lines + 1.1) if columns > 1 else (7.4, 4.6)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
@@ -106,7 +106,7 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What became of one chart: its axes, its curves, those of them that are 0, and whether a band leaves the axis."""
+    """The result of drawing one chart: its axes, its curves, those that are 0, and whether a band leaves the axis."""
 
     axes: Axes
     curves: Sequence[Curve]
@@ -118,7 +118,7 @@ class _Drawn:
 
 @dataclass(frozen=True)
 class _Figure:
-    """What became of all charts, and the looks of their curves by label."""
+    """The result of drawing all charts, and the looks of their curves by label."""
 
     drawn: Sequence[_Drawn]
     looks: Mapping[str, Look]
@@ -127,7 +127,7 @@ class _Figure:
 def _draw_all(panels: Iterable[Axes], charts: Sequence[Chart], columns: int) -> _Figure:
     """Draw charts so that a curve has the same label and look, and a metric the same kind of scale, in all of them.
 
-    Panels in a row that show the same of the same data have the same ends, too, and one label of the y axis.
+    Panels in a row with the same metric of the same data also share their ends and one label of the y axis.
     """
     per_chart = [chart.curves() for chart in charts]
     naming = [named(own, chart.panel.curve) for chart, own in zip(charts, per_chart, strict=True)]
@@ -153,9 +153,9 @@ def _draw_all(panels: Iterable[Axes], charts: Sequence[Chart], columns: int) -> 
 
 
 def _labels(per_chart: Sequence[Sequence[Curve]], keys: Sequence[str]) -> list[list[tuple[str, Curve]]]:
-    """The curves of every chart under their labels.
+    """The curves of every chart by label.
 
-    What has no noise, and has one curve in every panel, is labelled by its name alone: a panel's title says the rest.
+    A curve without noise that appears once in every panel is labelled by its name alone: the title gives the rest.
     """
     several = {algo for own in per_chart for algo, number in Counter(c.algo for c in own).items() if number > 1}
     alone = REFERENCES.keys() - several
@@ -165,7 +165,7 @@ def _labels(per_chart: Sequence[Sequence[Curve]], keys: Sequence[str]) -> list[l
 def _looks(
     labelled: Sequence[Sequence[tuple[str, Curve]]], keys: Sequence[str], thin: Collection[str]
 ) -> dict[str, Look]:
-    """The looks of all curves by label; one algorithm's stand by the numbers that their labels name, and by name."""
+    """The looks of all curves by label; an algorithm's curves are sorted by the numbers in their labels and by name."""
     by_algorithm: dict[str, dict[str, list[float]]] = {}
     for name, curve in (pair for own in labelled for pair in own):
         by_algorithm.setdefault(curve.algo, {}).setdefault(name, _order(curve, keys))
@@ -175,7 +175,7 @@ def _looks(
 
 
 def _shared(charts: Sequence[Chart], scales: Sequence[Scale], columns: int) -> list[Scale]:
-    """The scales of panels, joined where panels of a row show the same metric of the same data against the same x."""
+    """The scales of panels, shared if panels of a row show the same metric of the same data against the same x."""
     groups: dict[Any, list[int]] = {}
     for number, (chart, scale) in enumerate(zip(charts, scales, strict=True)):
         data = frozenset(chart.summary["dataset"].map(str))
@@ -189,7 +189,7 @@ def _shared(charts: Sequence[Chart], scales: Sequence[Scale], columns: int) -> l
 
 
 def _order(curve: Curve, keys: Sequence[str]) -> list[float]:
-    """The numbers among a curve's settings, by which those of one algorithm are sorted; others stay as they come."""
+    """The numbers among a curve's settings, which sort the curves of one algorithm; other settings keep their order."""
     values = [curve.settings.get(key) for key in keys]
     return [
         float(value) if isinstance(value, int | float | np.number) and np.isfinite(value) else 0.0 for value in values
@@ -201,10 +201,10 @@ def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
     lines = {line.label: line for each in figure.drawn for line in each.lines}
     entries: dict[str, Any] = {}
     thin = {algo for chart in charts for algo in chart.panel.thin}
-    # thin ones and floors come last everywhere
+    # thin curves and floors always come last
     for name in sorted(lines, key=lambda name: (lines[name].algo in FLOORS, lines[name].algo in thin)):
         look = figure.looks[name]
-        # as it is by itself: where curves lie on one another they are drawn in turns
+        # the look of the curve alone: curves that coincide are drawn with alternating dashes
         entries[name] = Line2D(
             [], [], color=look.colour, marker=look.marker, linestyle=look.dashes, linewidth=look.width
         )
@@ -215,7 +215,7 @@ def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
     for algo in dict.fromkeys(algo for own in points for algo in own.loc[own["peer"], "algo"]):
         colour, marker = base_look(algo)
         entries[algo] = _hollow(marker or "d", colour)
-    # what has points but, being 0, no curve on a log axis
+    # algorithms with published points whose curve is 0, and so missing on a log axis
     for algo in sorted(published & {algo for each in figure.drawn for algo in each.zeros}):
         if algo not in {line.algo for line in lines.values()}:
             colour, marker = base_look(algo)
@@ -228,7 +228,7 @@ def _hollow(marker: str, colour: str) -> Line2D:
 
 
 def _place_title(figure: Figure, heading: str, entries: Mapping[str, Any], most: int) -> None:
-    """The title and, below it, the legend, to be read line by line."""
+    """The title and, below it, the legend, in reading order line by line."""
     names = list(entries)
     across = min(_legend_columns(names, figure.get_figwidth(), most), len(names)) or 1
     # the layout keeps the lines below the title free for the legend
@@ -241,13 +241,13 @@ def _place_title(figure: Figure, heading: str, entries: Mapping[str, Any], most:
 
 
 def _legend_columns(labels: Sequence[str], width: float, most: int) -> int:
-    """How many entries stand side by side in a figure of `width` inches: `most`, or fewer where they are too long."""
+    """How many entries fit side by side in a figure of `width` inches: `most`, or fewer if they are too long."""
     widths = [0.75 + 0.075 * len(label) for label in labels]  # inches, a little more than needed
     return most if sum(widths) <= width else min(most, max(1, int(width / max(widths))))
 
 
 def _footer(charts: Sequence[Chart], figure: _Figure, command: str) -> list[str]:
-    """The command, and the calibration, what the bands are, and by how much the worst proven eps misses the claimed."""
+    """The command, the calibration, what the bands are, and the largest excess of a proven eps over the claimed one."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas
@@ -263,7 +263,7 @@ def _footer(charts: Sequence[Chart], figure: _Figure, command: str) -> list[str]
 
 
 def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> list[str]:
-    """How bands are drawn on log axes, and what is not seen on an axis."""
+    """How bands are drawn on log axes, and what the axes do not show."""
     pairs = list(zip(charts, drawn, strict=True))
     log = [chart.panel for chart, each in pairs if each.log and any(line.banded for line in each.lines)]
     facts = ["on log axes they are of its logarithm, mean × exp(± half width / mean)"] if log else []
@@ -282,7 +282,7 @@ def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> list[str]:
 
 
 def _everywhere(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> str:
-    """The settings that are the same in the whole figure, and those that only move along with an axis."""
+    """The settings that are the same in the whole figure, and those that change only along with an axis."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     axes = [x for chart in charts for x in same_axis(chart.panel.x)]
     along = [(chart.panel.x, moving(each.curves, chart.panel.x)) for chart, each in zip(charts, drawn, strict=True)]
@@ -312,12 +312,12 @@ def save(figure: Figure, base: Path) -> list[Path]:
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
         picture = io.BytesIO()
-        # neither date nor version in the file: the same rows give the same bytes
+        # no date and no version in the file: the same rows give the same bytes
         metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
         figure.savefig(picture, format=path.suffix[1:], metadata=metadata)
         content = picture.getvalue()
         if path.suffix == ".svg":
-            # a hundredth of a point is enough for paths and places; scales are left alone
+            # coordinates need only a hundredth of a point; scales are not rounded
             content = re.sub(rb' (?:d|x|y)="[^"]*"', lambda match: _rounded(match[0]), content)
             content = re.sub(rb"\n\s+", b"\n", content)
         write_atomically(path, content)

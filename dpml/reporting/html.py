@@ -1,7 +1,7 @@
 """The report: a start page and a page per paper about everything under a results folder, to be read without a server.
 
-What stands on it is read: manifests, tables, pictures and Markdown pages, each as it was written. Nothing is computed
-but counts.
+The report only reads existing files (manifests, tables, pictures and Markdown pages) and shows them as they were
+written. It computes nothing except counts.
 """
 
 from collections import Counter
@@ -25,14 +25,14 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
     """Write ``results/report/index.html`` and the pages beside it from the experiments that lie under `results`.
 
     Args:
-        results: where the outputs lie.
-        own: folders of experiments of one's own, whose published points are shown beside the results.
+        results: the folder with the outputs.
+        own: the user's own folders of experiments, whose published points are shown beside the results.
 
     Returns:
         The start page.
 
     Raises:
-        UserError: there are none.
+        UserError: there are no experiments.
     """
     papers = read(results, own)
     audit = audit_of(figure for _, _, figure in _figures(papers))
@@ -73,7 +73,7 @@ def _start(papers: Sequence[Paper], audit: Audit) -> Page:
 
 
 def _facts(papers: Sequence[Paper]) -> Html:
-    """How much there is of everything."""
+    """The counts of figures, claims and so on."""
     drawn = sum(figure.drawn for _, _, figure in _figures(papers))
     claims = [claim for paper in papers for claim in paper.claims]
     facts = [
@@ -98,7 +98,7 @@ def _reading(papers: Sequence[Paper], audit: Audit) -> Html:
 
 
 def _gallery(papers: Sequence[Paper]) -> Html:
-    """Every figure as a small picture, in the order of its paper; a script adds a search."""
+    """Every figure as a small picture, in the order of its paper; a script adds a search field."""
     groups = []
     for paper in papers:
         cards = [_card(paper, experiment, figure) for _, experiment, figure in _figures([paper]) if figure.drawn]

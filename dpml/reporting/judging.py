@@ -1,20 +1,20 @@
-"""What a claim is, and what its verdict can be. The tests are in `criteria` and in `dpml.papers`; they see rows only.
+"""Claims and their verdicts. The tests are in `criteria` and in `dpml.papers`; their only input is the rows.
 
 A verdict is computed, never typed in. Tolerances and tests follow from the claim's wording and were chosen before any
-result was looked at:
+result was seen:
 
 - *significant*: a one-sided t-test at 5 %, Holm-corrected over all comparisons of one reading of the claim
-  (`dpml.reporting.statistics`): in pairs over seeds, of the means over their draws. With one seed it is over the
-  draws, of one algorithm in pairs, of two by Welch's test, and the verdict says that it is about these rows and this
-  partition.
+  (`dpml.reporting.statistics`). It is paired over seeds and compares the means over their draws. With one seed it is
+  over the draws, paired for one algorithm and Welch's test for two; the verdict then says that it holds for these rows
+  and this partition.
 - *agrees*, *weak*: within a factor of two.
-- What is not significant may be false, or not to be seen with so few seeds. It counts as false where the 95 % bound on
-  the difference is less than one that would matter (`statistics.matters`); otherwise the claim is undecided, and the
-  verdict says how many seeds would decide it.
+- A statement that is not significant may be false, or the seeds may be too few. It counts as false if the 95 % bound on
+  the difference is less than a difference that would matter (`statistics.matters`); otherwise the claim is undecided,
+  and the verdict says how many seeds would decide it.
 
-A claim that can be read in more than one way is judged under every reading; when they disagree, that is the verdict. A
-claim is judged when all that it is about has been computed: every reading, block and algorithm, at the same x. If not,
-it cannot be tested here, and the verdict names what is missing.
+A claim that can be read in more than one way is judged under every reading; if the readings disagree, that is the
+verdict. A claim is judged only if everything it is about has been computed: every reading, block and algorithm, at the
+same x. Otherwise it cannot be tested here, and the verdict names what is missing.
 """
 
 import importlib
@@ -45,7 +45,7 @@ ONE_SEED = "one seed: these rows and this partition only"
 
 
 class NotComputedError(Exception):
-    """A claim is about something that the rows do not have. `missing` names it."""
+    """A claim is about something that the rows do not contain. `missing` names it."""
 
     def __init__(self, missing: Iterable[str]):
         self.missing = tuple(dict.fromkeys(missing))
@@ -54,7 +54,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read what a figure shows: a metric of one variant of the algorithms."""
+    """One way to read a figure: a metric of one variant of the algorithms."""
 
     name: str
     variant: str
@@ -63,13 +63,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision and the numbers that made it.
+    """A decision and the numbers behind it.
 
     Args:
-        decision: what is said of the claim.
+        decision: the decision on the claim.
         numbers: in words, by reading.
-        needed: how many seeds would decide what is undecided.
-        seeds: over how many seeds it is, by the reading and the algorithm that has the fewest; None: no runs.
+        needed: how many seeds would decide an undecided claim.
+        seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
     """
 
     decision: Decision
@@ -80,13 +80,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Check:
-    """Whether a test holds under one reading, and the numbers that say so.
+    """Whether a test holds under one reading, and the numbers behind it.
 
     Args:
-        holds: None where the seeds that there are decide neither way.
+        holds: None if the available seeds leave it undecided.
         numbers: in words.
-        seeds: over how many seeds; None: no runs.
-        needed: how many seeds would decide, where `holds` is None.
+        seeds: the number of seeds; None: no runs.
+        needed: how many seeds would decide, if `holds` is None.
     """
 
     holds: bool | None
@@ -96,19 +96,19 @@ class Check:
 
     @classmethod
     def of(cls, holds: bool | None, numbers: str, shown: Iterable[Shown] = ()) -> "Check":
-        """A check that rests on comparisons: an undecided one needs as many seeds as the hardest of them."""
+        """A check based on comparisons: an undecided one needs as many seeds as the hardest of them."""
         needed = max((one.needed for one in shown if one.needed is not None), default=None)
         return cls(holds, numbers, needed=needed if holds is None else None)
 
 
 def every(values: Iterable[bool | None]) -> bool | None:
-    """Whether all hold: False as soon as one does not, otherwise None as soon as one is undecided."""
+    """Whether all hold: False if any is false, otherwise None if any is undecided."""
     known = list(values)
     return False if False in known else None if None in known else True
 
 
 def some(values: Iterable[bool | None]) -> bool | None:
-    """Whether any holds: True as soon as one does, otherwise None as soon as one is undecided."""
+    """Whether any holds: True if any is true, otherwise None if any is undecided."""
     known = list(values)
     return True if True in known else None if None in known else False
 
@@ -119,13 +119,12 @@ Runs = Mapping[tuple[str, str], pd.DataFrame]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a claim may look at.
+    """The evidence available to a claim.
 
     Args:
         rows: of the published calibration, with their block.
         published: the published points.
-        axes: by block, the column that its panel has as x. A block without a panel runs over the one setting that
-            varies in it.
+        axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
     """
 
     rows: pd.DataFrame
@@ -133,10 +132,10 @@ class Evidence:
     axes: Mapping[str, str] = field(default_factory=dict)
 
     def axis(self, block: str) -> str:
-        """The column over which a block runs; a panel over 1/eps shows runs over eps.
+        """The column over which a block runs; if a panel shows 1/eps, the runs are over eps.
 
         Raises:
-            NotComputedError: the block has no panel and not one setting that varies.
+            NotComputedError: the block has no panel, and not exactly one varying setting.
         """
         if block in self.axes:
             return "eps" if self.axes[block] == "inverse_eps" else self.axes[block]
@@ -148,13 +147,13 @@ class Evidence:
         return varying[0]
 
     def runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
-        """Values, a line per run (seed, draw), a column per x; empty when nothing was computed.
+        """The values, a line per run (seed, draw), a column per x; empty if nothing was computed.
 
         Raises:
             NotComputedError: the rows have several values of some other setting.
         """
         key = block, algorithm, reading.variant, reading.metric
-        if key not in self._tables:  # the criteria of all claims ask for the same runs again and again
+        if key not in self._tables:  # the criteria of all claims request the same runs repeatedly
             places = self._places.get(key)
             self._tables[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
         return self._tables[key]
@@ -174,7 +173,7 @@ class Evidence:
         if x not in rows:  # a setting's own column, which no cell has filled
             return pd.DataFrame()
         run = ["seed", "draw", x]
-        rows = rows.drop_duplicates([*run, "value"])  # a run that stands twice counts once
+        rows = rows.drop_duplicates([*run, "value"])  # a duplicate run counts once
         clash = rows[rows.duplicated(run, keep=False)]
         if len(clash):
             varying = [key for key in settings(rows) if key != x and clash[key].nunique(dropna=False) > 1]
@@ -184,10 +183,10 @@ class Evidence:
         return rows.pivot(index=["seed", "draw"], columns=x, values="value").dropna(axis=1, how="all")
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
-        """The runs of some algorithms in every block, two at least, at the same x.
+        """At least two runs of some algorithms in every block, all at the same x.
 
         Raises:
-            NotComputedError: with the names of all that is missing.
+            NotComputedError: names everything that is missing.
         """
         tables: dict[tuple[str, str], pd.DataFrame] = {}
         absent: dict[tuple[str, ...], list[str]] = {}
@@ -212,17 +211,17 @@ class Evidence:
 
 
 def _and(words: Sequence[str]) -> str:
-    """Words in a sentence: "a, b and c"."""
+    """Words joined as in a sentence: "a, b and c"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 Test = Callable[[Evidence, Reading], Check]
-"""What decides a claim under one reading; it raises NotComputedError."""
+"""The test of a claim under one reading; it raises NotComputedError."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper. `criterion` says in words what `test` computes, for every one of the `readings`."""
+    """A statement of a paper. `criterion` describes in words what `test` computes for each of the `readings`."""
 
     id: str
     figure: str

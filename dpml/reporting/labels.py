@@ -1,7 +1,7 @@
-"""Which settings tell the curves of a panel, or the columns of a table, apart, and what their labels say about them.
+"""The settings that distinguish the curves of a panel, or the columns of a table, and their labels.
 
-Settings are named as on the command line (``algo.lam``). What differs between two rows is on the axis, or in the label
-of the curve, or (when it moves along with the axis) named by `moving`; what is the same everywhere is in `constant`.
+Settings are named as on the command line (``algo.lam``). A difference between two rows appears on the axis, in the
+label of the curve, or (if it changes along with the axis) in `moving`. `constant` gives the values all rows share.
 """
 
 import json
@@ -15,7 +15,7 @@ import pandas as pd
 from dpml.reporting.statistics import STATISTICS
 from dpml.running.rows import SETTING, own_columns
 
-_SIZES = ("N", "d")  # of the data as they were read: they follow from other settings
+_SIZES = ("N", "d")  # sizes of the data as read: they follow from other settings
 _NOT_SETTINGS = {*STATISTICS, "seeds", "replicates", "published", "inverse_eps"}
 _SYMBOLS = {"eps": "ε", "delta": "δ", "algo.variant": "variant"}
 _NAMES = {"constant": "constant (no feature used)"}
@@ -23,7 +23,7 @@ _NAMES = {"constant": "constant (no feature used)"}
 
 @dataclass(frozen=True)
 class Curve:
-    """The rows of one curve; `settings` are what all of them share."""
+    """The rows of one curve; `settings` are those that all of its rows share."""
 
     algo: str
     settings: Mapping[str, Any]
@@ -31,23 +31,23 @@ class Curve:
 
 
 def settings(table: pd.DataFrame) -> list[str]:
-    """The columns of a summary that hold settings, those that say most about a curve first."""
+    """The columns of a summary that hold settings, the most informative about a curve first."""
     own = [key for key in own_columns(table) if key not in _NOT_SETTINGS]
     usual = [key for key in SETTING if key in table and key not in ("algo", *_SIZES)]
     return [*usual, *own, *(key for key in _SIZES if key in table)]
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """The settings that say where on the axis `x` a row stands."""
+    """The settings that determine where a row is on the axis `x`."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
 
 
 def curves(summary: pd.DataFrame, x: str, asked: Sequence[str] = ()) -> list[Curve]:
-    """The rows of one panel curve by curve: by algorithm, the keys in `asked`, and all else that tells rows apart.
+    """The rows of one panel curve by curve: by algorithm, the keys in `asked`, and every other setting that differs.
 
-    A setting that moves along with `x` (N, where there are 100 rows for each of M parties) splits no curve.
+    A setting that changes along with `x` (N, if there are 100 rows for each of M parties) does not split a curve.
     """
     summary = summary.assign(**{key: summary[key].map(text) for key in settings(summary) if _has_lists(summary[key])})
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
@@ -67,19 +67,19 @@ def curves(summary: pd.DataFrame, x: str, asked: Sequence[str] = ()) -> list[Cur
 
 
 def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
-    """Whether `key` is the same all along a curve, or is given by the place on the axis."""
+    """Whether `key` is constant along a curve, or is determined by the position on the axis."""
     if rows[key].nunique(dropna=False) == 1:
         return True
-    if x == "proven_eps":  # a result, not a setting: nothing but the budget may move along it
+    if x == "proven_eps":  # a result, not a setting: nothing except the budget may change along it
         return False
     pairs = rows[[x, key]].drop_duplicates()
-    # two places with one value are not enough for a setting to be told by the axis, but are for a size
+    # two points are not enough to say that a setting follows from the axis, but they are for a size
     derived = key in _SIZES or key.startswith(f"{x}.")
     return bool(pairs[x].is_unique and (derived or pairs[key].is_unique))
 
 
 def named(panel: Sequence[Curve], asked: Sequence[str] = ()) -> list[str]:
-    """The keys that labels of a panel's curves name: those in `asked`, and what else varies among the curves."""
+    """The keys named in the labels of a panel's curves: those in `asked`, and whatever else varies among the curves."""
     drawn = [curve for curve in panel if curve.algo not in ("claimed", "constant")] or panel
     keys: list[str] = []
     for key in dict.fromkeys([*asked, *(key for curve in drawn for key in curve.settings)]):
@@ -89,7 +89,7 @@ def named(panel: Sequence[Curve], asked: Sequence[str] = ()) -> list[str]:
 
 
 def _varies(panel: Sequence[Curve], key: str) -> bool:
-    """Whether curves differ in `key`: one algorithm's in having it at all, several algorithms' in its value."""
+    """Whether curves differ in `key`: curves of one algorithm by having it at all, those of several by its value."""
     values: dict[str, set[str]] = {}
     for curve in panel:
         values.setdefault(curve.algo, set()).add(text(curve.settings.get(key)))
@@ -97,7 +97,7 @@ def _varies(panel: Sequence[Curve], key: str) -> bool:
 
 
 def _told(panel: Sequence[Curve], key: str, keys: Sequence[str]) -> bool:
-    """Whether labels that name `keys` say `key` already: it is the same under another name, or a size."""
+    """Whether labels that name `keys` already determine `key`: it is the same under another name, or a size."""
     values = {name: [text(curve.settings.get(name)) for curve in panel] for name in (key, *keys)}
     if any(name.endswith(f".{key}") or key.endswith(f".{name}") for name in keys if values[name] == values[key]):
         return True
@@ -106,7 +106,7 @@ def _told(panel: Sequence[Curve], key: str, keys: Sequence[str]) -> bool:
 
 
 def label(curve: Curve, keys: Sequence[str]) -> str:
-    """An algorithm's name and its settings among `keys`; the own columns of computed blocks are words already."""
+    """An algorithm's name and its settings among `keys`; columns that a computed block adds are already words."""
     if curve.algo == "claimed":
         return curve.algo
     pairs = [(key, curve.settings.get(key)) for key in keys]
@@ -120,20 +120,20 @@ def _is_word(key: str) -> bool:
 
 
 def assignment(key: str, value: Any) -> str:
-    """A setting as on the command line, with the symbols of the field."""
+    """A setting as on the command line, with the field's symbols."""
     return f"{_SYMBOLS.get(key, key)}={text(value)}"
 
 
 def constant(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
-    """What is the same in all rows of a summary, in one line."""
+    """The settings that all rows of a summary share, in one line."""
     keys = [key for key in settings(table) if key not in {*without, "variant", "calibration"}]
     values = {key: table[key].dropna().map(text).unique() for key in keys}
-    # a parameter of the algorithms that have it is the same in all of them
+    # a parameter counts as shared if it is the same in all algorithms that have it
     return "  ".join(assignment(key, only[0]) for key, only in values.items() if len(only) == 1 and only[0])
 
 
 def moving(panel: Sequence[Curve], x: str) -> list[str]:
-    """The settings that change along the curves of a panel beside `x`."""
+    """The settings that change along the curves of a panel together with `x`."""
     return [
         key
         for key in (settings(panel[0].rows) if panel else ())
@@ -142,7 +142,7 @@ def moving(panel: Sequence[Curve], x: str) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """A setting's value, as short as it can be read back; nothing where there is none."""
+    """A setting's value, in the shortest form that reads back exactly; empty if there is none."""
     if isinstance(value, str) and value[:1] in "[{":
         try:
             value = json.loads(value)
@@ -165,6 +165,6 @@ def _has_lists(column: pd.Series) -> bool:
 
 
 def algorithms(rows: pd.DataFrame) -> list[str]:
-    """The algorithms in rows, or in guarantees, each with its variant where that is not the paper's."""
+    """The algorithms in rows, or in guarantees, each with its variant unless it is the paper's."""
     variant = rows["variant"].map(lambda name: "" if name == "paper" else f" {name}")
     return list(dict.fromkeys(rows["algo"] + variant))

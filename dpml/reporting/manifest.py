@@ -1,7 +1,7 @@
-"""What is written down about outputs: what they were made from, by which commit, their checksums.
+"""Manifests of outputs: what they were made from, the commit that made them, and their checksums.
 
-A manifest has a checksum of itself, too: what it says of verdicts and guarantees goes to pages. Those of runs, sweeps
-and merged tables are called manifest.json, those of experiments have the names of their figures.
+A manifest also contains a checksum of itself, because pages show its verdicts and guarantees. Manifests of runs, sweeps
+and merged tables are called manifest.json; those of experiments are named after their figures.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from dpml.running.store import digest
 
 
 def stamp(publication: Publication, plan: Plan, task: Task) -> str:
-    """What the outputs are made from: the cells, the experiment's file, and the code that draws and counts."""
+    """The inputs of the outputs: the cells, the experiment's file, and the code that draws and counts."""
     experiment = publication.experiment
     modules = ["dpml.reporting.artifacts", *([experiment.claims_from] if experiment.claims_from else [])]
     cells = [[point.block, entry.key, entry.finished, entry.reason] for point, entry in plan.points[task.name]]
@@ -35,18 +35,18 @@ def stamp(publication: Publication, plan: Plan, task: Task) -> str:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The file ``base.json``; nothing in it depends on the machine or the time, so that a rerun leaves it as it is."""
+    """The file ``base.json``; nothing in it depends on the machine or the time, so a rerun does not change it."""
 
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Its content; empty when there is none that is as it was written."""
+        """Its content; empty if the file is missing or was changed after it was written."""
         with suppress(OSError):
             return unseal_object(self.path.read_bytes(), older=True) or {}
         return {}
 
     def current(self, made_from: str) -> bool:
-        """Whether all the files that it names are there, unchanged, and made from the same."""
+        """Whether all the files that it names exist, are unchanged, and were made from the same inputs."""
         known = self.read()
         files = known.get("files")
         return (
@@ -56,7 +56,7 @@ class Manifest:
         )
 
     def write(self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any]) -> None:
-        """Write it, unless it says the same already: the commit that it names is that of the first run."""
+        """Write it, unless its content is the same already: it names the commit of the first run."""
         known, checksums = self.read(), _checksums(files)
         if known.get("stamp") == made_from and known.get("files") == checksums and not _dirty(known):
             return
@@ -77,13 +77,13 @@ def beside(folder: Path) -> Manifest:
 
 
 def changed(path: Path, files: Any) -> bool:
-    """Whether a file is not as it was written, by the checksums in a manifest; those that it does not name are."""
+    """Whether a file was changed after it was written, by a manifest's checksums; False for files it does not name."""
     known = files.get(path.name) if isinstance(files, Mapping) else None
     return known is not None and known != _checksums([path])[path.name]
 
 
 def check_table(path: Path) -> None:
-    """Refuse a table that is not as the manifest beside it says.
+    """Refuse a table that differs from the manifest beside it.
 
     Raises:
         UserError: its content has changed.
@@ -106,7 +106,7 @@ def _checksums(paths: Iterable[Path]) -> dict[str, str | None]:
 
 
 def manifests(results: Path) -> list[dict[str, Any]]:
-    """What is known about every experiment whose outputs lie under `results`, fig2 before fig10."""
+    """The manifests of all experiments with outputs under `results`, fig2 before fig10."""
     known = []
     for path in sorted(results.glob("*/*.json")):
         content = Manifest(path).read()

@@ -1,4 +1,4 @@
-"""Pages in Markdown: one for every figure, and one of all claims."""
+"""Markdown pages: one for every figure, and one of all claims."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -69,7 +69,7 @@ def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str]:
 
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:
-    """Why nothing is proven where something is claimed, a line for every reason."""
+    """Why nothing is proven although something is claimed, a line for every reason."""
     keys = ["algo", "variant", "view", "budget_eps"]
     claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])]
     open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])]
@@ -81,20 +81,20 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
 
 
 def guarantees_table(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
-    """The guarantees of the block that is most about eps, a line per algorithm and view."""
+    """The guarantees of the block with the panel about eps, a line per algorithm and view."""
     curves = dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS)
     return proven(_typical(experiment, guarantees), list(curves))
 
 
 def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
-    """The guarantees of one block: the first whose panel is about eps, else the first that there is."""
+    """The guarantees of one block: the first with a panel about eps, otherwise the first that has any."""
     about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
     block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
     return guarantees[guarantees["block"] == block]
 
 
 def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
-    """How the tables are to be read."""
+    """How to read the tables."""
     computed = [block.block for block in experiment.computed]
     cells = summary[~summary["block"].isin(computed)]
     return (
@@ -162,6 +162,6 @@ def _claims_table(verdicts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _decision(verdict: Mapping[str, Any]) -> str:
-    """The decision, and how many seeds would make one where these do not."""
+    """The decision, and the number of seeds that would decide an undecided claim."""
     needed = verdict.get("needed")
     return f"{verdict['decision']} ({needed} would decide)" if needed else str(verdict["decision"])

@@ -1,9 +1,9 @@
-"""Which algorithm when: at every eps the best that is proven, those that the seeds do not tell from it, and an oracle.
+"""Rankings: at every eps the best algorithm with a proven guarantee, those not distinguished from it, and an oracle.
 
-What competes in a panel protects the same unit, has an eps proven for its worst view that is no larger than the one
-asked for, and, where there are several parties, needs no place that is trusted with all rows: some guarantee of it
-holds against colluders. The best is the one with the best mean; it is not told apart from those that are not
-significantly worse, by one-sided t-tests in pairs over seeds, Holm-corrected over all that compete.
+A curve competes in a panel if it protects the same unit, if the eps proven for its worst view is no larger than the
+requested eps, and, with several parties, if no single place is trusted with all rows: one of its guarantees must hold
+against colluders. The best algorithm has the best mean. It is not distinguished from the algorithms that are not
+significantly worse, by one-sided t-tests paired over seeds, Holm-corrected over all competing curves.
 """
 
 from collections import Counter
@@ -23,19 +23,19 @@ from dpml.reporting.tables import markdown, short, value
 from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
-_SHOWN = 4  # of those that are not told apart
+_SHOWN = 4  # algorithms listed as not distinguished
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A curve that competes; `sums` is the number of secure sums of a release, None for one trusted place."""
+    """A competing curve; `sums` is the number of secure sums of a release, None for one trusted place."""
 
     label: str
     curve: Curve
     sums: int | None
 
     def runs(self, eps: float) -> pd.Series | None:
-        """Its values at an eps by seed and draw; None where it has none, or no such eps is proven."""
+        """Its values at an eps by seed and draw; None if it has none, or if no such eps is proven."""
         rows = self.curve.rows[self.curve.rows["eps"] == eps]
         if not len(rows) or rows["value"].isna().any() or not rows["proven_eps"].max() <= eps * _TOLERANCE:
             return None
@@ -43,7 +43,7 @@ class _Candidate:
 
 
 def rankings(results: Results) -> list[dict[str, Any]]:
-    """For every panel that shows a metric of the experiment's `rank_by` against eps, what is best, as plain values."""
+    """The ranking of every panel that shows a metric of the experiment's `rank_by` against eps, as plain values."""
     experiment = results.experiment
     found = []
     for panel in experiment.panels:
@@ -102,7 +102,7 @@ def _sums(given: pd.DataFrame) -> int | None:
 def _choice(
     eps: float, metric: str, competing: Sequence[_Candidate], beside: Mapping[str, Curve]
 ) -> dict[str, Any] | None:
-    """What is best at one eps; None where nothing competes."""
+    """The best algorithm at one eps; None if nothing competes."""
     up = _more_is_better(metric)
     at = {one.label: runs for one in competing if (runs := one.runs(eps)) is not None}
     if not at:
@@ -131,7 +131,7 @@ def _choice(
 
 
 def _above_floor(best: pd.Series, beside: Mapping[str, Curve], eps: float, metric: str) -> bool:
-    """Whether the best is significantly better than what uses no feature; True where that is not there."""
+    """Whether the best is significantly better than the algorithm without features; True if that was not run."""
     if "constant" not in beside:
         return True
     rows = beside["constant"].rows
@@ -152,7 +152,7 @@ def _beside(beside: Mapping[str, Curve], algo: str, eps: float) -> float:
 
 
 def _peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
-    """What the programs of others have there."""
+    """The results of other programs at this eps."""
     if points is None:
         return {}
     here = points[points["peer"] & np.isclose(points["x"].astype(float), eps)]
@@ -179,11 +179,11 @@ READING = (
     "the parties of a release have to sum; `-` has none: it needs one trusted place, or other messages. A best in "
     "(parentheses) is not significantly above what uses no feature. How all this was made: docs/frontier.md."
 )
-"""What the tables of a ranking say."""
+"""How to read the tables of a ranking."""
 
 
 def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
-    """The page about all experiments of a paper's folder that rank algorithms, from their manifests."""
+    """The page about all ranking experiments of a paper's folder, from their manifests."""
     sections = [
         "# Which algorithm when\n",
         f"{READING}\n",
@@ -198,7 +198,7 @@ def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
 
 
 def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
-    """What is protected, among how many parties, at which delta: in a sentence."""
+    """The protected unit, the number of parties and delta, in a sentence."""
     units = {"sample": "one record", "party": "all records of one party"}
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
     parties = ", ".join(str(M) for M in sorted({M for ranking in rankings for M in ranking["M"]}))
@@ -226,7 +226,7 @@ def _named(choice: Mapping[str, Any]) -> str:
 
 
 def tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """How often every algorithm is best or not told apart from the best, where something is above the floor."""
+    """How often every algorithm is best or not distinguished from the best, where the best is above the floor."""
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
     first = Counter(choice["best"] for choice in choices)
     among = first + Counter(name for choice in choices for name, _ in choice["alike"])
@@ -240,7 +240,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def details(ranking: Mapping[str, Any]) -> pd.DataFrame:
-    """The best algorithm of a panel at every eps, what is not told from it, and what stands beside them."""
+    """The best algorithm of a panel at every eps, those not distinguished from it, and the values to compare with."""
     lines = []
     for choice in ranking["choices"]:
         single = choice["single"]
@@ -270,9 +270,9 @@ def _number(sums: int | None) -> str:
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
-    """What is had by rule beside the best of a grid, chosen by the very test rows that score it: not private.
+    """A rule's result beside the best of a grid, which is chosen on the test rows that score it: not private.
 
-    A line for every algorithm of the oracle's block `rule` that is in its block `grid`, and every eps.
+    There is a line for every eps and every algorithm of the oracle's block `rule` that is also in its block `grid`.
     """
     rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
     rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))

@@ -1,4 +1,4 @@
-"""What is known of an experiment whose cells have been computed: what figures, tables and verdicts are made from."""
+"""The results of an experiment with computed cells: the input of figures, tables and verdicts."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from dpml.running.spec import Experiment
 
 @dataclass(frozen=True)
 class Publication:
-    """An experiment, the command that makes it anywhere, and the paper's points (`charts.read_published`)."""
+    """An experiment, the command that reproduces it anywhere, and the paper's points (`charts.read_published`)."""
 
     experiment: Experiment
     command: str
@@ -21,9 +21,9 @@ class Publication:
 
 @dataclass(frozen=True)
 class Results:
-    """What is known of an experiment when its cells have been computed.
+    """The results of an experiment after its cells have been computed.
 
-    `rows` and `guarantees` have the block's name in front; `skipped` counts cells without numbers by their reason.
+    `rows` and `guarantees` have the block's name as first column; `skipped` counts cells without numbers by reason.
     """
 
     publication: Publication
@@ -33,11 +33,11 @@ class Results:
 
     @property
     def experiment(self) -> Experiment:
-        """What it is about."""
+        """The experiment."""
         return self.publication.experiment
 
     def of(self, calibration: str) -> "Results":
-        """Those of one calibration; what has no noise, and so no calibration of it, is shown beside either."""
+        """The results of one calibration; runs without noise have no calibration and are shown with each."""
         own = self.rows[self.rows["calibration"] == calibration]
         beside = self.rows[self.rows["block"].isin(own["block"]) & ~self.rows["algo"].isin(own["algo"])]
         rows = pd.concat([beside.assign(calibration=calibration), own]) if len(beside) else own
@@ -60,6 +60,6 @@ def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
 
 
 def _reason(entry: Entry) -> str:
-    """Why a cell has no numbers, for readers to whom the data folder of this machine means nothing."""
+    """Why a cell has no numbers, without the path of this machine's data folder."""
     cell = entry.point.cell
     return entry.reason.replace(str(cell.files.root), "data_dir") if cell else entry.reason

@@ -37,7 +37,7 @@ class Scale:
         return float(self.place(self.high) - self.place(self.low))
 
     def place(self, values: Array | float) -> Array:
-        """Where values stand on the axis, in its own units; NaN where they have no place."""
+        """The positions of values on the axis, in its own units; NaN if a value has no position."""
         return _place(values, self.log)
 
 
@@ -48,12 +48,12 @@ def _place(values: Array | float, log: bool) -> Array:
 
 
 def scale_for(values: Array, ends: Array, floors: Array, log: bool) -> Scale:
-    """A y axis that holds all means, and of what is beside them as much as does not make them flat.
+    """A y axis that covers all means, and as much of the bands and floors as does not flatten the curves.
 
     Args:
         values: the means and the published points.
-        ends: of bands. On a log axis they stretch it by half its height, or by a factor of three, at either end.
-        floors: the means of algorithms that use no feature, which stretch it by its own height at most.
+        ends: of bands. They extend a log axis by at most half its height, or by a factor of three, at either end.
+        floors: the means of algorithms that use no feature, which extend it by at most its own height.
         log: whether the axis is logarithmic.
     """
     values, ends, floors = (_finite(_place(some, log)) for some in (values, ends, floors))
@@ -88,19 +88,19 @@ def y_axis(axes: Axes, scale: Scale, metric: str) -> None:
     axes.set_ylim(scale.low, scale.high)
     if scale.log:
         _log_ticks(axes.yaxis, 100.0)
-    elif metric == DIGITS:  # digits of 1/delta are drawn as the delta that they stand for, the smallest at the bottom
+    elif metric == DIGITS:  # digits of 1/delta are labelled with the delta that they mean, the smallest at the bottom
         axes.invert_yaxis()
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda digits, _: _power(10.0**-digits)))
 
 
 def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
-    """Set the scale of a panel's x axis and its ticks, which are `names` where it has words on it."""
+    """Set the scale of a panel's x axis and its ticks, which are `names` if the axis has words."""
     if names:
         axes.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 14) for name in names], fontsize=7)
         axes.margins(x=0.2)
         return
-    # an eps of 0 has no place on a log axis, and one of infinity on none
+    # eps of 0 and of infinity have no position on a log axis
     values = values[np.isfinite(values) & ((values > 0) | (panel.x != "proven_eps"))]
     least, most = values.min(), values.max()
     wide = least > 0 and most >= 5 * least
@@ -120,7 +120,7 @@ def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) ->
 
 
 def _log_with_zero(axes: Axes, values: pd.Series) -> None:
-    """A log axis with a place for 0, half a decade to the left of the smallest positive value."""
+    """A log axis with a position for 0, half a decade to the left of the smallest positive value."""
     least = values[values > 0].min()
     axes.set_xscale("symlog", linthresh=least, linscale=0.45)
     powers = 10.0 ** np.arange(np.ceil(np.log10(least) - 1e-9), np.floor(np.log10(values.max()) + 1e-9) + 1)
@@ -129,10 +129,10 @@ def _log_with_zero(axes: Axes, values: pd.Series) -> None:
 
 
 def _log_ticks(axis: XAxis | YAxis, narrow: float) -> None:
-    """Ticks of a log axis, its ends being set; numbers are written out where they are neither small nor large.
+    """Ticks of a log axis whose ends are set; numbers are written out unless they are very small or very large.
 
-    Numbers stand at powers of ten, with many of them at some. An axis whose ends are less than a factor `narrow` apart
-    has them at 2 and 5, too, or as many more as it needs.
+    Labels are at powers of ten, or at some of them if there are many. An axis whose ends are less than a factor
+    `narrow` apart has labels at 2 and 5, too, or at as many more as it needs.
     """
     low, high = sorted(axis.get_view_interval())
     powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1)

@@ -1,4 +1,4 @@
-"""The picture of a partition: what each of a few parties holds, or how many of many parties hold how much."""
+"""The figure of a partition: the rows of each of a few parties, or histograms over many parties."""
 
 import textwrap
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from dpml.reporting.figures import save
 from dpml.reporting.style import STYLE, mixed
 
 MOST_BARS = 64
-"""Parties that are drawn one by one; of more there are histograms."""
+"""The most parties that are drawn one by one; more parties are drawn as histograms."""
 
-# Okabe and Ito's colours, neighbours far apart in lightness, too; what is left of many classes is grey
+# Okabe and Ito's colours, neighbours also far apart in lightness; the remaining classes are grey
 _CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#882255", "#F0E442")
 _REST, _SIZES, _BINS = "#BBBBBB", "#555555", 30
-_LOG = 30.0  # the largest over the smallest size from which on sizes are on a log axis
+_LOG = 30.0  # ratio of the largest to the smallest size from which sizes are on a log axis
 
 
 def draw(skew: Skew, title: str, path: Path) -> list[Path]:
-    """Draw what parties hold, the largest first; `path` without its suffix, .png and .svg are written."""
+    """Draw what parties hold, the largest first; writes .png and .svg files at `path`, which has no suffix."""
     with mpl.rc_context(STYLE):
         figure = _bars(skew) if len(skew.sizes) <= MOST_BARS else _histograms(skew)
         heading = textwrap.fill(title, int(13 * figure.get_figwidth()))
@@ -34,7 +34,7 @@ def draw(skew: Skew, title: str, path: Path) -> list[Path]:
 
 
 def _bars(skew: Skew) -> Figure:
-    """Rows of every party, and under them its mix of classes; at the right that of all rows."""
+    """Rows of every party, and below them its mix of classes; on the right the mix of all rows."""
     M = len(skew.sizes)
     figure = Figure(figsize=(max(4.5, min(9.5, 2.6 + 0.16 * M)), 4.4), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
@@ -56,7 +56,7 @@ def _bars(skew: Skew) -> Figure:
 
 
 def _stack(axes: Axes, places: Array, counts: Array, skew: Skew) -> None:
-    """Bars of the shares of classes, (bars, K), one on the other; of too many classes the commonest, and the rest."""
+    """Stacked bars of class shares, (bars, K); with too many classes, of the most frequent ones and the rest."""
     mixes = counts / counts.sum(axis=1, keepdims=True)
     kept, names, colours = _shown(skew)
     parts = list(mixes[:, kept].T)
@@ -70,7 +70,7 @@ def _stack(axes: Axes, places: Array, counts: Array, skew: Skew) -> None:
 
 
 def _shown(skew: Skew) -> tuple[Index, Sequence[str], Sequence[str]]:
-    """The numbers of the classes that have a colour, and the names and colours, the rest's among them, of the bars."""
+    """The numbers of the classes with a colour, and the names and colours of the bars, including the rest's."""
     K = len(skew.names)
     if skew.intervals:
         shades = np.linspace(0.75, -0.55, FIFTHS)[:K]
@@ -82,7 +82,7 @@ def _shown(skew: Skew) -> tuple[Index, Sequence[str], Sequence[str]]:
 
 
 def _histograms(skew: Skew) -> Figure:
-    """How many parties have how many rows, and are how far from the mix of all rows."""
+    """Histograms over parties: their numbers of rows, and the distance of their class mix from that of all rows."""
     figure = Figure(figsize=(8.6, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     least, most = int(skew.sizes.min()), int(skew.sizes.max())

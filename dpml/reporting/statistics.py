@@ -1,9 +1,9 @@
 """All statistics: summaries of rows, paired comparisons, and the tests of claims.
 
-The unit of replication is the seed. A seed fixes the rows, the partition and the initial point; the draws of one seed
-share them and differ in the noise only, so that they are not independent of each other. Draws are averaged within seeds
-first, and every interval and every test is over the means of the seeds. With one seed nothing but the noise can be
-judged: then intervals and tests are over its draws, hold for these rows and this partition only, and say so.
+The unit of replication is the seed. A seed fixes the rows, the partition and the initial point. The draws of one seed
+share them and differ only in the noise, so they are not independent of each other. Draws are therefore averaged within
+seeds first, and every interval and every test is over the means of the seeds. With one seed only the noise can be
+judged: intervals and tests are then over its draws, hold for these rows and this partition only, and say so.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +21,9 @@ from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
 K = TypeVar("K")
 
-LEVEL = 0.05  # of every test; intervals are at 1 - LEVEL
-POWER = 0.8  # with which a number of seeds is called enough
-MOST_SEEDS = 10_000  # more than that is not asked for
+LEVEL = 0.05  # of every test; intervals are at level 1 - LEVEL
+POWER = 0.8  # the power from which a number of seeds counts as enough
+MOST_SEEDS = 10_000  # no larger number is reported
 
 SUMMARY = ("mean", "std", "count", "seeds", "interval", "replicates", *SIZES)
 STATISTICS = (*SUMMARY, "reference", "difference", "difference_interval", "paired")
@@ -33,19 +33,19 @@ STATISTICS = (*SUMMARY, "reference", "difference", "difference_interval", "paire
 
 
 def summarise(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean, spread and 95 % t-interval of every metric under every combination of settings.
+    """Mean, spread and 95 % t-interval of every metric for every combination of settings.
 
     Args:
-        rows: tidy rows (`dpml.running.rows`). No two that differ in a setting are ever averaged; a run that stands
-            twice counts once.
+        rows: tidy rows (`dpml.running.rows`). Rows that differ in a setting are never averaged; a duplicate run counts
+            once.
 
     Returns:
-        A line per combination of settings and metric: `mean` over seeds of the means over draws, so that seeds count
-        alike however many draws they have; `std` and `count` of all values; `seeds`, their number; `interval`, half the
-        95 % t-interval of the mean; and `replicates`, what it is over: "seeds", or "draws" where there is one seed. An
-        `interval` is NaN where nothing can be said: one value, or one seed whose draws are all equal.
-        `n_min` and `n_max` are those of all seeds. `claimed_eps` and `proven_eps` hold for every seed: what is proven
-        can depend on the sizes of the parties, and with them on the seed.
+        A line per combination of settings and metric: `mean` over seeds of the means over draws, so that every seed has
+        the same weight however many draws it has; `std` and `count` of all values; `seeds`, their number; `interval`,
+        half the 95 % t-interval of the mean; and `replicates`, what the interval is over: "seeds", or "draws" if there
+        is one seed. An `interval` is NaN if it cannot be computed: one value, or one seed whose draws are all equal.
+        `n_min` and `n_max` are those of all seeds. `claimed_eps` and `proven_eps` hold for every seed: the proven eps
+        can depend on the sizes of the parties, and so on the seed.
 
     Raises:
         UserError: values of one run disagree.
@@ -60,7 +60,7 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     per_seed = rows["value"].groupby([number, rows["seed"]]).mean()
     seeds = per_seed.groupby(level=0).agg(["mean", "std", "count"])
     several = seeds["count"] > 1
-    # draws that are all equal are no sample of anything: there is no noise
+    # draws that are all equal are not a sample: there is no noise
     over_draws = _half_width(values["std"], values["count"]).where(values["max"] > values["min"])
     table = rows.loc[~number.duplicated(), keys].reset_index(drop=True)
     return table.assign(
@@ -76,11 +76,11 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """How much every algorithm's mean lies above `reference`'s under the same settings, with a 95 % t-interval.
+    """The difference of every algorithm's mean from `reference`'s under the same settings, with a 95 % t-interval.
 
     Seeds fix data, partition and initial point, so algorithms that share seeds are compared in pairs: one difference
-    per seed, of the means over its draws (`paired` = seeds, n of them). With one seed all that can be told apart is the
-    noise, which the algorithms do not share: then it is Welch's interval over the draws (`paired` = no).
+    per seed, of the means over its draws (`paired` = seeds, n of them). With one seed only the noise can be compared,
+    which the algorithms do not share: the interval is then Welch's over the draws (`paired` = no).
 
     Raises:
         UserError: values of one run disagree.
@@ -118,15 +118,15 @@ def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
 
 
 def settings(rows: pd.DataFrame) -> list[str]:
-    """The columns of rows, or of a summary, that tell settings apart: those of every cell, and `own_columns`."""
+    """The columns of rows, or of a summary, that distinguish settings: those of every cell, and `own_columns`."""
     return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows and key not in STATISTICS]
 
 
 def replication(summary: pd.DataFrame) -> str:
-    """What the intervals of a summary are over, in words.
+    """The replicates that the intervals of a summary are over, in words.
 
-    "5 seeds, 20 draws each"; "10 draws of one seed: these rows and this partition only"; both, where its lines differ;
-    or that there is none.
+    "5 seeds, 20 draws each"; "10 draws of one seed: these rows and this partition only"; both, if its lines differ; or
+    a statement that there is no interval.
     """
     over_seeds = summary[summary["seeds"] > 1]
     over_draws = summary[(summary["seeds"] <= 1) & summary["interval"].notna()]
@@ -152,7 +152,7 @@ def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
 def _worst_of_seeds(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Rows with the weakest guarantee of all seeds under the same `keys`.
 
-    Where rows of one seed differ in it, as in a computed block over proven eps, it is a setting, and stays.
+    If rows of one seed differ in it, as in a computed block over proven eps, it is a setting and is kept.
     """
     group = rows.groupby([*keys], sort=False, dropna=False).ngroup()
     several = rows.groupby([group, "seed"])["proven_eps"].transform("nunique") > 1
@@ -164,14 +164,14 @@ def _worst_of_seeds(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def _runs(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Rows of which every run, a seed and a draw under the same `keys`, stands there once.
+    """Rows without duplicates: every run, a seed and a draw under the same `keys`, appears once.
 
     Raises:
-        UserError: the same run has different values, so that some setting has no column.
+        UserError: the same run has different values, so a setting has no column.
     """
     run = rows.groupby([*keys, "seed", "draw"], sort=False, dropna=False).ngroup()
     ends = rows["value"].groupby(run).agg(["min", "max"])
-    # another processor may round in another way
+    # another processor may round differently
     apart = ends.index[~np.isclose(ends["min"], ends["max"], rtol=1e-6, atol=1e-9, equal_nan=True)]
     if len(apart):
         row = rows.loc[(run == apart[0]).idxmax()]
@@ -185,19 +185,19 @@ def _runs(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 _NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
 
 
-# ---- tests: a and b are runs, their index is (seed, draw); where nothing can be said, p is 1
+# tests: a and b are runs, indexed by (seed, draw); if a test is not possible, p is 1
 
 
 def below(a: pd.Series, b: pd.Series) -> float:
-    """p-value of "the mean of a is below that of b", for one algorithm under two settings: a one-sided t-test in pairs.
+    """p-value of "the mean of a is below that of b", for one algorithm under two settings: a one-sided paired t-test.
 
-    Over seeds; over draws, which share the noise's directions, when there is one seed.
+    It is paired over seeds, or, with one seed, over draws, which share the noise's directions.
     """
     return _one_sided(_paired(a, b))
 
 
 def algorithm_below(a: pd.Series, b: pd.Series) -> float:
-    """The same for two algorithms: in pairs over seeds; by Welch's test over draws when there is one seed."""
+    """The same for two algorithms: paired over seeds; by Welch's test over draws if there is one seed."""
     gaps = _gaps(a, b)
     if len(gaps) > 1:
         return _one_sided(gaps)
@@ -205,20 +205,20 @@ def algorithm_below(a: pd.Series, b: pd.Series) -> float:
 
 
 def welch(a: pd.Series, b: pd.Series) -> float:
-    """p-value of "the mean of a is below that of b" by Welch's test; the sign decides where nothing varies."""
+    """p-value of "the mean of a is below that of b" by Welch's test; without any spread the sign decides."""
     if min(len(a), len(b)) < 2:
         return 1.0
     if np.ptp(a) == 0 and np.ptp(b) == 0:
         return 0.0 if a.iloc[0] < b.iloc[0] else 1.0
     from scipy import stats  # slow to load, and only claims need it
 
-    # from moments: of a constant sample, scipy's own would warn
+    # from moments, because scipy's own test warns about a constant sample
     one, other = ((runs.mean(), runs.std(), len(runs)) for runs in (a, b))
     return float(stats.ttest_ind_from_stats(*one, *other, equal_var=False, alternative="less").pvalue)
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:
-    """Which of several p-values are significant when all are looked at together."""
+    """Which of several p-values are significant when all are tested together."""
     left, significant = len(values), dict.fromkeys(values, False)
     for key in sorted(values, key=lambda key: values[key]):
         if values[key] > LEVEL / left:
@@ -233,9 +233,9 @@ class Shown:
     """Whether runs show that a mean lies below another.
 
     Args:
-        holds: True, they do; False, they rule out a difference that matters; None, they decide neither.
-        needed: for None, the number of seeds (of draws, where there is one seed) with which a difference that matters
-            would be significant with a probability of `POWER`, at the spread that was seen.
+        holds: True, they do; False, they rule out a difference that matters; None, undecided.
+        needed: for None, the number of seeds (or of draws, if there is one seed) with which a difference that matters
+            would be significant with a probability of `POWER`, at the observed spread.
     """
 
     holds: bool | None
@@ -243,11 +243,11 @@ class Shown:
 
 
 Matters = Callable[[float, float], float]
-"""The difference between two means that would matter, of either sign."""
+"""The smallest difference between two means that matters, of either sign."""
 
 
 def matters(metric: str) -> Matters:
-    """What would matter of a metric: 0.01 of an accuracy, an error or another share; a tenth of the larger otherwise.
+    """The difference that matters: 0.01 of an accuracy, an error or another share; otherwise a tenth of the larger.
 
     The metrics without a unit are losses, gaps and distances, which figures show on logarithmic axes.
     """
@@ -262,12 +262,12 @@ def shows(
 ) -> dict[K, Shown]:
     """For every pair (a, b) of runs, whether the mean of a is below that of b.
 
-    It is where a one-sided test says so, Holm-corrected over all pairs. It is not where the 95 % bound on how far b
-    lies above a is less than what matters. Otherwise these seeds decide neither, and nothing may be said.
+    The answer is True if a one-sided test shows it, Holm-corrected over all pairs. It is False if the 95 % bound on how
+    far b lies above a is less than the difference that matters. Otherwise these seeds do not decide.
 
     Args:
-        pairs: runs whose index is (seed, draw).
-        matter: the difference that would matter (`matters`).
+        pairs: runs indexed by (seed, draw).
+        matter: the difference that matters (`matters`).
         p_below: the test: `below` for one algorithm under two settings, `algorithm_below` for two algorithms.
     """
     significant = holm({key: p_below(a, b) for key, (a, b) in pairs.items()})
@@ -279,9 +279,9 @@ def worse(
     matter: Matters,
     p_below: Callable[[pd.Series, pd.Series], float] = below,
 ) -> list[K]:
-    """The pairs (a, b) of which a is significantly below b, Holm-corrected, and by as much as matters.
+    """The pairs (a, b) with a significantly below b, Holm-corrected, by at least the difference that matters.
 
-    For what a claim rules out: a fall by one in ten thousand, however significant, contradicts nobody.
+    For outcomes that a claim rules out: a fall by one in ten thousand, however significant, contradicts no claim.
     """
     significant = holm({key: p_below(a, b) for key, (a, b) in pairs.items()})
     return [
@@ -292,9 +292,9 @@ def worse(
 
 
 def alike(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
-    """Whether two means are the same, as far as it matters: two one-sided tests at 5 % each (`Shown.holds` True).
+    """Whether two means are equal up to `matter`: two one-sided tests at 5 % each (`Shown.holds` True).
 
-    False where a two-sided test at 5 % tells them apart, by more than what matters as far as can be seen.
+    False if a two-sided test at 5 % finds a difference, and the observed one is at least `matter`.
     """
     gaps = _paired(a, b)
     n = len(gaps)
@@ -310,7 +310,7 @@ def alike(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
 
 
 def _not_below(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
-    """What is left to say of a mean that is not significantly below another."""
+    """Whether a mean that is not significantly below another is shown not to be, or is undecided."""
     gaps = _paired(b, a)
     n = len(gaps)
     if n < 2:
@@ -322,7 +322,7 @@ def _not_below(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
 
 
 def _enough(spread: float, difference: float) -> int:
-    """How many values of this spread show a difference with a probability of `POWER`, by a one-sided t-test."""
+    """How many values of this spread are needed to show a difference with power `POWER`, by a one-sided t-test."""
     if not difference > 0:
         return MOST_SEEDS
     n, quantiles = _seen_by_seeds()
@@ -332,7 +332,7 @@ def _enough(spread: float, difference: float) -> int:
 
 @cache
 def _seen_by_seeds() -> tuple[Index, Array]:
-    """Numbers n of values, and how many standard errors a difference must be to be shown by so many: (k,) each."""
+    """Numbers n of values, and the difference in standard errors that each n can show: (k,) each."""
     n = np.arange(2, MOST_SEEDS + 1)
     return n, np.asarray(stdtrit(n - 1, 1 - LEVEL) + stdtrit(n - 1, POWER), dtype=np.float64)
 
@@ -348,13 +348,13 @@ def _gaps(a: pd.Series, b: pd.Series) -> pd.Series:
 
 
 def _paired(a: pd.Series, b: pd.Series) -> pd.Series:
-    """a - b for every seed that both have; for every draw where there are not two."""
+    """a - b for every seed that both have; for every draw if there are fewer than two such seeds."""
     gaps = _gaps(a, b)
     return gaps if len(gaps) > 1 else (a - b).dropna()
 
 
 def _one_sided(differences: pd.Series) -> float:
-    """p-value of "the mean is below 0"; the sign decides where nothing varies."""
+    """p-value of "the mean is below 0"; without any spread the sign decides."""
     values: Array = differences.to_numpy(dtype=float)
     if len(values) < 2:
         return 1.0

@@ -1,7 +1,8 @@
 """The look of figures: colours, markers and dashes of algorithms, names of axes and metrics.
 
-The colours are Okabe and Ito's and Tol's, told apart by colour-blind readers; markers tell them apart in print. An
-algorithm has the same colour and marker in every figure; its curves in one figure differ in lightness and dashes.
+The colours are Okabe and Ito's and Tol's, which colour-blind readers can distinguish; markers distinguish them in
+print. An algorithm has the same colour and marker in every figure; its curves in one figure differ in lightness and
+dashes.
 """
 
 import zlib
@@ -24,8 +25,8 @@ LABELS = AXES | {
     "proven_eps": "ε proven for the worst view",
 }
 DIGITS = "digits"
-"""The metric log10(1/delta): its axis is linear, for it is a logarithm already, and is labelled by delta."""
-MOST_DIGITS = 20.0  # a delta below 1e-20 is none
+"""The metric log10(1/delta): its axis is linear, because it is a logarithm already, and is labelled with delta."""
+MOST_DIGITS = 20.0  # a delta below 1e-20 counts as zero
 METRICS = {
     "log10_delta": "log₁₀ δ",
     "variance_ratio": "variance / that of all rows together",
@@ -57,9 +58,9 @@ METRICS = {
 }
 SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
 LINEAR = (DIGITS, "accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
-FLOORS = ("constant",)  # what is had without any feature: drawn thin, and below all else
+FLOORS = ("constant",)  # the baseline without any feature: drawn thin, and below all other curves
 ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
-THIN = 0.8  # width of the curves of algorithms that only stand beside the others
+THIN = 0.8  # width of the curves that are shown only for comparison
 
 # colour and marker; references have no marker, and REFERENCES says how they differ
 _ALGORITHMS: dict[str, tuple[str, str]] = {
@@ -95,7 +96,7 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "newton": ("#994F00", "v"),
     "amp": ("#6F7D1F", "X"),
     "outpert": ("#DC6B82", "P"),
-    # programs of others, drawn as points: told apart by their markers
+    # other programs, drawn as points and distinguished by their markers
     "diffprivlib (pure ε)": ("#444444", "D"),
     "DP-SGD": ("#111111", "o"),
     "DP-SGD (oracle, not private)": ("#222222", "s"),
@@ -139,7 +140,7 @@ class Look:
 
 
 def base_look(algo: str) -> tuple[str, str]:
-    """Colour and marker of an algorithm; one that is not known here gets one of the spares, always the same."""
+    """Colour and marker of an algorithm; an unknown algorithm always gets the same one of the spares."""
     return _ALGORITHMS.get(algo) or _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
 
 
@@ -148,14 +149,14 @@ def looks(
 ) -> dict[str, Look]:
     """The looks of a figure's curves by label, from the labels of each algorithm in order.
 
-    Of one curve the colour is the algorithm's own, of several they run from light to dark. Four curves or more that
-    stand in no order have colours of their own, for so many shades are hard to tell apart. Algorithms that share a
-    spare colour and marker share the run, too.
+    A single curve has the algorithm's own colour; several curves run from light to dark. Four or more curves without an
+    order have colours of their own, because so many shades are hard to distinguish. Algorithms that share a spare
+    colour and marker also share the range of shades.
 
     Args:
         labels: those of each algorithm.
-        ordered: the algorithms whose curves are ordered, by a number.
-        thin: the algorithms that are drawn thin, beside floors.
+        ordered: the algorithms whose curves are ordered by a number.
+        thin: the algorithms that are drawn thin, in addition to floors.
     """
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
@@ -176,7 +177,7 @@ def looks(
 
 
 def _shades(number: int) -> Sequence[float]:
-    """How much lighter (> 0) or darker (< 0) than the algorithm's colour each of some curves is."""
+    """How much lighter (> 0) or darker (< 0) than the algorithm's colour each of its curves is."""
     if number <= 2:
         return (0.0, -0.5)[:number]
     return [round(float(shade), 3) for shade in np.linspace(0.55, -0.6, number)]

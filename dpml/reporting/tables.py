@@ -1,4 +1,4 @@
-"""Tables from rows: summaries, guarantees, Markdown and LaTeX, reading rows, and the union of several runs."""
+"""Tables from rows: summaries, guarantees, Markdown and LaTeX; reading rows, and merging several runs."""
 
 import io
 import math
@@ -18,7 +18,7 @@ from dpml.reporting.statistics import replication
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING
 
 CONDITIONAL = ", if fixed beforehand"
-"""Behind a view: what would be proven there for hyper-parameters that are not chosen by the private rows."""
+"""Appended to a view: the eps proven for hyper-parameters that are not selected on the private rows."""
 
 _HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "budget_delta": "δ"}
 
@@ -26,7 +26,7 @@ _HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "budget_delta": "δ
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
     """A line per value of `x`, a column per curve of the same panel, entries ``mean ± half the 95 % interval``.
 
-    Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among them.
+    Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among the columns.
     """
     asked = [key for key in curve if key != "algo"]
     panel = curves(summary, x, asked)
@@ -40,7 +40,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     if is_numeric_dtype(summary[x]):
         places.sort()
     columns: dict[str, list[str | None]] = {
-        # two entries in one place differ in no setting: they are two statements about the same
+        # two entries in one cell differ in no setting: they are two statements about the same setting
         name: [" or ".join(dict.fromkeys(column[place])) if place in column else None for place in places]
         for name, column in entries.items()
     }
@@ -50,7 +50,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
 
 def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | None]]:
-    """What unevenness the parties really have where u was asked for, and the rows of the smallest."""
+    """The actual unevenness of the parties if u was requested, and the number of rows of the smallest."""
     several = summary[summary["M"] > 1].groupby("partition.u")
     least, most = (several[key].agg(how).reindex(places) for key, how in (("n_min", "min"), ("n_max", "max")))
     return {
@@ -60,7 +60,7 @@ def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | Non
 
 
 def caption(heading: str, summary: pd.DataFrame, x: str) -> str:
-    """A heading with what the entries of a table are, what their intervals are over, and what is the same in all."""
+    """A heading that gives a table's entries, the replicates of their intervals, and the settings that all share."""
     if summary["interval"].notna().any():
         heading += f". Mean ± half the 95 % interval over {replication(summary)}"
     same = constant(summary, same_axis(x)).replace("  ", ", ")
@@ -68,16 +68,17 @@ def caption(heading: str, summary: pd.DataFrame, x: str) -> str:
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
-    """A line per algorithm and view: what is claimed there, and the proven eps at every eps that was asked for.
+    """A line per algorithm and view: the claim, and the proven eps at every requested eps.
 
-    Where that is infinite because of a selection, a line below it, `CONDITIONAL`, has what would hold without one.
+    If the proven eps is infinite because of a selection, a line below it, `CONDITIONAL`, has the eps without a
+    selection.
 
-    Every setting on which some eps depends, and those in `also` that vary, stand in it; over seeds the largest eps is
-    taken, for the sizes of parties can depend on them.
+    The table has every setting that changes some eps, and those in `also` that vary. Over seeds the largest eps is
+    taken, because party sizes can depend on the seed.
     """
     given = guarantees[np.isfinite(guarantees["budget_eps"])]
     open_ = given.loc[(given["basis"] == "published") & np.isinf(given["eps"]), "algo"]
-    given = given[~given["algo"].isin(open_)]  # they claim no privacy
+    given = given[~given["algo"].isin(open_)]  # these algorithms claim no privacy
     others = [key for key in SETTING if key not in ("algo", "variant", "eps", "delta")]
     others += ["budget_delta", *also, *(key for key in given if "." in key)]
     given = given.assign(**{key: given[key].map(text) for key in dict.fromkeys(others) if key in given})
@@ -98,7 +99,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _telling(guarantees: pd.DataFrame, candidates: Iterable[str], also: Sequence[str]) -> list[str]:
-    """The settings that tell lines of guarantees apart: eps differs with them while all settings before are equal."""
+    """The settings that distinguish lines of guarantees: eps differs with them while all settings before are equal."""
     keys: list[str] = []
     for key in candidates:
         if key not in guarantees or guarantees[key].nunique() <= 1:
@@ -111,7 +112,7 @@ def _telling(guarantees: pd.DataFrame, candidates: Iterable[str], also: Sequence
 def _matters(guarantees: pd.DataFrame, key: str, keys: Sequence[str]) -> pd.Series:
     """Whether the guarantees of a line's algorithm depend on `key` while all others of `keys` are equal, line by line.
 
-    What an algorithm has one value of is left standing.
+    A setting with only one value for an algorithm is kept for its lines.
     """
     algorithm = ["algo", "variant"]
     same = [*algorithm, "view", "basis", "budget_eps", *(other for other in keys if other != key)]
@@ -123,12 +124,12 @@ def _matters(guarantees: pd.DataFrame, key: str, keys: Sequence[str]) -> pd.Seri
 
 
 def value(mean: float, half: float) -> str:
-    """A mean with half its interval, three digits and one."""
+    """A mean in three digits with half its interval in one."""
     return short(mean) + (f" ± {half:.1g}" if half > 0 and math.isfinite(half) else "")
 
 
 def short(number: float) -> str:
-    """A number in three digits, without a power of ten below a million."""
+    """A number in three digits, without a power of ten if it is below a million."""
     if math.isinf(number):
         return "∞"
     digits = f"{number:.3g}"
@@ -168,7 +169,7 @@ def read_rows(path: Path) -> pd.DataFrame:
     """The rows that a run or a sweep wrote.
 
     Raises:
-        UserError: there is no such file, or it is not a whole table of rows.
+        UserError: there is no such file, or it is not a complete table of rows.
     """
     rows = read_table(path, COLUMNS)
     if not len(rows) or not is_numeric_dtype(rows["value"]):
@@ -180,7 +181,7 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
     """A table that dpml wrote, with at least these columns; `options` are those of `pandas.read_csv`.
 
     Raises:
-        UserError: there is no such file, or it is something else, empty, or cut off.
+        UserError: there is no such file, or it is something else, empty, or truncated.
     """
     if not path.is_file():
         raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
@@ -190,7 +191,7 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
         table = pd.read_csv(io.StringIO(content), **options)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:  # of the encoding, or of what pandas expects
+    except ValueError as error:  # from the encoding, or from pandas
         reason = str(error).strip().splitlines()[0].rpartition(" error: ")[2]
         raise UserError(f"{path} is not a whole table ({reason}): run it again.") from None
     missing = [column for column in columns if column not in table]
@@ -202,10 +203,10 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
 
 
 def merge(folders: Sequence[Path], target: Path) -> list[Path]:
-    """Put the tables of several runs or sweeps together in `target`: rows.csv and guarantees.csv, each row once.
+    """Merge the tables of several runs or sweeps in `target`: rows.csv and guarantees.csv, each row once.
 
     Raises:
-        UserError: a folder has no whole rows.csv, or two give different values for the same settings, seed and draw.
+        UserError: a folder has no complete rows.csv, or two give different values for the same settings, seed and draw.
     """
     rows = _union([folder / "rows.csv" for folder in folders], COLUMNS)
     given = _union([folder / "guarantees.csv" for folder in folders], ("algo", "eps"))
@@ -219,7 +220,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
 
 
 def _union(paths: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    # as text: a number that is read and written again must not change in its last digit
+    # as text: reading and writing a number must not change its last digit
     tables = [read_table(path, columns, dtype=str, keep_default_na=False) for path in paths]
     # a setting that only some of them have is empty in the others
     return pd.concat(tables, ignore_index=True).fillna("").drop_duplicates()
@@ -235,7 +236,7 @@ def _refuse_conflicts(rows: pd.DataFrame) -> None:
 
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:
-    """A block's summary as a table: a line for every combination of what varies in it, a column per metric."""
+    """A block's summary as a table: a line for every combination of its varying settings, a column per metric."""
     keys = [key for key in ("algo", *settings(summary)) if key in summary]
     keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
     lines: dict[Any, dict[str, Any]] = {}

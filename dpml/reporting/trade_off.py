@@ -1,4 +1,4 @@
-"""The picture of an audit: what an attack achieves, between what is claimed and what is proven."""
+"""The figure of an audit: the result of an attack, between the claimed and the proven guarantee."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from dpml.reporting.figures import save
 from dpml.reporting.style import STYLE
 
 _CLAIMED, _PROVEN, _ATTACKED = "#000000", "#0072B2", "#D55E00"
-_LEAST = 1e-4  # the smallest rate that is shown
+_LEAST = 1e-4  # the smallest rate shown
 
 
 def allowed(fpr: Array, eps: float, delta: float) -> Array:
@@ -27,7 +27,7 @@ def allowed(fpr: Array, eps: float, delta: float) -> Array:
 
 
 def draw(findings: Sequence[Finding], title: str, path: Path) -> list[Path]:
-    """A panel for every view that was attacked; `path` without its suffix, .png and .svg are written."""
+    """Draw a panel for every attacked view; writes .png and .svg files at `path`, which has no suffix."""
     attacked = [finding for finding in findings if finding.rates is not None]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(0.5 + 3.1 * len(attacked), 3.9), layout="constrained")

@@ -1,1 +1,1 @@
-"""What belongs to Hamm, Cao & Belkin 2016 and nothing else."""
+"""Code that is specific to Hamm, Cao & Belkin 2016."""

@@ -1,12 +1,13 @@
 """Hamm, Cao & Belkin 2016: the claims.
 
-*About*, *around* and *nearly* are within 0.05 of accuracy, half of the first digit that the text gives; *roughly
-between* allows 0.01 beyond either end. What is not significant counts as false only where a difference of 0.01 of
-accuracy is ruled out (`judging`). Blocks run over eps: 1/eps = 0 is eps = inf.
+*About*, *around* and *nearly* mean within 0.05 of accuracy, half of the first digit that the text gives; *roughly
+between* allows 0.01 beyond either end. A difference that is not significant makes a claim false only if a difference
+of 0.01 of accuracy is ruled out (`judging`). Blocks run over eps: 1/eps = 0 is eps = inf.
 
-Two things that the text leaves open are readings. How far *small 1/eps* goes is one. The other is how its noise, its
-objective, its lam and the scaling of rows are meant: as stated, each read otherwise, and two of them read otherwise at
-once where both bring the accuracy nearer to the paper's.
+The text leaves two things open, and each gives readings. The first is how far *small 1/eps* extends. The second is the
+definition of its noise, its objective, its lam and the scaling of rows. There is one reading as stated, one for each of
+these read otherwise, and one with two of them read otherwise at once where both bring the accuracy nearer to the
+paper's.
 """
 
 import math
@@ -29,16 +30,16 @@ _LAMS = ("1e-6", "1e-3", "1e-2", "1e-1")
 _FITS = {"": "har_eps"} | {f"lam = {lam}": f"har_lam{lam}_eps" for lam in _LAMS} | {"rows of length 1": "har_unit_eps"}
 
 Blocks = str | Mapping[str, str]
-"""A block, or one for every reading."""
+"""One block, or a block for every reading."""
 
 
 def _read(*parts: str) -> str:
-    """The name of a reading that reads these parts of the text otherwise."""
+    """The name of the reading that reads these parts of the text otherwise."""
     return " and ".join(filter(None, parts)) or "as stated"
 
 
 def _readings() -> dict[Reading, str]:
-    """The readings of HAR's figure, with their blocks."""
+    """The readings of the figure of HAR, with their blocks."""
     found = {}
     for fit, block in _FITS.items():
         for variant, noise in _NOISE.items():
@@ -52,7 +53,7 @@ def _readings() -> dict[Reading, str]:
 
 HAR = _readings()
 KDD = tuple(reading for reading, block in HAR.items() if block == "har_eps" and reading.variant != "binary")
-MODELS = tuple(reading for reading in HAR if reading.variant in ("paper", "sum"))  # without noise there are no others
+MODELS = tuple(reading for reading in HAR if reading.variant in ("paper", "sum"))  # others differ in noise only
 SMALL = {f"small 1/eps: at most {x:g}": x for x in (0.0, 0.001, 0.1, 1.0)}
 
 
@@ -61,7 +62,7 @@ def _block(blocks: Blocks, reading: Reading) -> str:
 
 
 def near(blocks: Blocks, values: Mapping[str, float]) -> Test:
-    """Without noise the mean accuracy of every algorithm is within NEAR of the value that the text gives."""
+    """Without noise the mean accuracy of every algorithm is within NEAR of the value in the text."""
 
     def decide(runs: Runs, reading: Reading) -> Check:
         shown, texts = {}, []
@@ -75,7 +76,7 @@ def near(blocks: Blocks, values: Mapping[str, float]) -> Test:
 
 
 def useless(block: str, algorithm: str, eps: float) -> Test:
-    """At this eps `algorithm` is not above indiv."""
+    """At this eps the mean accuracy of `algorithm` is not above that of indiv."""
 
     def decide(runs: Runs, _: Reading) -> Check:
         ours, alone = (_at(runs, block, name, eps) for name in (algorithm, "indiv"))
@@ -87,7 +88,7 @@ def useless(block: str, algorithm: str, eps: float) -> Test:
 
 
 def better(blocks: Blocks, algorithms: Sequence[str], eps: float) -> Test:
-    """From 1/eps = 0 to that of `eps` every algorithm is above indiv, wherever the grid has a point."""
+    """From 1/eps = 0 to that of `eps` every algorithm is above indiv at every point of the grid."""
 
     def decide(runs: Runs, reading: Reading) -> Check:
         block = _block(blocks, reading)
@@ -102,9 +103,9 @@ def better(blocks: Blocks, algorithms: Sequence[str], eps: float) -> Test:
 
 
 def between(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
-    """At every small 1/eps roughly between indiv and batch, at the largest below indiv. The reading says what is small.
+    """At every small 1/eps roughly between indiv and batch, at the largest below indiv. The reading defines "small".
 
-    How far an algorithm does so is told for all that reach less far than they should.
+    For every algorithm that fails before the end of the range, the numbers say how far the statement holds.
     """
 
     def decide(runs: Runs, reading: Reading) -> Check:
@@ -135,7 +136,7 @@ def between(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
 
 
 def holds_longer(many: str, few: str, algorithms: Sequence[str]) -> Test:
-    """With more parties every algorithm is above at some 1/eps > 0, significantly below at none."""
+    """With more parties every algorithm is above at some 1/eps > 0, and significantly below at none."""
 
     def decide(runs: Runs, _: Reading) -> Check:
         above: dict[tuple[str, float], tuple[pd.Series, pd.Series]] = {}
@@ -193,7 +194,7 @@ def wider_gap(pairs: Mapping[str, str], algorithms: Sequence[str]) -> Test:
 
 
 def _grid(values: pd.DataFrame) -> list[float]:
-    """The eps of some runs, from the smallest."""
+    """The values of eps of some runs, in ascending order."""
     return sorted(map(float, values.columns))
 
 
@@ -212,7 +213,7 @@ def _down_to(runs: Runs, block: str, algorithm: str, eps: float) -> list[float]:
 
 
 def _small(runs: Runs, block: str, most: float) -> tuple[list[float], float]:
-    """The grid from eps = inf down to 1/eps = `most`, and the smallest eps of all."""
+    """The grid from eps = inf down to 1/eps = `most`, and the smallest eps of the whole grid."""
     grid = _down_to(runs, block, "indiv", 1 / most if most else math.inf)
     last = min(_grid(runs[block, "indiv"]))
     if last in grid:
@@ -221,7 +222,7 @@ def _small(runs: Runs, block: str, most: float) -> tuple[list[float], float]:
 
 
 def _gap(runs: Runs, block: str, algorithm: str) -> pd.Series:
-    """What the algorithm lacks of batch's accuracy without noise, a value for every seed."""
+    """The accuracy of batch minus that of the algorithm without noise, a value for every seed."""
     best, ours = (per_seed(_at(runs, block, name, math.inf)) for name in ("batch", algorithm))
     gaps = (best - ours).dropna()
     if len(gaps) < 2:
@@ -230,7 +231,7 @@ def _gap(runs: Runs, block: str, algorithm: str) -> pd.Series:
 
 
 def _kept(shown: Mapping[float, Shown]) -> float | None:
-    """The smallest eps of the grid down to which all is shown without a break; None when it never is."""
+    """The smallest eps down to which every point of the grid is shown to hold; None if the first one is not."""
     kept = None
     for x in sorted(shown, reverse=True):
         if not shown[x].holds:
@@ -244,7 +245,7 @@ def _until(eps: float | None) -> str:
 
 
 def _all(shown: Mapping[Any, Shown], text: str) -> Check:
-    """All comparisons hold, whose keys are names and eps; where some are undecided, and none fails, they are named."""
+    """Whether all comparisons, with keys of names and eps, hold; names those that are undecided if none fails."""
     holds = every(one.holds for one in shown.values())
     if holds is None:
         keys = [key if isinstance(key, tuple) else (key,) for key, one in shown.items() if one.holds is None]
@@ -276,7 +277,7 @@ _UNTIL_TEN = "KDD-99, M = 20,000: soft is nearly as good as batch until around 1
 
 
 def _stated(text: str, id: str) -> str:
-    """What a figure with one reading judges of a claim that has more."""
+    """The text of a claim with several readings, for a figure that is judged by one of them."""
     return f"{text} [as stated; by reading: {id}]"
 
 

@@ -1,1 +1,1 @@
-"""What belongs to Imtiaz, Mohammadi & Sarwate 2019 and nothing else."""
+"""Code that is specific to Imtiaz, Mohammadi & Sarwate 2019."""

@@ -1,13 +1,14 @@
 """Imtiaz et al. 2019: the claims.
 
-What the paper plots as a loss is not the loss, so that most of its claims can be read in two ways: `plotted` is the
-noisy objective at its own minimiser as its authors computed it, in absolute value; `true` is the loss of the released
-model with the algorithms as the text defines them. *Agrees* is within a factor of two, or within three standard errors
-(`stored`). capefm *reaches* the non-private value at 95 % of the way there from its value at the smallest eps.
+The quantity that the paper plots as a loss is not the loss, so most of its claims can be read in two ways. `plotted` is
+the noisy objective at its own minimiser as its authors computed it, in absolute value. `true` is the loss of the
+released model with the algorithms as the text defines them. *Agrees* means within a factor of two, or within three
+standard errors (`stored`). capefm *reaches* the non-private value at 95 % of the way there from its value at the
+smallest eps.
 
-The text says that capefm "clearly outperforms" the others, and that it reaches very small values "for some parameter
-choices", without a number. That is read as `mostly`, at more than half of the grid, which is our choice, and as
-`somewhere`, at one point of every grid at least. Both are of the logarithms, as the figures' axes are.
+The text says, without a number, that capefm "clearly outperforms" the others, and that it reaches very small values
+"for some parameter choices". We read this in two ways: as `mostly`, at more than half of the grid, which is our choice,
+and as `somewhere`, at one point of every grid at least. Both compare logarithms, like the axes of the figures.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ DISTANCE = (Reading("authors", "authors", "err_w"), Reading("text", "paper", "er
 
 
 def at_most_or_some(readings: Sequence[Reading]) -> tuple[Reading, ...]:
-    """Each of the readings twice, for how often capefm must be better: `mostly` and `somewhere`."""
+    """Each of the readings twice, by how often capefm must be better: `mostly` and `somewhere`."""
     return tuple(
         Reading(f"{reading.name} {often}", reading.variant, reading.metric)
         for reading in readings
@@ -54,12 +55,12 @@ def better(blocks: Sequence[str]) -> Test:
 
 
 def reaches(blocks: Sequence[str]) -> Test:
-    """At some eps of the grid capefm has come 95 % of the way from its value at the smallest eps to nonpriv's."""
+    """At some eps of the grid capefm covers 95 % of the way from its value at the smallest eps to that of nonpriv."""
 
     def decide(runs: Runs, _: Reading) -> Check:
         near = {block: _near(runs, block) for block in blocks}
         texts = [f"{block}: {_in_words(*_reached(points))}" for block, points in near.items()]
-        # it has come there for good where it is there at the last eps
+        # a point at the last eps means that it is reached for good
         last = [list(points.values())[-1] for points in near.values()]
         return Check.of(every(point.holds for point in last), ", ".join(texts), last)
 
@@ -82,7 +83,7 @@ def reaches_sooner(low: str, high: str) -> Test:
 
 
 def _near(runs: Runs, block: str) -> dict[float, Shown]:
-    """For every eps whether capefm is within REACH of nonpriv, in units of how far it is at the smallest."""
+    """For every eps, whether capefm is within REACH of nonpriv, as a fraction of its distance at the smallest eps."""
     ours, best = (runs[block, algorithm] for algorithm in TOWARDS)
     grid = several(ours, block)
     limit = REACH * abs(float(ours[grid[0]].mean() - best[grid[0]].mean()))
@@ -90,7 +91,7 @@ def _near(runs: Runs, block: str) -> dict[float, Shown]:
 
 
 def _reached(near: dict[float, Shown]) -> tuple[float, float]:
-    """The smallest eps from which on all are near; inf when there is none: if what is undecided is so, and if not."""
+    """The smallest eps from which on all are near, or inf: first with undecided points as near, then as not near."""
     ends = []
     for far in (False,), (False, None):
         beyond = [number for number, point in enumerate(near.values()) if point.holds in far]
@@ -106,7 +107,7 @@ def _in_words(early: float, late: float) -> str:
 
 
 def depends_on_delta(block: str, yes: Sequence[str] = OURS, no: Sequence[str] = ("dpfm", "objpert")) -> Test:
-    """The smallest delta is significantly worse than the largest for `yes`; for `no` the two are alike."""
+    """For `yes` the smallest delta is significantly worse than the largest; for `no` the two are alike."""
 
     def decide(runs: Runs, reading: Reading) -> Check:
         worse: dict[str, tuple[pd.Series, pd.Series]] = {}

@@ -32,7 +32,7 @@ FAMILY: dict[str, type[FunctionalFamily]] = {
 
 
 DRAWN = -20.0
-"""log10 of the smallest delta that is drawn: below, privacy fails for other reasons first."""
+"""log10 of the smallest delta that is drawn: below it, privacy fails for other reasons first."""
 
 
 def delta_against_tau(
@@ -55,17 +55,17 @@ def delta_against_colluders(N: int, M: int, eps: float, tau: float) -> pd.DataFr
 
 
 def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[str, Any]]:
-    """delta by every reading, for sites of N/M rows, a target that moves by M/N, and noise tau at every site.
+    """delta under every reading, for sites of N/M rows, a target that moves by M/N, and noise tau at every site.
 
-    Of CAPE:
+    For CAPE:
 
     - `as plotted`: 2 Q((eps - mu^2/2)/mu), the authors' script, for the covariance of their proof;
     - `printed`: 2 phi(z)/z, z = (eps - mu^2/2)/mu, with the mu of Theorem 1 (eqs. 4, 5), where its inverse is wrong;
     - `their view`: the exact curve for the covariance of their proof, in which the colluders' own noise is random;
     - `whole view`: the exact curve for all that the aggregator and the colluders know.
 
-    Of `conv`, with the noise tau/sqrt(M) at every site that gives the average the same variance: `as plotted` is
-    1.25 exp(-M (N_k eps tau/M)^2 / 2), from the textbook's formula; `whole view` the exact curve.
+    For `conv`, with the noise tau/sqrt(M) at every site that gives the average the same variance: `as plotted` is
+    1.25 exp(-M (N_k eps tau/M)^2 / 2), from the textbook's formula; `whole view` is the exact curve.
     """
     shift = M / N
     theirs = _mu_of_their_covariance(M, honest) * shift / tau
@@ -95,8 +95,8 @@ def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[st
 def _mu_of_their_covariance(M: int, honest: int) -> float:
     """mu of Theorem 1's view, in units of (shift of one site) / tau, from the covariance that its proof writes down.
 
-    The view is the honest sites' messages and the sum of their ehat; the colluders' ehat stay random, though they know
-    them.
+    The view is the honest sites' messages and the sum of their ehat. The proof treats the colluders' ehat as random,
+    although the colluders know them.
     """
     H = honest
     covariance = np.empty((H + 1, H + 1))
@@ -107,7 +107,7 @@ def _mu_of_their_covariance(M: int, honest: int) -> float:
 
 
 def _printed(M: int, honest: int, eps: float, shift: float) -> float:
-    """log delta by Theorem 1 as printed; nan where its bound says nothing (eps <= mu_z)."""
+    """log delta by Theorem 1 as printed; nan where its bound does not apply (eps <= mu_z)."""
     colluders = M - honest
     factor = (honest + 2) / honest + 9 * colluders**2 / honest / (M * (1 + M) - 3 * colluders**2)
     mu = math.sqrt(M / (1 + M) * factor) * shift
@@ -137,15 +137,15 @@ def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.Data
 def noise_of_uneven_sites(
     M: int, u: Sequence[float], N: int = 10000, samples: int = 20000, seed: int = 0
 ) -> pd.DataFrame:
-    """Remark 3 and Prop. 2 of Imtiaz et al. 2019: variances over the pooled mechanism's where sites differ in size.
+    """Remark 3 and Prop. 2 of Imtiaz et al. 2019: variances relative to the pooled mechanism where site sizes differ.
 
-    A site of the second half has u times the rows of one of the first, N_k. A target that moves by 1/N_k needs noise
-    tau_k in proportion to 1/N_k. Metrics, by `reading`:
+    A site of the second half has u times as many rows as one of the first, N_k. A target that moves by 1/N_k needs
+    noise tau_k in proportion to 1/N_k. Metrics, by `reading`:
 
     - `variance_ratio` of `H(n)`: the formula ``(N^2/M^3) sum 1/N_k^2`` for the plain average of CAPE's messages;
     - of `plain average`: the same, from samples of ``e_k = ehat_k - mean ehat`` and ``g_k`` of variance tau_k^2/M;
-    - of `weighted sum`: of the noise in the linear coefficients that capeFM and, as algorithm `conv`, conv release for
-      sites of these sizes, around the exact ones of all rows, over that of one trusted curator.
+    - of `weighted sum`: the variance of the noise in the linear coefficients that capeFM and, as algorithm `conv`, conv
+      release for sites of these sizes, around the exact coefficients of all rows, over that of one trusted curator.
     """
     rows = []
     for ratio in u:
@@ -153,7 +153,7 @@ def noise_of_uneven_sites(
         parties = partition(data, TwoGroup(u=ratio), M, generator(seed, "partition"))
         sizes = np.array(parties.sizes, dtype=float)
         rng = generator(seed, "noise", "uneven", f"{ratio:g}")
-        tau = sizes.sum() / sizes  # in units of the pooled mechanism's
+        tau = sizes.sum() / sizes  # in units of the pooled mechanism's tau
         ehat, g = (tau * noise.gaussian(rng, (samples, M)) for _ in range(2))
         messages = ehat - ehat.mean(axis=1, keepdims=True) + g / math.sqrt(M)
         values = {
@@ -170,7 +170,7 @@ def noise_of_uneven_sites(
 
 
 def _released_variance(kind: type[FunctionalFamily], parties: Parties, rng: Generator, samples: int) -> float:
-    """The variance of the released linear coefficients around those of all rows, over a trusted curator's."""
+    """The variance of the released linear coefficients around those of all rows, over that of a trusted curator."""
     budget, loss = Budget(1.0, 1e-5), for_task("regression")
     prepared = kind(loss).prepare(parties, rng)
     scales = prepared.scales([budget])
@@ -181,7 +181,7 @@ def _released_variance(kind: type[FunctionalFamily], parties: Parties, rng: Gene
 
 
 def _variance(values: Array) -> float:
-    return float(np.mean(values * values))  # of mean zero
+    return float(np.mean(values * values))  # the mean is zero
 
 
 def loss_at_proven_eps(  # many parameters: the keys of a block in an experiment's file
@@ -194,11 +194,11 @@ def loss_at_proven_eps(  # many parameters: the keys of a block in an experiment
     draws: int = 20,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """What `tight` noise gains on synthetic data: every algorithm with published and with tight noise at the same
-    *proven* (eps, delta) of its worst view, which is the column `proven_eps`.
+    """The gain of `tight` noise over published noise on synthetic data, at the same proven privacy.
 
-    `asked_eps` is the eps to ask for, which the published noise claims: it is found by bisection. `gap_ratio` is the
-    mean optimality gap with the published noise over that with the tight one; both use the same noise directions.
+    Every algorithm runs with both at the same *proven* (eps, delta) of its worst view, the column `proven_eps`.
+    `asked_eps` is the requested eps, which the published noise claims; bisection finds it. `gap_ratio` is the mean
+    optimality gap with the published noise over that with the tight noise; both use the same noise directions.
     """
     data = Synthetic(recipe=recipe, d=d, rows=N)
     loss = for_task(RECIPES[recipe].task)
@@ -235,7 +235,7 @@ def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[st
 
 
 def _asked(algorithm: FunctionalFamily, target: float, delta: float, problem: Problem) -> float:
-    """The eps to ask for so that the worst view is proven to have `target`."""
+    """The eps to request so that `target` is proven for the worst view."""
 
     def excess(log_eps: float) -> float:
         guarantees = algorithm.guarantees(Budget(math.exp(log_eps), delta), problem)

@@ -1,4 +1,4 @@
-"""Imtiaz et al. 2019: the claims about rows that no run makes: curves of delta, variances of noise, bytes."""
+"""Imtiaz et al. 2019: claims about computed rows, not runs: curves of delta, variances of noise, bytes."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from dpml.reporting.statistics import holm
 def below_conventional(blocks: Sequence[str]) -> Test:
     """Wherever conv's delta is less than 1, CAPE's is less than conv's (`digits` is log10(1/delta)).
 
-    Both as plotted, or both exact: then of all that the aggregator and the colluders see.
+    Both curves are as plotted, or both are exact for the whole view of the aggregator and the colluders.
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
@@ -58,7 +58,7 @@ def variances(evidence: Evidence, _: Reading) -> Check:
 
 
 def uneven_sites(evidence: Evidence, _: Reading) -> Check:
-    """H(n) is 1 for equal sites, and grows with their unevenness; samples of all noise have the variances stated."""
+    """H(n) is 1 for equal sites and grows with their unevenness; the sampled noise has the stated variances."""
     rows = evidence.rows[evidence.rows["metric"] == "variance_ratio"]
     if not _has(rows, {"reading": ("H(n)", "plain average", "weighted sum"), "algo": ("capefm", "conv")}):
         raise NotComputedError(["noise_of_uneven_sites"])
@@ -81,7 +81,7 @@ def uneven_sites(evidence: Evidence, _: Reading) -> Check:
 
 
 def communication(evidence: Evidence, reading: Reading) -> Check:
-    """Every slope of the bytes is at most 0.05 above the stated power, and the stated form fits them to 1 %."""
+    """No slope of the bytes is more than 0.05 above the stated power, and the stated form fits them to 1 %."""
     rows = evidence.rows
     rows = rows[(rows["algo"] == reading.name) & rows["metric"].isin(("in_M", "in_d", "misfit"))]
     if not _has(rows, {"who": ("site", "aggregator"), "metric": ("in_M", "misfit")}):
@@ -95,7 +95,7 @@ def communication(evidence: Evidence, reading: Reading) -> Check:
 
 
 def _has(rows: pd.DataFrame, values: dict[str, Sequence[str]]) -> bool:
-    """Whether each of the values stands in its column."""
+    """Whether all of the values occur in their columns."""
     return len(rows) > 0 and all(set(rows[key]) >= set(names) for key, names in values.items())
 
 

@@ -1,4 +1,4 @@
-"""Whether a mean comes within a limit of another, as far as the seeds can tell."""
+"""Whether a mean comes within a limit of another, as far as the seeds can show."""
 
 import numpy as np
 import pandas as pd
@@ -8,17 +8,18 @@ from dpml.reporting.statistics import LEVEL, Shown, per_seed
 
 
 def within(a: pd.Series, b: pd.Series, limit: float) -> Shown:
-    """Whether the means of a and b differ by at most `limit`: by the 95 % t-interval of their difference.
+    """Whether the means of a and b differ by at most `limit`, by the 95 % t-interval of their difference.
 
-    In pairs over seeds, over draws where there is one seed; undecided where an end of the limit lies in the interval.
+    The test is paired over seeds, or over draws if there is one seed. It is undecided if the interval contains `limit`
+    or -`limit`.
 
     Args:
-        a: runs, whose index is (seed, draw).
+        a: runs, indexed by (seed, draw).
         b: runs of the same seeds.
         limit: in the units of both.
 
     Returns:
-        With None, the number of seeds that would decide if mean and spread stay.
+        If undecided (None), also the number of seeds that would decide, assuming the same mean and spread.
     """
     gaps = (per_seed(a) - per_seed(b)).dropna()
     if len(gaps) < 2:

@@ -1,4 +1,4 @@
-"""Imtiaz et al. 2019, Fig. 2: the claims about the neural network. They are about accuracies: larger is better."""
+"""Imtiaz et al. 2019, Fig. 2: the claims about the neural network. They are about accuracies: higher is better."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ NETWORKS = ("nn_cape", "nn_conv")
 
 
 def on_errors(test: Test) -> Test:
-    """A test that takes less to be better, on the share of wrong labels instead of an accuracy."""
+    """A test in which smaller is better, applied to the share of wrong labels instead of the accuracy."""
 
     def inverted(evidence: Evidence, reading: Reading) -> Check:
         rows = evidence.rows
@@ -60,7 +60,7 @@ def smaller_gap_at_the_start(suffix: str) -> Test:
 
 
 def of_networks(make: Callable[[Sequence[str]], Test], *suffixes: str) -> Test:
-    """A test of several blocks, on those of the reading's variant and N sweep."""
+    """A test of several blocks, applied to those of the reading's variant and N sweep."""
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         return make([_block(reading, suffix) for suffix in suffixes])(evidence, reading)
@@ -69,7 +69,7 @@ def of_networks(make: Callable[[Sequence[str]], Test], *suffixes: str) -> Test:
 
 
 def _block(reading: Reading, suffix: str) -> str:
-    """The block that a reading is about: `nn_eps`, `text_N`, `authors_N`; `authorshalf_N` for a sweep at eps = 0.5."""
+    """The block of a reading: `nn_eps`, `text_N`, `authors_N`; `authorshalf_N` for a sweep at eps = 0.5."""
     if suffix == "eps":
         return "nn_eps"
     kind = "authors" if reading.variant == "authors" else "text"

@@ -1,4 +1,4 @@
-"""The values that the authors stored, means and standard deviations of their runs, against ours."""
+"""The values that the authors stored (means and standard deviations of their runs) compared with ours."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -10,8 +10,9 @@ from dpml.reporting.judging import FACTOR, MOST, Check, Evidence, NotComputedErr
 from dpml.reporting.statistics import Shown, per_seed
 
 ERRORS = 3.0
-"""Standard errors of a difference that chance explains. Of two means of ten normal values each, 0.8 to 1.5 % of the
-differences are larger (Welch's degrees of freedom are 18 to 9): one point in 70 to 130 is called off that is not."""
+"""Standard errors up to which chance explains a difference. Between two means of ten normal values each, 0.8 to 1.5 %
+of the differences are larger (Welch's degrees of freedom are 18 to 9): one point in 70 to 130 is wrongly judged to
+differ."""
 
 
 def ratio(a: float, b: float) -> float:
@@ -20,7 +21,7 @@ def ratio(a: float, b: float) -> float:
 
 
 def difference(a: float, b: float) -> float:
-    """How far two numbers are apart."""
+    """The distance between two numbers."""
     return abs(a - b)
 
 
@@ -30,14 +31,15 @@ def agrees(
     distance: Callable[[float, float], float] = ratio,
     limit: float = FACTOR,
 ) -> Test:
-    """For every algorithm at least nine in ten published points are what our runs give.
+    """For every algorithm our runs reproduce at least nine in ten published points.
 
-    A point is, where the two means, in absolute size, are within `limit`, or within `ERRORS` standard errors of their
-    difference: theirs over their runs, ours over our seeds, or over the draws where there is one seed. Where that many
-    errors of theirs alone do not explain it, more seeds of ours could refute the point, and it is undecided.
+    A point is reproduced if the two means, in absolute size, are within `limit`, or within `ERRORS` standard errors of
+    their difference: theirs over their runs, ours over our seeds, or over the draws if there is one seed. If that many
+    of their standard errors alone do not explain the difference, more seeds of ours could refute the point: it is
+    undecided.
 
-    `series` gives the name of every block's published points. Points that were not computed count neither way: where
-    they could turn the decision, the claim cannot be tested.
+    `series` gives the name of every block's published points. Points that were not computed count neither way. If they
+    could change the decision, the claim cannot be tested.
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
@@ -75,14 +77,14 @@ def agrees(
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> Shown:
-    """Whether the standard errors explain that a mean, in absolute size, is not `theirs`.
+    """Whether the standard errors explain the difference between a mean, in absolute size, and `theirs`.
 
     Args:
-        ours: runs, whose index is (seed, draw).
+        ours: runs, indexed by (seed, draw).
         theirs: a published mean, in absolute size, and its standard `error`.
 
     Returns:
-        None where more seeds (draws, of one seed) could refute it, with the number that would, if the means stay.
+        None if more seeds (or draws of one seed) could refute it, with the number that would, assuming the same means.
     """
     means = per_seed(ours)
     means = means if len(means) > 1 else ours
@@ -96,7 +98,7 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> Shown:
 
 
 def nine_in_ten(points: Sequence[Shown], others: Sequence[bool] = ()) -> bool | None:
-    """Whether nine in ten hold; None where that rests on those that are undecided."""
+    """Whether nine in ten hold; None if that depends on the undecided ones."""
     values = [*(point.holds for point in points), *others]
     if values.count(True) >= MOST * len(values):
         return True
@@ -121,5 +123,5 @@ def _points(
     ]
     numbers: Iterable[tuple[float, float, float, float]] = rows[["x", "mean", "std", "n"]].itertuples(index=False)
     for x, mean, std, n in numbers:
-        # a value of one run has no error that is known
+        # the standard error of a single run is unknown
         yield float(x), abs(float(mean)), float(std) / float(np.sqrt(n)) if n > 1 else 0.0

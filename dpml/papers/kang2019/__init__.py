@@ -1,1 +1,1 @@
-"""What belongs to Kang, Liu & Wang 2019 and nothing else."""
+"""Code that is specific to Kang, Liu & Wang 2019."""

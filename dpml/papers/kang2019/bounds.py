@@ -10,7 +10,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Descent:
-    """What Theorems 2 and 3 assume of gradient descent with step 1/L.
+    """The assumptions of Theorems 2 and 3 about gradient descent with step 1/L.
 
     Args:
         p: features.
@@ -33,8 +33,8 @@ def excess_risk_bound(descent: Descent, variance: float, start: float) -> float:
 
     Args:
         descent: the setting.
-        variance: of the noise in every entry of the gradient that the model follows. The paper puts a client's sigma^2
-            here; the weighted average of M clients' noise has sigma^2 sum (N_k/N)^2.
+        variance: of the noise in every entry of the gradient that the model follows. The paper uses a client's sigma^2
+            here; the weighted average of M clients' noise has variance sigma^2 sum (N_k/N)^2.
         start: R(w_0) - min R.
     """
     left = (1 - descent.lam / descent.smoothness) ** descent.T
@@ -43,14 +43,14 @@ def excess_risk_bound(descent: Descent, variance: float, start: float) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the bounds of Table 1 depend on.
+    """The quantities that the bounds of Table 1 depend on.
 
     Args:
         p: features.
         G: the loss's Lipschitz constant.
         N: rows of all parties.
         M: parties.
-        n_min: rows of the smallest.
+        n_min: rows of the smallest party.
         T: rounds.
         lam: the regulariser's coefficient.
         eps: of the budget.
@@ -84,7 +84,7 @@ class Row:
 
 
 def published_bounds(setting: Setting) -> list[Row]:
-    """Table 1's five rows, of which none but the first has constants that the paper derives."""
+    """Table 1's five rows; the paper derives constants only for the first."""
     p, G, N, n_min, lam, eps = setting.p, setting.G, setting.N, setting.n_min, setting.lam, setting.eps
     log = math.log(1 / setting.delta)
     spread, length = (setting.M - 1) / n_min, p / (n_min * eps) * math.log(p / setting.delta)
@@ -132,8 +132,8 @@ def theorem2(
 ) -> pd.DataFrame:
     """Theorem 2's bound for wddp with synchronous rounds, logistic loss, M equal clients and w_0 = 0.
 
-    Once with the noise that the proof has in the average, sigma^2, and once with what M clients' noise leaves,
-    sigma^2 / M. Both have the sigma of c, and a start no farther than log 2 from the minimum.
+    The bound is given with the noise that the proof has in the average, sigma^2, and with the variance of the average
+    of M clients' noise, sigma^2 / M. Both use the sigma of c, and a start with a gap of at most log 2.
 
     Args:
         settings: p, N and M of every named setting.

@@ -1,9 +1,9 @@
-"""Kang, Liu & Wang 2019: the claims, each for every figure that it is made of, and for what the paper leaves open.
+"""Kang, Liu & Wang 2019: the claims, each for every figure that it covers and for every open reading of the paper.
 
-*Better* is a higher accuracy or a smaller gap. *Similar*, *close* and *steady* are within 0.05 of accuracy, half of the
-first digit that a figure's axis shows, or within a factor of two of the gap. Close to the centralised method means no
-worse: the text praises WD-DP for being "straight up to centralized methods", so that to be better is no failure. A
-claim holds for a figure when it holds for each of its data sets.
+*Better* means a higher accuracy or a smaller gap. *Similar*, *close* and *steady* mean within 0.05 of accuracy, half of
+the first digit that a figure's axis shows, or within a factor of two of the gap. *Close* to the centralised method
+means not worse: the text praises WD-DP for being "straight up to centralized methods", so being better is no failure.
+A claim holds for a figure if it holds for each of its data sets.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ PBelow = Callable[[pd.Series, pd.Series], float]
 
 @dataclass(frozen=True)
 class Judged:
-    """What one data set says: the comparisons are those that its decision rests on."""
+    """The evidence of one data set: the comparisons that its decision rests on."""
 
     holds: bool | None
     text: str
@@ -39,12 +39,12 @@ class Judged:
 
 
 def _better(a: pd.Series, b: pd.Series, reading: Reading) -> Pair:
-    """The pair whose first mean is below its second when a is better than b."""
+    """The pair whose first mean is below its second if a is better than b."""
     return (a, b) if reading.metric == "optimality_gap" else (b, a)
 
 
 def _no_worse(a: pd.Series, b: pd.Series, reading: Reading) -> Pair:
-    """The same for "a is not worse than b, as far as *similar* allows"."""
+    """The pair for "a is not worse than b, up to the tolerance of *similar*"."""
     return (a, FACTOR * b) if reading.metric == "optimality_gap" else (b - NEAR, a)
 
 
@@ -57,7 +57,7 @@ def _each(
     algorithms: Sequence[str],
     judge: Callable[[Curves, Reading, str], Judged],
 ) -> Test:
-    """A test that holds when `judge` does for each block."""
+    """A test that holds if `judge` does for each block."""
 
     def decide(runs: Runs, reading: Reading) -> Check:
         found = {block: judge({a: runs[block, a] for a in algorithms}, reading, block) for block in blocks(reading)}
@@ -115,7 +115,7 @@ def _steady(curves: Curves, reading: Reading, block: str) -> Judged:
 
 
 def _both_ways(pairs: Mapping[Any, Pair], reading: Reading, p_below: PBelow) -> list[Shown]:
-    """Of every pair neither is worse than the other, as far as *similar* allows."""
+    """In no pair is one worse than the other, up to the tolerance of *similar*."""
     ways = {(x, way): _no_worse(*ab, reading) for x, (a, b) in pairs.items() for way, ab in enumerate(((a, b), (b, a)))}
     return list(_shown(ways, reading, p_below).values())
 
@@ -176,7 +176,7 @@ CHOICES = {
     "lam = 0": "lam0",
     "lam = 1e-2": "lam2",
 }
-"""What the paper leaves open, with all else as in the figures, and its name in the blocks of `kang2019/readings`."""
+"""The choices that the paper leaves open, all else as in the figures, and their names in `kang2019/readings`."""
 
 OPEN = tuple(
     Reading(f"{metric.name}, {name}", "paper", metric.metric) for metric in (_ACCURACY, _GAP) for name in CHOICES
@@ -192,7 +192,7 @@ OPEN_SETS = {"adult": "adult", "breast_cancer": "breast", "creditcard_subset": "
 
 
 def _of_choice(axis: str) -> Callable[[Reading], Sequence[str]]:
-    """The data sets of a choice, ``adult_eps_once``."""
+    """The blocks of a choice, by data set: ``adult_eps_once``."""
     return lambda reading: [f"{name}_{axis}_{_choice(reading)}" for name in OPEN_SETS.values()]
 
 
@@ -201,7 +201,7 @@ def _choice(reading: Reading) -> str:
 
 
 def _by_data_set(axis: str, test: Test) -> Test:
-    """A test whose blocks are the data sets in that of a choice, which also says which variant of wddp is meant."""
+    """A test on the blocks of a choice, one per data set; the choice also sets the variant of wddp."""
 
     def judge(evidence: Evidence, reading: Reading) -> Check:
         rows = evidence.rows

@@ -1,12 +1,12 @@
-"""Kang, Liu & Wang 2019, Theorems 2 and 3 beside what a run of wddp comes to, on real rows.
+"""Kang, Liu & Wang 2019, Theorems 2 and 3 compared with the excess risk of wddp on real rows.
 
-Both theorems are about gradient descent with step 1/L and noise in the gradient, as synchronous rounds are
-(`variant=synchronous`, `once`), and both need ``||grad R||^2 >= 2 mu (R - min R)``: Theorem 2 with mu = lam, for a
-convex loss with a regulariser; Theorem 3 with some mu > 0, the Polyak-Lojasiewicz condition. Nobody knows that mu for a
-loss that is not convex. Here it is measured: the least ``||grad R||^2 / (2 (R - min R))`` over models on the way. That
-is the largest mu with which the condition holds there, and says nothing of other models. Where the loss is not convex,
-min R is the least value that was found from several starts. It may lie too high; then the excess risk is too small, and
-mu too large.
+Both theorems are about gradient descent with step 1/L and noise in the gradient, which is what synchronous rounds do
+(`variant=synchronous`, `once`). Both need ``||grad R||^2 >= 2 mu (R - min R)``: Theorem 2 with mu = lam, for a convex
+loss with a regulariser; Theorem 3 with some mu > 0, the Polyak-Lojasiewicz condition. That mu is unknown for a loss
+that is not convex. Here it is measured: the least ``||grad R||^2 / (2 (R - min R))`` over models on the path. This is
+the largest mu with which the condition holds for these models; it says nothing about other models. Where the loss is
+not convex, min R is the least value found from several starts. It may be too high; then the excess risk is too small,
+and mu too large.
 """
 
 from collections.abc import Sequence
@@ -29,18 +29,18 @@ from dpml.optim.descent import Single
 from dpml.papers.kang2019.bounds import Descent, excess_risk_bound
 from dpml.privacy import Budget
 
-EVERY = 20  # rounds from one model that is looked at to the next
+EVERY = 20  # rounds between two models that are measured
 
 
 @dataclass(frozen=True)
 class MeasuredDescent(WeightedDescent):
-    """`wddp` with step 1/L in synchronous rounds, which says beside its models what the theorems bound.
+    """`wddp` with step 1/L in synchronous rounds, which also reports the quantities that the theorems bound.
 
-    The metrics of a release, for the experimenter's eyes: `excess_risk`, R(w_T) - min R; `theorem2_bound` on its mean,
-    for a convex loss; `theorem3_bound`, with the measured mu; `pl_constant`, that mu.
+    The release reports these metrics, for the experimenter only: `excess_risk`, R(w_T) - min R; `theorem2_bound` on its
+    mean, for a convex loss; `theorem3_bound`, with the measured mu; `pl_constant`, that mu.
 
     Args:
-        restarts: from how many starts a minimum of a loss that is not convex is sought.
+        restarts: the number of starts of the search for the minimum of a loss that is not convex.
     """
 
     restarts: int = 8
@@ -51,17 +51,17 @@ class MeasuredDescent(WeightedDescent):
             raise UserError("the theorems need algo.variant=synchronous or once, and algo.tuned=fixed with step=null.")
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedMeasurement":
-        """As any noisy descent is prepared."""
+        """Prepare it like any noisy descent."""
         prepared = super().prepare(parties, rng)
         return PreparedMeasurement(self, parties, prepared.start)
 
 
 @dataclass(frozen=True)
 class PreparedMeasurement(PreparedNoisyDescent):
-    """A prepared descent that looks at every `EVERY`-th model on its way."""
+    """A prepared descent that measures every `EVERY`-th model on its path."""
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
-        """The last models, with what the theorems bound."""
+        """The last models, with the quantities that the theorems bound."""
         algorithm, problem = self.algorithm, self.parties.problem
         noises = np.array([algorithm.per_rows(budget, problem)[0] for budget in budgets]) * algorithm.reaching(problem)
         seen: list[Array] = []
@@ -78,14 +78,14 @@ class PreparedMeasurement(PreparedNoisyDescent):
         return Release(last, self._measured(np.array([*seen, last]), noises))
 
     def _measured(self, path: Array, noises: Array) -> dict[str, Array]:
-        """The metrics (budgets, draws) of models on the way (times, budgets, draws, d)."""
+        """The metrics (budgets, draws) of models on the path (times, budgets, draws, d)."""
         algorithm = self.algorithm
         slopes = self.gradient(path.reshape(-1, path.shape[-1])).reshape(path.shape) + algorithm.lam * path
         values = self.objective(path)
         minimum = min(self.minimum(), values.min())
         excess = values - minimum
         ratios = np.einsum("...j,...j->...", slopes, slopes) / (2 * np.where(excess > 0, excess, np.nan))
-        # at a value that rounds to the minimum the ratio is noise
+        # at a value that rounds to the minimum the ratio is meaningless
         found = np.nanmin(np.where(excess > 1e-9, ratios, np.nan), axis=0)
         metrics = {
             "excess_risk": excess[-1],
@@ -111,7 +111,7 @@ class PreparedMeasurement(PreparedNoisyDescent):
         assert isinstance(algorithm, MeasuredDescent)
         if algorithm.loss.convex:
             return least(self.parties, algorithm.loss, algorithm.lam)
-        rng = np.random.default_rng(0)  # protects nobody: the starts of a search
+        rng = np.random.default_rng(0)  # not privacy noise: the starts of a search
         d = len(self.start)
         lengths = np.geomspace(0.1, 30, algorithm.restarts - 1)
         starts = lengths[:, None] * rng.standard_normal((algorithm.restarts - 1, d)) / np.sqrt(d)

@@ -1,1 +1,1 @@
-"""What belongs to Rajkumar & Agarwal 2012 and nothing else."""
+"""Code that is specific to Rajkumar & Agarwal 2012."""

@@ -1,14 +1,14 @@
 """Rajkumar & Agarwal 2012, Theorem 5.3: how far the expected loss of `gop` may lie above that of a fixed model w_0.
 
-The theorem has a constant kappa that it does not name. Its proof has one, once the result that it cites for the step
-from the private rows to new ones is written with its own constants (Sridharan, Srebro & Shalev-Shwartz 2008, as Hamm et
-al. 2016 have it): with probability 1 - 2 delta', for Delta = 0,
+The theorem has a constant kappa that it does not name. Its proof gives one if the cited result for the step from the
+private rows to new ones is written with its own constants (Sridharan, Srebro & Shalev-Shwartz 2008, as quoted by Hamm
+et al. 2016): with probability 1 - 2 delta', for Delta = 0,
 
     E phi(w_gop) - E phi(w_0) <= 2 T/(N^2 lam) + 16 (32 + log(1/delta'))/(lam N) + lam/2 ||w_0||^2,
 
-T the 1 - delta' quantile of ||eta||^2 (eqs. 9 to 12). With lam = tau/||w_0||^2 the last term is tau/2, and N is large
-enough when each of the others is tau/4. The paper bounds the log alone by a constant times log(1/delta'), which is
-wrong for delta' near 1: here it keeps its 32.
+where T is the 1 - delta' quantile of ||eta||^2 (eqs. 9 to 12). With lam = tau/||w_0||^2 the last term is tau/2, and N
+is large enough when each of the other terms is tau/4. The paper bounds 32 + log(1/delta') by a constant times
+log(1/delta'), which is wrong for delta' near 1; here the 32 is kept.
 """
 
 import math
@@ -25,13 +25,13 @@ from dpml.errors import UserError
 from dpml.optim.losses import Loss, mean_loss
 from dpml.privacy import Budget, Problem
 
-TAIL = 0.05  # delta', of the noise, and of the rows
+TAIL = 0.05  # delta', for the noise and for the rows
 
 
 def noise_quantile(budget: Budget, problem: Problem, lam: float) -> float:
     """T, the 1 - `TAIL` quantile of ||eta||^2 with the published noise; inf where the theorem does not hold.
 
-    It needs a Delta of 0.
+    The theorem needs Delta = 0.
     """
     extra, left = compute_slack(budget.eps, lam, problem.N)
     if extra > 0:
@@ -47,10 +47,10 @@ def risk_bound(budget: Budget, problem: Problem, lam: float, length: float) -> f
 
 
 def rows_needed(budget: Budget, d: int, tau: float, length: float) -> int:
-    """Theorem 5.3's N: with so many rows, and lam = tau/length^2, the excess is at most `tau` with probability 0.9.
+    """Theorem 5.3's N: with that many rows, and lam = tau/length^2, the excess is at most `tau` with probability 0.9.
 
-    The largest of three: the rows' own, that of Delta = 0 (``N lam >= 4 c/eps`` leaves at least half of eps), and the
-    noise's at half of eps, which is more than it is.
+    It is the largest of three: the N that the rows need, the N for Delta = 0 (``N lam >= 4 c/eps`` leaves at least half
+    of eps), and the N that the noise at half of eps needs, which is more noise than there is.
     """
     lam = tau / length**2
     rows = 64 * (32 + math.log(1 / TAIL)) / (lam * tau)
@@ -74,7 +74,7 @@ def excess_loss(weights: Array, parties: Parties, loss: Loss, lam: float) -> Arr
     """The mean test loss of models (B, d) above that of the weights that generated the labels, w_0: (B,).
 
     Raises:
-        UserError: the data set has none, or no test rows.
+        UserError: the data set has no such weights, or no test rows.
     """
     data = parties.data
     if data.truth is None or not len(data.y_test):

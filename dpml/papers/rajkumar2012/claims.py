@@ -1,12 +1,12 @@
 """Rajkumar & Agarwal 2012: the claims, all about the mean test error in its two figures.
 
-*Significant* is as everywhere (`judging`), in pairs over data sets or folds, which are the seeds; what is not
-significant counts as false only where a difference of one in a hundred test rows is ruled out. *Similar*, and *not
-affected*, is a difference of at most five in a hundred test rows: by eye no more can be told apart in such a figure,
-and it is a tenth of what is between guessing and no error.
+*Significant* is defined in `judging`: the tests are paired over data sets or folds, which are the seeds. A difference
+that is not significant makes a claim false only if a difference of one in a hundred test rows is ruled out. *Similar*,
+and *not affected*, mean a difference of at most five in a hundred test rows: smaller differences cannot be seen in such
+a figure, and it is a tenth of the distance between guessing and no error.
 
-The paper does not say its lam. Two readings have the best of a fixed grid, for all three algorithms alike: `noisy`
-where their noise is part of what is judged, `plain` where it is not, as one would choose without accounting for noise.
+The paper does not state its lam. Two readings use the best of a fixed grid, the same for all three algorithms: `noisy`
+chooses it with their noise, `plain` without, as one would choose without accounting for noise.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,13 +54,13 @@ def _near(a: float, b: float) -> float:
 
 
 def _in_order(columns: Sequence[object]) -> list[Any]:
-    """Numbers of parties upwards; shares of parties from equal to skewed, which is by their smallest, downwards."""
+    """Numbers of parties, ascending; shares of parties from equal to skewed, by the smallest share, descending."""
     shares = all("/" in str(column) for column in columns)
     return sorted(columns, key=lambda c: -min(map(float, str(c).split("/"))) if shares else float(str(c)))
 
 
 def degrades(axis: str, algorithm: str) -> Test:
-    """From the first to the last x the mean error rises significantly, and no step on the way falls significantly."""
+    """From the first to the last x the mean error rises significantly, and no single step falls significantly."""
 
     def decide(runs: Runs) -> Check:
         rises: dict[str, tuple[pd.Series, pd.Series]] = {}
@@ -82,7 +82,7 @@ def degrades(axis: str, algorithm: str) -> Test:
 
 
 def similar(algorithm: str, other: str) -> Test:
-    """At every x the mean errors of two algorithms differ by at most NEAR, and so does the 95 % bound."""
+    """At every x the mean errors of two algorithms differ by at most NEAR, by the 95 % bound on the difference."""
 
     def decide(runs: Runs) -> Check:
         apart, shown = {}, {}
@@ -99,7 +99,7 @@ def similar(algorithm: str, other: str) -> Test:
 
 
 def unaffected(axis: str, algorithms: Sequence[str]) -> Test:
-    """From the first x to every other the mean error of each algorithm moves by at most NEAR, by its 95 % bound."""
+    """From the first x to every other the mean error of each algorithm changes by at most NEAR, by its 95 % bound."""
 
     def decide(runs: Runs) -> Check:
         spans: dict[str, float] = {}
@@ -181,7 +181,7 @@ SHARE = 0.9  # 1 - 2 delta' of Theorem 5.3
 
 
 def guesses(block: str) -> Test:
-    """At every eps, after the most rounds, halving budgets guess (within NEAR of 1/2), and psgd as it is is better."""
+    """At every eps, after the most rounds, halving budgets guess (within NEAR of 1/2), and plain psgd is better."""
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         pairs, half, texts = {}, {}, []
@@ -208,7 +208,7 @@ def guesses(block: str) -> Test:
 
 
 def bounded(block: str, bound: str) -> Test:
-    """At every N at least `SHARE` of the seeds have an excess loss, of every draw, that is at most the bound."""
+    """At every N, in at least `SHARE` of the seeds the excess loss of every draw is at most the bound."""
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = evidence.all_runs({block: ("gop",)}, reading)[block, "gop"]

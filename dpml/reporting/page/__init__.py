@@ -1,1 +1,1 @@
-"""The report's pages: what is read, how it is put into HTML, and one module for every kind of section."""
+"""The report's pages: their inputs, the HTML helpers, and one module for every kind of section."""

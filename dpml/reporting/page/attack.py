@@ -1,4 +1,4 @@
-"""What papers claim of their algorithms, what is proven, and what an attack reached: from the rows of the audit."""
+"""Claimed eps, proven eps and attacked eps of the papers' algorithms, from the rows of the audit."""
 
 import math
 import re
@@ -27,14 +27,14 @@ VIOLATED = "claim violated"
 
 @dataclass(frozen=True)
 class Attack:
-    """One line of the audit: an algorithm with its noise, and a view of it. What has no number is NaN.
+    """One line of the audit: an algorithm with its noise, and one of its views. A missing number is NaN.
 
     Args:
         claimed: eps, as published.
-        proven: the least eps that is proven.
-        attacked: a lower bound on eps, by telling two neighbours apart.
+        proven: the smallest eps that is proven.
+        attacked: a lower bound on eps, from an attack that distinguishes two neighbouring data sets.
         verdict: of the audit.
-        setting: all that says what was attacked: algo, variant, loss, noise, view, and its own options.
+        setting: everything that identifies what was attacked: algo, variant, loss, noise, view, and its own options.
         source: where the claim is made.
     """
 
@@ -47,12 +47,12 @@ class Attack:
 
     @property
     def place(self) -> str:
-        """Where in the paper the claim stands, and what it is restricted to."""
+        """The claim's place in the paper, and its restrictions."""
         return self.source.partition(", ")[2]
 
     @property
     def what(self) -> str:
-        """The algorithm, and what tells its lines apart."""
+        """The algorithm, and the settings that distinguish its lines."""
         own = [f"{key}={value}" for key, value in self.setting.items() if "." in key and value]
         variant = [] if self.setting["variant"] == "paper" else [self.setting["variant"]]
         return " ".join([self.setting["algo"], *variant, *own])
@@ -60,24 +60,24 @@ class Attack:
 
 @dataclass(frozen=True)
 class Audit:
-    """The audit's table, the setting that all its lines have, and where the table lies."""
+    """The audit's table, the setting that all its lines share, and the path of the table."""
 
     lines: Sequence[Attack] = ()
     same: str = ""
     figure: Figure | None = None
 
     def claims_of(self, paper: Paper) -> list[Attack]:
-        """The lines about what a paper itself claims, of published noise as the text defines it."""
+        """The lines about a paper's own claims: published noise, as the text defines it."""
         return [line for line in self.lines if line.claimed > 0 and line.proven > 0 and _cites(line.source, paper)]
 
 
 def audit_of(figures: Iterable[Figure]) -> Audit:
-    """What is known of attacks; without lines where no figure is an audit's table.
+    """The results of the audit; without lines if no figure is an audit's table.
 
     An audit's table is one whose rows have the metrics `proven` and `attacked`.
     """
     for figure in figures:
-        if figure.wrong or figure.drawn:  # it has no picture
+        if figure.wrong or figure.drawn:  # a figure with a picture, or a damaged one, is not an audit's table
             continue
         with suppress(UserError):
             rows = read_table(figure.file("csv"), (*_TEXTS, "metric", "mean"))
@@ -88,7 +88,7 @@ def audit_of(figures: Iterable[Figure]) -> Audit:
 
 def _audit(rows: pd.DataFrame, figure: Figure) -> Audit:
     lines = overview(rows)
-    lines = lines.assign(**{key: rows[key].iloc[0] for key in _TEXTS if key not in lines})  # the same in all
+    lines = lines.assign(**{key: rows[key].iloc[0] for key in _TEXTS if key not in lines})  # the same in all lines
     texts = [key for key in lines if not is_numeric_dtype(lines[key]) or key in _TEXTS]
     attacks = []
     for line in lines.to_dict("records"):
@@ -107,34 +107,34 @@ _SAME = {"eps": "ε", "delta": "δ", "M": "M", "d": "d"}
 
 @cache
 def _claims(algo: str) -> dict[str, str]:
-    """Where what is claimed of an algorithm stands, by view; empty where nothing is, or this version has none such."""
+    """The source of each published guarantee of an algorithm, by view; empty if there is none in this version."""
     file = where.folder("conf") / "algo" / f"{algo}.yaml"
-    if not file.is_file():  # an algorithm of one's own
+    if not file.is_file():  # a user's own algorithm
         return {}
     kind = get_class(yaml.safe_load(file.read_text("utf-8"))["_target_"])
     few = {key: count for key, count in ROUNDS.items() if hasattr(kind, key)}
     problem = Problem(5, 10_000, 2, auxiliary=10, classes=2)
     for loss in ("logistic", "squared"):
-        with suppress(UserError):  # not a loss that it has
+        with suppress(UserError):  # the algorithm does not support this loss
             given = kind(LOSSES[loss], **few).guarantees(Budget(1.0, 1e-5), problem)
             return {one.view: one.source for one in given if one.basis == "published" and math.isfinite(one.eps)}
     return {}
 
 
 def _cites(source: str, paper: Paper) -> bool:
-    """Whether a source is the paper: the first author and the year are the same."""
+    """Whether a source is the paper: same first author and same year."""
     first = [re.match(r"([^\W\d]+).*?\b(\d{4})\b", text) for text in (source, paper.title)]
     return all(first) and len({match.groups() for match in first if match}) == 1
 
 
 def worst(lines: Sequence[Attack]) -> Attack | None:
-    """The line whose proven eps is furthest above its claim, of claims about a whole release if there are such."""
+    """The line with the proven eps furthest above its claim, among claims about a whole release if there are any."""
     whole = [line for line in lines if ": " not in line.source] or lines  # "Sec. 5.1: for one round"
     return max(whole, key=lambda line: (round(line.proven / line.claimed, 6), line.attacked), default=None)
 
 
 def story(papers: Sequence[Paper], audit: Audit) -> Html:
-    """A line per paper: its claim that is furthest from what is proven, and what an attack on it reached."""
+    """A line per paper: its claim that is furthest from the proven eps, and the result of an attack on it."""
     told = [(paper, lines, line) for paper in papers if (line := worst(lines := audit.claims_of(paper)))]
     if not told:
         return Html("")
@@ -166,7 +166,7 @@ _LEFT, _WIDE, _MIDDLE = 8.0, 144.0, 12.0
 
 
 class _Scale:
-    """A logarithmic scale of eps that holds some values; those of zero are not on it."""
+    """A logarithmic scale of eps that covers some values, except zeros."""
 
     def __init__(self, values: Iterable[float]) -> None:
         logs = [math.log10(value) for value in values if value > 0 and math.isfinite(value)]
@@ -178,7 +178,7 @@ class _Scale:
         return _LEFT + _WIDE * (math.log10(value) - self._low) / ((self._high - self._low) or 1.0)
 
     def strip(self, line: Attack) -> Html:
-        """Where the three values of a line stand. The columns beside it say the same."""
+        """The positions of a line's three values. The columns beside it show the same numbers."""
         claimed, proven, attacked = (
             self._x(value) if value > 0 and math.isfinite(value) else None
             for value in (line.claimed, line.proven, line.attacked)
@@ -194,7 +194,7 @@ class _Scale:
 
 
 def claimed_table(lines: Sequence[Attack]) -> Html:
-    """Every claim of a paper that was attacked, a line per algorithm and view."""
+    """Every attacked claim of a paper, a line per algorithm and view."""
     rows = [
         [
             line.what,
@@ -228,7 +228,7 @@ def audit_table(audit: Audit) -> Html:
 
 
 def kind_of(verdict: str) -> str:
-    """A verdict of the audit without its power."""
+    """A verdict of the audit without the power of its test."""
     return verdict.partition(" (")[0]
 
 

@@ -41,7 +41,7 @@ def _matrix(experiment: Experiment) -> Html:
 
 
 def _dotted(name: str) -> Html:
-    """An algorithm beside a dot of the colour that it has in all figures."""
+    """An algorithm beside a dot in its colour, which is the same in all figures."""
     if not name:
         return Html("")
     colour, _ = base_look(name.strip("()").partition(" ")[0])
@@ -50,7 +50,7 @@ def _dotted(name: str) -> Html:
 
 
 def full(experiment: Experiment) -> Html:
-    """What is best at every eps, how often each algorithm is, and by how much: for the experiment's own page."""
+    """The best algorithm at every eps, how often each is best, and by how much: for the experiment's own page."""
     rankings = _rankings(experiment)
     if not rankings:
         return Html("")

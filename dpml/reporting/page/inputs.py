@@ -1,4 +1,4 @@
-"""What the report is made from: the manifests of experiments, and the files that they name."""
+"""The report's inputs: the manifests of experiments, and the files that they name."""
 
 import re
 import sys
@@ -20,9 +20,9 @@ from dpml.reporting.page.markup import anchor
 from dpml.running.spec import Panel
 
 KINDS = ("csv", "md", "png", "svg")
-"""The files of a figure that are shown."""
+"""The files of a figure that the report shows."""
 
-# what a manifest says about an experiment; one of another version may lack some of it
+# the fields of an experiment's manifest; a manifest of another version may lack some of them
 _MANIFEST: dict[str, Any] = {
     "experiment": "", "title": "", "source": "", "note": "", "command": "",
     "panels": [], "claims": [], "rankings": [], "files": {}, "guarantees": {}, "skipped": {}, "environment": {},
@@ -31,7 +31,7 @@ _MANIFEST: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and its verdict, as texts; what a manifest does not say is empty."""
+    """A claim and its verdict, as texts; a field that the manifest lacks is empty."""
 
     id: str
     text: str
@@ -44,13 +44,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
-    """The files ``target.csv .md .png .svg`` of an experiment: a table, and a picture where panels draw it.
+    """The files ``target.csv .md .png .svg`` of an experiment: a table, and a picture if panels draw it.
 
     Args:
         target: their path without a suffix.
         calibrations: of the noise.
-        twin: whether it stands beside a figure of the published noise.
-        wrong: which of its files are not as they were written, in words.
+        twin: whether it is shown beside a figure of the published noise.
+        wrong: which of its files were changed after they were written, in words.
     """
 
     target: Path
@@ -66,7 +66,7 @@ class Figure:
         return self.target.with_name(f"{self.name}.{kind}")
 
     def text(self, kind: str) -> str:
-        """The content of one of its files; empty where there is none, or where one is damaged."""
+        """The content of one of its files; empty if it is missing, or if any of the files is damaged."""
         path = self.file(kind)
         return path.read_text("utf-8") if path.is_file() and not self.wrong else ""
 
@@ -77,7 +77,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What the manifest of an experiment says, its figures, and the points that others published about them."""
+    """An experiment's manifest, its figures, and the points that others published about them."""
 
     about: Mapping[str, Any]
     claims: Sequence[Claim]
@@ -99,7 +99,7 @@ class Experiment:
 
     @property
     def panels(self) -> list[Panel]:
-        """Its panels, without keys that this version does not know."""
+        """Its panels, without keys that this version does not support."""
         known = {field.name for field in fields(Panel)}
         return [
             Panel(**{key: value for key, value in panel.items() if key in known})
@@ -117,7 +117,7 @@ class Paper:
 
     @property
     def title(self) -> str:
-        """As the experiments cite it: authors and year; of what cites none, the folder's name."""
+        """The authors and the year, as the experiments cite the paper; without a citation, the folder's name."""
         cited = (re.match(r".*?\b\d{4}\b", experiment.about["source"]) for experiment in self.experiments)
         return next((match[0] for match in cited if match), self.name.capitalize())
 
@@ -132,16 +132,16 @@ class Paper:
 
 
 def read(results: Path, own: Sequence[Path]) -> list[Paper]:
-    """Everything under a results folder by paper: those that claims are about first.
+    """Everything under a results folder by paper: papers with claims come first.
 
-    What is damaged is said on stderr, a line for every figure.
+    Damaged files are reported on stderr, a line for every figure.
 
     Args:
-        results: where the outputs of experiments lie.
-        own: folders of experiments of one's own, where their published points are.
+        results: the folder with the outputs of experiments.
+        own: the user's own folders of experiments, with their published points.
 
     Raises:
-        UserError: there are none.
+        UserError: there are no experiments.
     """
     known = manifests(results)
     if not known:
@@ -165,7 +165,7 @@ def _paper(name: str) -> str:
 
 
 def _whole(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest with all that the report needs; what is missing or of another kind is empty."""
+    """A manifest with every field that the report needs; a field that is missing or of another type is empty."""
     about = {
         key: value if isinstance(value := manifest.get(key), type(empty)) else empty for key, empty in _MANIFEST.items()
     }
@@ -182,7 +182,7 @@ def _experiment(about: Mapping[str, Any], results: Path, published: pd.DataFrame
 
 
 def _figures(about: Mapping[str, Any], base: Path) -> list[Figure]:
-    """A figure for every calibration that has one of its own; one figure may show all of them."""
+    """A figure for every calibration that has one of its own; a single figure may show all of them."""
     targets = {c: base if c == "published" else base.with_name(f"{base.name}_{c}") for c in about["guarantees"]}
     own = {c: target for c, target in targets.items() if f"{target.name}.csv" in about["files"]}
     if not own and f"{base.name}.csv" in about["files"]:

@@ -1,4 +1,4 @@
-"""What all pages share: the head, the way between pages, the switch of colours; each page is one file."""
+"""The parts that all pages share: the head, the navigation, the colour switch. Each page is one file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ class Page:
     """A file of the report.
 
     Args:
-        name: of the file.
-        title: of the page.
-        main: what is on it.
-        style: rules that this page alone needs.
+        name: the file's name.
+        title: the page's title.
+        main: the page's content.
+        style: CSS rules that only this page needs.
     """
 
     name: str
@@ -34,7 +34,7 @@ def _part(name: str) -> str:
 
 
 def written(page: Page, papers: Sequence[Paper]) -> str:
-    """The whole file. Its dark colours are a style sheet of their own, whose medium the switch sets."""
+    """The whole file. Its dark colours are a separate style sheet, whose medium the switch sets."""
     head = html(
         Html('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
         Html('<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'),

@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 
 class Html(str):
-    """Text that is HTML already, and is not escaped again."""
+    """Text that is already HTML and is not escaped again."""
 
     __slots__ = ()
 
@@ -19,14 +19,14 @@ class Html(str):
 Content = str | Iterable[str]
 
 _VOID = {"input", "img"}
-_SHAPES = {"path", "circle", "rect"}  # of SVG, which close themselves
+_SHAPES = {"path", "circle", "rect"}  # self-closing SVG elements
 _SCROLLS = '<div class=scroll tabindex=0 role=region aria-label="{}">'
 _BARE = re.compile(r"[\w.#:-]+")  # a value that needs no quotes
-_LONG = 30  # letters of a cell that may be broken into lines
+_LONG = 30  # letters: a longer cell may be broken into lines
 
 
 def html(*parts: Content) -> Html:
-    """Parts one after the other; what is no `Html` is text."""
+    """Concatenated parts; a part that is not `Html` is escaped text."""
     pieces = (piece for part in parts for piece in ([part] if isinstance(part, str) else part))
     return Html("".join(piece if isinstance(piece, Html) else escape(piece) for piece in pieces))
 
@@ -34,7 +34,7 @@ def html(*parts: Content) -> Html:
 def tag(name: str, *parts: Content, **attributes: str | bool | None) -> Html:
     """An element; an attribute that is True has no value, and one that is False or None is left out.
 
-    ``class_`` and ``for_`` are the attributes whose names Python has taken; other underscores are hyphens.
+    ``class_`` and ``for_`` are attributes whose names are reserved in Python; other underscores become hyphens.
     """
     pairs = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
     written = "".join(
@@ -52,21 +52,21 @@ def _quoted(value: str) -> str:
 
 
 def anchor(name: str) -> str:
-    """A name as part of an address."""
+    """A name as part of a URL."""
     return re.sub(r"[^A-Za-z0-9]+", "-", name)
 
 
 def table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], label: str, names: bool = False, total: Sequence[str] = ()
 ) -> Html:
-    """A table in a box of its own, which scrolls where the screen is narrow.
+    """A table in its own box, which scrolls if the screen is narrow.
 
     Args:
-        heads: of the columns.
+        heads: the column heads.
         rows: a text, or HTML, for each column.
-        label: what a screen reader calls it.
-        names: whether the first entry of a row names it.
-        total: a last row, which stays below when the others are sorted.
+        label: the name that a screen reader gives it.
+        names: whether the first entry of a row is the row's head.
+        total: a last row, which stays at the bottom when the others are sorted.
     """
     head = html(tag("th", text, scope="col") for text in heads)
     lines = html(_line(row, names) for row in rows)
@@ -80,7 +80,7 @@ def _line(row: Sequence[str], names: bool) -> Html:
 
 
 def _cell(content: str, names: bool = False) -> Html:
-    """A cell without its end, which may be left out: it is a fifth of a table."""
+    """A cell without its end tag, which HTML allows to be left out: it would be a fifth of a table."""
     start = "<th scope=row>" if names else _td(content)
     return html(Html(start), content)
 
@@ -90,7 +90,7 @@ def _td(content: str) -> str:
 
 
 def disclosure(summary: Content, *parts: Content, **attributes: str) -> Html:
-    """What is behind a click."""
+    """Content that a click opens."""
     return tag("details", tag("summary", summary), *parts, **attributes)
 
 
@@ -116,7 +116,7 @@ def _parser() -> MarkdownIt:
 
 
 def _table_open(tokens: Sequence[Token], index: int, *_: Any) -> str:
-    """A table is called by the heading that it stands under."""
+    """A table is labelled by the heading above it."""
     before = range(index - 1, 0, -1)
     label = next((tokens[i].content for i in before if tokens[i - 1].type == "heading_open"), "Table")
     return f"{_SCROLLS.format(escape(label))}<table>"
@@ -132,7 +132,7 @@ def inline(text: str) -> Html:
 
 
 def block(text: str, level: int = 0) -> Html:
-    """Markdown with paragraphs, lists and tables; its headings are `level` deeper than it says."""
+    """Markdown with paragraphs, lists and tables; its headings become `level` levels deeper."""
     tokens = _parser().parse(text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):

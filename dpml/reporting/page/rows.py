@@ -1,4 +1,4 @@
-"""The table of a figure, all its columns, packed into a page; and its published points."""
+"""The table of a figure with all its columns, packed into a page; and its published points."""
 
 import base64
 import gzip
@@ -22,12 +22,12 @@ _COLUMNS += ["not_proven", "tuned", "n_min", "n_max"]
 _HEADS = {"count": "n", "eps": "ε", "delta": "δ", "std": "s.d.", "interval": "± 95 %", "difference": "vs. reference"}
 _HEADS |= {"difference_interval": "± 95 %", "claimed_eps": "ε claimed", "proven_eps": "ε proven", "proven_view": "view"}
 _HEADS |= {"not_proven": "why not proven", "n_min": "rows, smallest party", "n_max": "rows, largest party"}
-_RESULTS = ("mean", "interval", "difference", "proven_eps")  # shown even where all lines agree
+_RESULTS = ("mean", "interval", "difference", "proven_eps")  # shown even if all lines agree
 _NEEDED = ("block", "algo", "metric", "mean")
 
 
 def data(experiment: Experiment, figure: Figure) -> Html:
-    """The figure's CSV file behind a click, to be searched and sorted, and the published points that lie on it."""
+    """The figure's CSV file behind a click, with search and sorting, and the published points that belong to it."""
     try:
         rows = read_table(figure.file("csv"), _NEEDED)
     except UserError as error:
@@ -38,7 +38,7 @@ def data(experiment: Experiment, figure: Figure) -> Html:
 
 
 def _published(rows: pd.DataFrame) -> Html:
-    """The published points beside what we have at the same place."""
+    """The published points beside our values at the same x."""
     if "published" not in rows or not rows["published"].notna().any():
         return Html("")
     here = rows[rows["published"].notna()]
@@ -53,7 +53,7 @@ def _published(rows: pd.DataFrame) -> Html:
 
 
 def _all(rows: pd.DataFrame, figure: Figure) -> Html:
-    """All lines; what they agree in is said once. A script unpacks them when they are asked for."""
+    """All lines; values that all lines share are shown once. A script unpacks the lines on request."""
     rows = rows.dropna(axis=1, how="all")
     own = [column for column in settings(rows) if column not in _COLUMNS]
     rows = rows[[column for column in (*_COLUMNS[:3], *own, *_COLUMNS[3:]) if column in rows]]
@@ -80,7 +80,7 @@ def pack(rows: pd.DataFrame) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value for JSON, which knows no infinity."""
+    """A value for JSON, which has no infinity."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None if math.isnan(value) else "∞"

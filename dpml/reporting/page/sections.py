@@ -1,4 +1,4 @@
-"""An experiment on the page of its paper: its figures, each with its command, tables and points behind a click."""
+"""An experiment on the page of its paper: its figures, each with its command, and with tables and points on a click."""
 
 import re
 
@@ -12,11 +12,11 @@ from dpml.reporting.page.vector import Picture
 from dpml.reporting.style import LABELS, METRICS
 
 _SHOWN = ("Claims", "Not computed")
-"""The sections of a figure's Markdown page that stand elsewhere on this one."""
+"""The sections of a figure's Markdown page that this page shows elsewhere."""
 
 
 def section(experiment: Experiment, picture: Picture) -> Html:
-    """Everything about an experiment but its verdicts."""
+    """Everything about an experiment except its verdicts."""
     about = experiment.about
     parts = [tag("h3", experiment.title)]
     if about["source"]:
@@ -31,12 +31,12 @@ def section(experiment: Experiment, picture: Picture) -> Html:
 
 
 def figure_id(figure: Figure) -> str:
-    """Where a figure is on its page."""
+    """The anchor of a figure on its page."""
     return f"figure-{anchor(figure.name)}"
 
 
 def caption(figure: Figure) -> str:
-    """Its name, and its noise where that is not the published one."""
+    """Its name, and its noise unless that is the published one."""
     name = figure.name
     for calibration in figure.calibrations if figure.twin else ():
         name = f"{name.removesuffix(f'_{calibration}')}, {calibration} noise"
@@ -44,13 +44,13 @@ def caption(figure: Figure) -> str:
 
 
 def described(experiment: Experiment) -> str:
-    """What the pictures of an experiment show, in words."""
+    """The content of an experiment's pictures, in words."""
     axes = (f"{METRICS.get(panel.y, panel.y)} against {LABELS.get(panel.x, panel.x)}" for panel in experiment.panels)
     return ", ".join(dict.fromkeys(axes))
 
 
 def command(experiment: Experiment) -> Html:
-    """How the experiment is run again."""
+    """How to run the experiment again."""
     text = experiment.about["command"]
     return disclosure("Command", tag("pre", tag("code", text), tabindex="0")) if text else Html("")
 
@@ -76,7 +76,7 @@ def _figure(experiment: Experiment, figure: Figure, picture: Picture) -> Html:
 
 
 def _tables(figure: Figure) -> list[Html]:
-    """The tables of the figure's Markdown page, each behind a click of its own."""
+    """The tables of the figure's Markdown page, each behind its own click."""
     sections = re.split(r"^## (.+)\n", figure.text("md"), flags=re.MULTILINE)
     return [
         disclosure(name, block(content, 1))
@@ -92,7 +92,7 @@ def _skipped(experiment: Experiment) -> Html:
 
 
 def _environment(experiment: Experiment) -> Html:
-    """The commit and the versions that made it, in a line."""
+    """The commit and the versions that made it, in one line."""
     known = pd.json_normalize(experiment.about["environment"]).to_dict("records")
     said = (
         ", ".join(f"{str(key).rpartition('.')[2]} {value}" for key, value in known[0].items() if value is not False)

@@ -1,4 +1,4 @@
-"""Small pictures of figures, in the page itself."""
+"""Small pictures of figures, embedded in the page."""
 
 import base64
 import io
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-WIDTH, HEIGHT = 300, 225  # more than a page shows, for screens of many dots
+WIDTH, HEIGHT = 300, 225  # pixels: more than a page shows, for high-resolution screens
 
 
 def thumbnail(path: Path) -> tuple[str, int, int] | None:
-    """A picture as a data address, its width and its height; None where the file is no picture.
+    """A picture as a data URL, its width and its height; None if the file is not a picture.
 
-    WebP has half the size of a PNG of 16 colours, and the curves keep theirs.
+    WebP needs half the size of a PNG of 16 colours, and the curves keep their colours.
     """
     try:
         with Image.open(path) as whole:

@@ -1,6 +1,6 @@
-"""Matplotlib's SVG as a small part of a page: short numbers, shared styles, one path for all places of a marker.
+"""Matplotlib's SVG as a small part of a page: short numbers, shared styles, one path for all positions of a marker.
 
-Coordinates keep one decimal, a tenth of a point. What is left is about a sixth of the file, and looks the same.
+Coordinates keep one decimal, a tenth of a point. The result is about a sixth of the file, and looks the same.
 """
 
 import re
@@ -17,12 +17,12 @@ _LENGTHS = {"M": 2, "L": 2, "Q": 4, "C": 6}
 _STILL = re.compile(r"rotate\(-?0 [^)]*\)")
 _KEPT = ("transform", "x", "y", "width", "height")
 _NUMBER = re.compile(r"-?[\d.]+(?:e-?\d+)?")
-_BAND = 200  # letters: a path that is longer is no marker, but a band that is drawn in one place
+_BAND = 200  # letters: a longer path is not a marker but a band, which is drawn in one position
 
 
 @dataclass(frozen=True)
 class _Leaf:
-    """What is drawn, without the groups that it was in."""
+    """The drawn elements, without the groups around them."""
 
     element: ET.Element
     clip: str
@@ -37,7 +37,7 @@ class _Leaf:
 
     @property
     def alike(self) -> tuple[object, ...]:
-        """The key of neighbours that can be one element: places of one marker, lines of one style."""
+        """The key of neighbours that can be merged into one element: positions of one marker, lines of one style."""
         if self.kind == "use":
             return "use", self.element.get(_HREF), self.style, self.clip
         if self.kind == "path" and "fill: none" in self.style and "opacity" not in self.style:
@@ -46,7 +46,7 @@ class _Leaf:
 
 
 class Picture:
-    """Turns pictures of one page into HTML; what they share, styles and names, is counted in here."""
+    """Turns the pictures of one page into HTML, and collects what they share: styles and definitions."""
 
     def __init__(self) -> None:
         self._styles: dict[str, str] = {}
@@ -56,11 +56,11 @@ class Picture:
 
     @property
     def style(self) -> str:
-        """The rules of all pictures so far."""
+        """The CSS rules of all pictures so far."""
         return "".join(f".{name}{{{rule}}}\n" for rule, name in self._styles.items())
 
     def html(self, svg: str, label: str) -> Html:
-        """A picture, under the name that a screen reader calls it; empty where `svg` is none."""
+        """A picture, with its label for screen readers; empty if `svg` is not a picture."""
         try:
             root = ET.fromstring(svg[svg.index("<svg") :])
         except (ValueError, ET.ParseError):
@@ -74,12 +74,12 @@ class Picture:
 
     @property
     def shared(self) -> Html:
-        """What all pictures so far refer to, markers and clip paths: to be put into the page once, before them."""
+        """The definitions that all pictures so far refer to (markers, clip paths), placed in the page before them."""
         defined = (tag(kind, inside, id=name) for (kind, inside), name in self._shared.items())
         return tag("svg", tag("defs", defined), width="0", height="0", class_="shared", aria_hidden="true")
 
     def _define(self, kind: str, parts: Iterable[Html]) -> str:
-        """Something to refer to; what is the same in several pictures is there once."""
+        """A definition to refer to; a definition that several pictures share is stored once."""
         return f"url(#{self._shared.setdefault((kind, html(parts)), f'v{len(self._shared)}')})"
 
     def _class(self, rule: str, clip: str = "") -> dict[str, str]:
@@ -114,7 +114,7 @@ class Picture:
         return tag(leaf.kind, inside, **self._class(leaf.style, leaf.clip), **kept, **path)
 
     def _places(self, uses: list[_Leaf]) -> Html:
-        """All places of one marker: a path without a line that has it at every vertex."""
+        """All positions of one marker: an invisible path that has the marker at every vertex."""
         first = uses[0]
         name = first.element.get(_HREF, "").removeprefix("#")
         places = [(float(use.element.get("x", 0)), float(use.element.get("y", 0))) for use in uses]
@@ -124,14 +124,14 @@ class Picture:
             moved = f"translate({_short(places[0][0])} {_short(places[0][1])})"
             return html(tag("path", **self._class(own, first.clip), transform=moved, d=_path(steps)))
         marker = self._define("marker", [tag("path", **self._class(own), d=_path(steps, 2))])
-        # a marker needs a line to be on: where there is one place only, a line of no length
+        # a marker needs a line: for a single position, a line of length zero
         ends = "marker" if len(uses) > 1 else "marker-start"
         line = _path("M " + " L ".join(f"{x} {y}" for x, y in places)) + ("" if len(uses) > 1 else "h0")
         return tag("path", **self._class(f"fill:none;{ends}:{marker}", first.clip), d=line)
 
 
 def _leaves(element: ET.Element, clip: str) -> Iterator[_Leaf]:
-    """What an element draws, from below to above. Lines and ticks of an axis are put together, in front of its text."""
+    """The drawn parts of an element, from bottom to top. Lines and ticks of an axis are merged, before its text."""
     for child in element:
         kind = child.tag.removeprefix(_SVG)
         own = child.get("clip-path") or clip
@@ -149,7 +149,7 @@ def _leaves(element: ET.Element, clip: str) -> Iterator[_Leaf]:
 
 
 def _joined(element: ET.Element) -> Iterator[ET.Element]:
-    """The children of an element; the letters of a formula that stand in one line are one text."""
+    """The children of an element; the letters of a formula that are on one line become one text."""
     for key, group in groupby(element, key=lambda child: (child.tag, child.get("y"), child.get("style"))):
         members = list(group)
         if key[0] == f"{_SVG}tspan":
@@ -166,7 +166,7 @@ def _short(number: float, digits: int = 1) -> str:
 
 
 def _path(steps: str, digits: int = 1) -> str:
-    """The same path in steps relative to the place before, which are short."""
+    """The same path in steps relative to the previous point, which are shorter."""
     tokens = _STEP.findall(steps)
     written: list[tuple[str, str]] = []
     here = start = (0.0, 0.0)
@@ -187,7 +187,7 @@ def _path(steps: str, digits: int = 1) -> str:
     pieces = []
     for command, same in groupby(written, key=lambda step: step[0]):
         numbers = [each for _, each in same]
-        # a command that is given again may be left out; M may not, for it would mean a line
+        # a repeated command may be left out, except M, after which it would mean a line
         pieces += [command + each for each in numbers] if command == "M" else [command + " ".join(numbers)]
     return "".join(pieces).replace(" -", "-")
 

@@ -1,4 +1,4 @@
-"""The verdicts on the claims of papers: counted, and listed with filters."""
+"""The verdicts on the papers' claims: counts, and a list with filters."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,17 +28,17 @@ ORDER: tuple[Decision, ...] = (
 
 
 def brief(decision: str) -> str:
-    """A decision in as few words as tell it from the others."""
+    """A decision in the fewest words that distinguish it from the others."""
     return _SHORT.get(decision, decision)
 
 
 def badge(decision: str) -> Html:
-    """A decision in its colour, and in words."""
+    """A decision in its colour, in words."""
     return tag("span", decision, class_=f"verdict {_COLOURS.get(decision, 'open')}", data_kind=brief(decision))
 
 
 def counts(papers: Sequence[Paper]) -> Html:
-    """How many verdicts of every kind each paper got, as numbers and as a bar."""
+    """The number of verdicts of every kind for each paper, as numbers and as a bar."""
     told = [paper for paper in papers if paper.claims]
     rows = [_line(tag("a", paper.title, href=f"{paper.page}#verdicts"), paper.claims, paper.page) for paper in told]
     total = _line("all", [claim for paper in told for claim in paper.claims], "")
