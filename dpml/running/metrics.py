@@ -46,8 +46,8 @@ Functions of a paper compute these for blocks of experiments:
 - ``misfit`` [ratio]: `imtiaz2019/table1`: largest relative error of the fit of the stated form.
 - ``claimed``, ``proven``, ``pair``, ``attacked`` [eps]: `audit/all`: the claimed eps; the proven eps; the eps that
   holds for these specific neighbours; a lower bound that an attack reached.
-- ``power`` [ratio]: `audit/all`: lower bound on the fraction of the proven mu (of eps where delta is 0) that the neighbours
-  show.
+- ``power`` [ratio]: `audit/all`: lower bound on the fraction of the proven mu (of eps where delta is 0) that the
+  neighbours show.
 """
 
 import importlib
