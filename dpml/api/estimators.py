@@ -34,7 +34,7 @@ from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.statement import statement
+from dpml.release.statement import has_exact_noise, statement
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
@@ -95,7 +95,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             guarantees = algorithm.guarantees(asked, parties.problem)
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
-            exact = getattr(algorithm, "noise", "continuous") == "discrete"
+            exact = has_exact_noise(algorithm)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()

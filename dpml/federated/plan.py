@@ -31,7 +31,7 @@ from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
-from dpml.release.statement import statement
+from dpml.release.statement import has_exact_noise, statement
 
 FORMAT = "dpml plan 1"
 
@@ -145,7 +145,7 @@ class Plan:
             f"which {self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing: "
             f"above, both count as colluders."
         )
-        return statement(self.guarantees, self.problem, exact=False, trust=trust)
+        return statement(self.guarantees, self.problem, has_exact_noise(self.algorithm), trust)
 
     @property
     def topology(self) -> Topology:

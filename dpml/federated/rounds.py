@@ -100,7 +100,11 @@ class TellingSums(ClippedSums):
 
 
 class GradientSums:
-    """`psgd`: every round's sum of gradients."""
+    """`psgd`: every round's sum of gradients.
+
+    A plan's noise is `tight`: fresh in every round, so different parties may be missing from different sums. The
+    published noise has a part that is drawn once (eta), and its proof needs the same parties in all sums.
+    """
 
     beside = 0
 

@@ -18,7 +18,7 @@ from dpml.privacy import Adversary, Budget, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.ledger import Cap, Entry, Ledger
 from dpml.release.model import Model
-from dpml.release.statement import statement
+from dpml.release.statement import has_exact_noise, statement
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
@@ -71,7 +71,7 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         guarantees = _proven(algorithm, budget, algorithm.guarantees(budget, parties.problem))
         mechanism = algorithm.prepare(parties, entropy())
         entry = ledger.enter(digest, request.setting, guarantees, cap)
-        exact = getattr(algorithm, "noise", "continuous") == "discrete"
+        exact = has_exact_noise(algorithm)
         weights = mechanism.release([budget], entropy(), 1).weights
     if weights is None:
         raise UserError(

@@ -5,6 +5,7 @@ NIST SP 800-226 is "Guidelines for Evaluating Differential Privacy Guarantees" (
 
 from collections.abc import Sequence
 
+from dpml.algorithms import Algorithm
 from dpml.privacy import Guarantee, Problem, worst
 
 NO_LEDGER = "This release was entered in no ledger: whoever made it has to add it to what else was released."
@@ -25,6 +26,11 @@ _TRUST = {
 """Keyed by whether there is only one party."""
 
 
+def has_exact_noise(algorithm: Algorithm) -> bool:
+    """Whether an algorithm's noise is discrete, so that the guarantee does not depend on floating-point arithmetic."""
+    return getattr(algorithm, "noise", "continuous") == "discrete"
+
+
 def statement(
     guarantees: Sequence[Guarantee], problem: Problem, exact: bool, trust: str | None = None
 ) -> tuple[str, ...]:
@@ -33,7 +39,7 @@ def statement(
     Args:
         guarantees: the proven guarantees, for every view.
         problem: gives the number of parties and colluders.
-        exact: whether its noise is discrete, so that the guarantee does not depend on floating-point arithmetic.
+        exact: whether its algorithm's noise is discrete (`has_exact_noise`).
         trust: a sentence about trusted parties; None: the single place of the computation is trusted.
     """
     unit = guarantees[0].unit

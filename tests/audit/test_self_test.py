@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from noise_samplers import SAMPLERS
 from scipy import stats
 
 from dpml.algorithms import discrete_noise
@@ -22,18 +23,6 @@ from dpml.reporting.trade_off import allowed
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 PROBLEM = Problem(5, 25, 2, auxiliary=10, classes=2)
-
-SAMPLERS = {
-    "gaussian": lambda rng: noise.gaussian(rng, (50, 3)),
-    "single_gaussian": lambda rng: noise.single_gaussian(rng, (50, 3)),
-    "laplace": lambda rng: noise.laplace(rng, (50, 3)),
-    "l2_laplace": lambda rng: noise.l2_laplace(rng, 50, 3),
-    "radial": lambda rng: noise.radial(rng, 50, 3),
-    "l2_laplace_total": lambda rng: noise.l2_laplace_total(rng, 50, 4, 3),
-    "cape_messages": lambda rng: noise.cape_messages(rng, 50, 4, 3, 2.0, 0.5)[0],
-    "cape_total": lambda rng: noise.cape_total(rng, 50, 4, 3, 2.0, 0.5),
-    "gaussian_total": lambda rng: noise.gaussian_total(rng, 50, 4, 3),
-}
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

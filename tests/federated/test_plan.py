@@ -10,6 +10,7 @@ from dpml.cli import dpml
 from dpml.errors import UserError
 from dpml.federated.plan import Plan, agreed_topology, most_dropouts, read_plan
 from dpml.federated.relay import flower
+from dpml.privacy import Budget
 from dpml.protocols import Session
 
 WORDS = ["--set", "algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health"]
@@ -63,6 +64,20 @@ def test_every_view_is_given_what_holds_when_parties_are_missing(tmp_path) -> No
     assert {guarantee.view for guarantee in with_one.guarantees} == {"release", "aggregate", "colluders"}
     assert {guarantee.eps for guarantee in with_one.guarantees} == {guarantee.eps for guarantee in with_all.guarantees}
     assert with_one.guarantees[0].eps == pytest.approx(1.0)
+
+
+def test_no_noise_of_psgd_is_in_more_than_one_sum(tmp_path) -> None:
+    """Else what is proven would need the same parties in all of them."""
+    plan = clinics(tmp_path, "algo=psgd", "algo.rounds=3").plan
+    assert plan.algorithm.perturbation(Budget(1.0, 1e-5), plan.problem).sigma == 0
+
+
+@pytest.mark.parametrize(("noise", "said"), [("continuous", "floating-point numbers"), ("discrete", "exact integers")])
+def test_the_statement_says_which_noise_it_is(tmp_path, noise, said) -> None:
+    (sentence,) = (
+        s for s in clinics(tmp_path, "algo=ssp", f"algo.noise={noise}").plan.statement if s.startswith("Noise:")
+    )
+    assert said in sentence
 
 
 def test_the_statement_trusts_no_place_with_all_records(tmp_path) -> None:
