@@ -122,15 +122,15 @@ class OncePerPair(Pairs):
     """
 
     def __init__(self) -> None:
-        self._seal_keys: dict[bytes, tuple[bytes, bytes]] = {}
+        self._seal_keys: dict[bytes, bytes] = {}  # two, one after the other: one object for each of many pairs
         self._mask_keys: dict[bytes, bytes] = {}
 
     def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
         kept = self._seal_keys.pop(other.key + own.key, None)
         if kept is not None:
-            return kept
+            return kept[KEY_BYTES:], kept[:KEY_BYTES]  # the other party's two
         to_seal, to_open = super().seal_keys(private, session, own, other)
-        self._seal_keys[own.key + other.key] = to_open, to_seal  # in the other party's order
+        self._seal_keys[own.key + other.key] = to_seal + to_open
         return to_seal, to_open
 
     def mask_key(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> bytes:

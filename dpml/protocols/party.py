@@ -1,7 +1,7 @@
 """A party's side of secure aggregation."""
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -16,6 +16,7 @@ from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
 from dpml.protocols.masks import PAIRS, End, Pairs
 from dpml.protocols.messages import Kind
+from dpml.protocols.packed import Packed
 from dpml.protocols.session import Session
 
 Contribution = Callable[[], tuple[Ring, Array]]
@@ -57,9 +58,9 @@ class Party:
         else:
             content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
             self._contribution = lambda: content
-        self._neighbours: dict[int, End] = {}  # with mask keys; in the end only those that shared their secrets
-        self._seals: dict[int, bytes] = {}  # the keys that open the shares we receive
-        self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
+        self._neighbours = Packed({})  # their public mask keys; in the end only of those that shared their secrets
+        self._seals = Packed({})  # the keys that open the shares we receive
+        self._held = Packed({})  # both shares of each neighbour's secrets, and our own
         self._survivors = b""  # the list that we signed
 
     def __repr__(self) -> str:
@@ -107,14 +108,14 @@ class Party:
         for (who, key), share in zip(to_seal.items(), shares, strict=False):  # the last share is our own
             content = ChaCha20Poly1305(key).encrypt(bytes(12), share.tobytes(), self._associated(self.party, who))
             sealed.append((who, content))
-        self._seals, self._seed = to_open, seed
-        self._held = {self.party: shares[-1].tobytes()}
+        self._seals, self._seed = Packed(to_open), seed
+        self._held = Packed({self.party: shares[-1].tobytes()})
         self._neighbours = keys
         self._due = Kind.INBOX
         committed = masks.commitment(seed, self.session, self._mask_end)
         return self._pack(Kind.SHARES, messages.pack_shares(committed, sealed))
 
-    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[dict[int, End], dict[int, End]]:
+    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[dict[int, End], Packed]:
         """The sealing and the mask keys of the neighbours, if they are ours and signed these keys."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
@@ -124,14 +125,14 @@ class Party:
         for who, sealing, masking, signature in keys:
             masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
             identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
-        return {who: End(who, key) for who, key, _, _ in keys}, {who: End(who, key) for who, _, key, _ in keys}
+        return {who: End(who, key) for who, key, _, _ in keys}, Packed({who: key for who, _, key, _ in keys})
 
     def _masked(self, body: bytes) -> bytes:
         inbox = messages.unpack_inbox(body)
         ids = [who for who, _ in inbox]
         self._check_ids(Kind.INBOX, ids, self._neighbours)
         self._check_count(1 + len(ids))
-        held = {}
+        held = dict(self._held)
         for who, sealed in inbox:
             try:
                 aead = ChaCha20Poly1305(self._seals[who])
@@ -142,13 +143,12 @@ class Party:
         total = vector.copy()
         masks.add_self_mask(total, self._seed, self.session, self._mask_end)
         for who in ids:
-            end = self._neighbours[who]
+            end = End(who, self._neighbours[who])
             key = self._pairs.mask_key(self._masking, self.session, self._mask_end, end)
             masks.add_between(total, key, self._mask_end, end)
-        self._held |= held
-        self._seals.clear()
+        self._held, self._seals = Packed(held), Packed({})
         del self._seed
-        self._neighbours = {who: self._neighbours[who] for who in ids}
+        self._neighbours = Packed({who: self._neighbours[who] for who in ids})
         self._due = Kind.SURVIVORS
         return self._pack(Kind.MASKED, messages.pack_masked(total, beside))
 
@@ -181,7 +181,7 @@ class Party:
         self_masks = [(who, self._held[who][: messages.SHARE_BYTES]) for who in sorted(self._held.keys() & survivors)]
         mask_keys = [(who, self._held[who][messages.SHARE_BYTES :]) for who in sorted(self._held.keys() - survivors)]
         self._due = None
-        self._held.clear()
+        self._held = Packed({})
         return self._pack(Kind.UNMASK, messages.pack_unmask(self_masks, mask_keys))
 
     def _checked(self, vector: Ring, beside: Array) -> tuple[Ring, Array]:
@@ -198,9 +198,10 @@ class Party:
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 
-    def _check_ids(self, kind: Kind, ids: list[int], allowed: Container[int]) -> None:
+    def _check_ids(self, kind: Kind, ids: list[int], allowed: Iterable[int]) -> None:
+        known = frozenset(allowed)
         for who in ids:
-            if who not in allowed:
+            if who not in known:
                 raise RefusedError(f"the message {kind.name} for party {self.party} names party {who}, unknown here.")
         if len(set(ids)) < len(ids):
             raise RefusedError(f"the message {kind.name} for party {self.party} names a party twice.")

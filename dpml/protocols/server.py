@@ -1,5 +1,7 @@
 """The server's side of secure aggregation."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -19,6 +21,27 @@ _SENT = {
     Stage.CONSISTENCY: Kind.CONSISTENCY,
     Stage.UNMASK: Kind.UNMASK,
 }
+_SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
+
+
+class Answers(Mapping[int, bytes]):
+    """The server's message to each of some parties, made when it is asked for.
+
+    All at once would be large: on a ring of 10,000 parties the signatures alone are 5 GB.
+    """
+
+    def __init__(self, receivers: Sequence[int], make: Callable[[int], bytes]) -> None:
+        self._receivers, self._make = dict.fromkeys(receivers), make
+
+    def __getitem__(self, party: int) -> bytes:
+        self._receivers[party]  # raises KeyError for a party that is due none
+        return self._make(party)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._receivers)
+
+    def __len__(self) -> int:
+        return len(self._receivers)
 
 
 class Server:
@@ -36,11 +59,12 @@ class Server:
         self._public: set[bytes] = set()  # all of them
         self._probe = X25519PrivateKey.generate()  # detects keys with which no key agreement is possible
         self._commitments: dict[int, bytes] = {}
-        self._inbox: dict[int, dict[int, bytes]] = {}
+        self._inbox: dict[int, bytearray] = {}  # the sealed shares for each party, as INBOX has them
+        self._survivors = b""  # the list of them
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
         self._signatures: dict[int, bytes] = {}  # on the list of survivors
-        self._shares: dict[int, dict[int, bytes]] = {}  # of one secret of each party, by holder
+        self._shares: dict[int, bytearray] = {}  # of one secret of each party: (holder, share), packed
         self._answered: set[int] = set()
 
     def __repr__(self) -> str:
@@ -101,8 +125,10 @@ class Server:
         self._answered.add(sender)
         return sender
 
-    def advance(self) -> dict[int, bytes]:
+    def advance(self) -> Mapping[int, bytes]:
         """End the stage: parties that have not sent drop out. The answers to the others; none after the last stage.
+
+        An answer is made whenever it is read, before the next `advance`.
 
         Raises:
             ProtocolError: too few are left, or the shares do not match the public keys or commitments.
@@ -120,16 +146,24 @@ class Server:
             self._unmask()
             self.stage = Stage.DONE
             return {}
-        answer, body = {
-            Stage.KEYS: (Kind.NEIGHBOURS, self._neighbours_of),
-            Stage.SHARES: (Kind.INBOX, self._inbox_of),
-            Stage.MASKED: (Kind.SURVIVORS, lambda _: self._list()),
-            Stage.CONSISTENCY: (Kind.SIGNATURES, lambda _: self._signed()),
-        }[self.stage]
-        answers = {who: messages.pack(answer, self.session.name, who, body(who)) for who in present}
+        kind, body = self._answer()
         self.stage = Stage(self.stage + 1)
         self._waiting, self._answered = set(present), set()
-        return answers
+        return Answers(present, lambda who: messages.pack(kind, self.session.name, who, body(who)))
+
+    def _answer(self) -> tuple[Kind, Callable[[int], bytes]]:
+        """What this stage is answered with: the kind of the messages, and the body for each party."""
+        match self.stage:
+            case Stage.KEYS:
+                return Kind.NEIGHBOURS, self._neighbours_of
+            case Stage.SHARES:
+                return Kind.INBOX, self._inbox_of
+            case Stage.MASKED:
+                self._inbox.clear()
+                self._survivors = messages.pack_survivors(self._beside, self.session.parties)
+                return Kind.SURVIVORS, lambda _: self._survivors
+        signed = messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
+        return Kind.SIGNATURES, lambda _: signed  # as many as a party requires
 
     # Incoming messages.
 
@@ -153,17 +187,17 @@ class Server:
             )
         self._commitments[sender] = commitment
         for who, text in sealed:
-            self._inbox.setdefault(who, {})[sender] = text
+            self._inbox.setdefault(who, bytearray()).extend(messages.pack_inbox([(sender, text)]))
 
     def _take_masked(self, content: Message) -> None:
         vector, beside = messages.unpack_masked(content.body, self.session.length, self.session.beside)
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")
-        self._beside[content.party] = beside
+        self._beside[content.party] = beside.copy()  # a view would keep the whole message
         self._total += vector
 
     def _take_consistency(self, content: Message) -> None:
-        if content.body != self._list():
+        if content.body != self._survivors:
             raise RefusedError(f"party {content.party} signed another list of survivors.")
         self._signatures[content.party] = content.signature
 
@@ -180,8 +214,9 @@ class Server:
         elements = np.frombuffer(b"".join(share for _, share in (*self_masks, *mask_keys)), "<u4")
         if elements.max() >= shamir.PRIME:
             raise RefusedError(f"a share from party {sender} is out of range: not an element of the field.")
+        holder = sender.to_bytes(4, "little")
         for who, share in (*self_masks, *mask_keys):
-            self._shares.setdefault(who, {})[sender] = share
+            self._shares.setdefault(who, bytearray()).extend(holder + share)
 
     # Outgoing messages.
 
@@ -189,16 +224,7 @@ class Server:
         return messages.pack_neighbours((who, *self._keys[who]) for who in self._seats[party] if who in self._keys)
 
     def _inbox_of(self, party: int) -> bytes:
-        return messages.pack_inbox(
-            (who, content) for who, content in sorted(self._inbox.pop(party, {}).items()) if who in self._commitments
-        )
-
-    def _list(self) -> bytes:
-        return messages.pack_survivors(self._beside, self.session.parties)
-
-    def _signed(self) -> bytes:
-        """As many signatures as a party requires."""
-        return messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
+        return messages.pack_inbox(sorted(messages.unpack_inbox(bytes(self._inbox.get(party, b"")))))
 
     # The last stage.
 
@@ -226,16 +252,15 @@ class Server:
         return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int) -> bytes:
-        shares, threshold = self._shares.get(party, {}), self.session.topology.threshold
+        shares, threshold = np.frombuffer(self._shares.get(party, b""), _SHARE), self.session.topology.threshold
         if len(shares) < threshold:
             raise ProtocolError(
                 f"only {len(shares)} of the parties that hold shares of party {party}'s secret are left, "
                 f"fewer than the threshold {threshold}: no sum."
             )
-        chosen = sorted(shares)[:threshold]
-        holders = shamir.holders_of(chosen)
-        points = np.frombuffer(b"".join(shares[who] for who in chosen), "<u4").reshape(threshold, -1)
+        chosen = np.sort(shares, order="holder")[:threshold]
+        holders, points = shamir.holders_of(chosen["holder"]), chosen["share"].astype(np.uint64)
         try:
-            return shamir.join(shamir.reconstruct(holders, points.astype(np.uint64)))
+            return shamir.join(shamir.reconstruct(holders, points))
         except ValueError as error:
             raise ProtocolError(f"the secret of party {party} cannot be put together: {error} No sum.") from None

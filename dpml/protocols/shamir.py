@@ -56,7 +56,7 @@ def reconstruct(holders: Field, shares: Field) -> Field:
     return _matmul(_weights_at_zero(holders.tobytes())[None], shares)[0]
 
 
-def holders_of(parties: Sequence[int]) -> Field:
+def holders_of(parties: Sequence[int] | NDArray[np.uint32]) -> Field:
     """The points of the shares of parties, numbered from 0; the secret is at 0."""
     return np.array(parties, dtype=np.uint64) + np.uint64(1)
 

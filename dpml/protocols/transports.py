@@ -75,24 +75,24 @@ def in_process(
     parties = [Party(session, k, signer, inputs[k], floats[k], pairs) for k, signer in enumerate(signers)]
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
-    mail: dict[int, bytes] = {}
+    mail: Mapping[int, bytes] = {}
     while server.stage is not Stage.DONE:
         for k in sorted(server.waiting):
+            told = mail.get(k, b"")
+            received[k] += len(told)
             if silent.get(k, Stage.DONE) <= server.stage:
                 continue
             try:
-                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(mail.pop(k))
+                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(told)
                 sent[k] += len(message)
                 server.receive(message, k)
             except RefusedError as error:
                 refused.append(str(error))
         mail = advance(server, refused)
-        for k, message in mail.items():
-            received[k] += len(message)
     return Outcome(server.total, server.survivors, server.beside, tuple(refused), Traffic(sent, received))
 
 
-def advance(server: Server, refused: Sequence[str]) -> dict[int, bytes]:
+def advance(server: Server, refused: Sequence[str]) -> Mapping[int, bytes]:
     """`Server.advance`; if it ends the run, the error also gives the first refused message."""
     try:
         return server.advance()

@@ -6,7 +6,7 @@ of one party. Where it can be shown, an attack is also run against the protocol 
 
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -39,9 +39,9 @@ EIGHT = (
 SMALL_ORDER = (0, 1, P - 1, *EIGHT)
 
 
-def run_to(run: Run, stage: Stage) -> dict[int, bytes]:
+def run_to(run: Run, stage: Stage) -> Mapping[int, bytes]:
     """All honest, to the messages with which the server starts this stage."""
-    mail: dict[int, bytes] = {}
+    mail: Mapping[int, bytes] = {}
     while run.server.stage is not stage:
         for k, party in enumerate(run.parties):
             message = party.start() if run.server.stage is Stage.KEYS else party.receive(mail[k])
