@@ -34,8 +34,8 @@ def laplace(rng: Generator, shape: tuple[int, ...]) -> Array:
 
 def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
     """`draws` vectors in R^d of density proportional to exp(-||x||_2): a Gamma(d, 1) length, a uniform direction."""
-    vectors = _directions(rng, draws, d)
-    vectors *= rng.gamma(d, size=(draws, 1))
+    vectors, lengths = _normals(rng, draws, d)
+    vectors *= rng.gamma(d, size=(draws, 1)) / lengths
     return vectors
 
 
@@ -44,19 +44,19 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
 
     Their density is exp(-||x||) / ||x||^(d - 1), up to a constant: infinite at 0, so that no shift is ever hidden.
     """
-    vectors = _directions(rng, draws, d)
-    vectors *= rng.exponential(size=(draws, 1))
+    vectors, lengths = _normals(rng, draws, d)
+    vectors *= rng.exponential(size=(draws, 1)) / lengths
     return vectors
 
 
-def _directions(rng: Generator, draws: int, d: int) -> Array:
-    """Uniform directions in R^d: (draws, d)."""
-    vectors = np.empty((draws, d))
+def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
+    """Vectors of N(0, I) in R^d, whose directions are uniform, and their lengths: (draws, d) and (draws, 1)."""
+    vectors, lengths = np.empty((draws, d)), np.empty((draws, 1))
     for rows in _slices(draws, d):
         part = vectors[rows]
         rng.standard_normal(out=part)
-        part /= np.linalg.norm(part, axis=1, keepdims=True)
-    return vectors
+        lengths[rows, 0] = np.sqrt(np.einsum("ij,ij->i", part, part))  # in cache, and without a copy
+    return vectors, lengths
 
 
 def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
