@@ -320,9 +320,7 @@ def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
     parts = [X] if y is None else [X, y[:, None]]
     keys = _row_keys(parts)
     _, first, where, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    if not all(
-        np.array_equal(part[rows], part[first[where[rows]]]) for part in parts for rows in _blocks(*part.shape)
-    ):
+    if not all(np.array_equal(part[rows], part[first[where[rows]]]) for part in parts for rows in _blocks(*part.shape)):
         # two different rows have the same key, which is very rare: compare bytes; + 0.0 turns -0.0 into 0.0
         whole = np.ascontiguousarray(np.column_stack(parts) + 0.0)
         texts = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
