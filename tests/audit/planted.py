@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from dpml.audit import ROWS, Finding, audit
+from dpml.audit.search import worse_pair
 from dpml.privacy import Budget, Guarantee, Problem, View
 
 BUDGET = Budget(1.0, 1e-5)
@@ -41,20 +43,21 @@ class Only:
         return getattr(self.algorithm, name)
 
 
-def unsearched(algorithm, pair, *others):
-    """In the place of `worse_pair`: the neighbours that an algorithm names are bad enough to show a planted bug."""
-    return pair
-
-
-def attacked(
-    algorithm, draws: int, views: Set[str] = ALL, problem: Problem = PROBLEM, self_test: bool = False
+def attacked(  # many parameters: what an audit takes, and what of it is done
+    algorithm,
+    draws: int,
+    views: Set[str] = ALL,
+    problem: Problem = PROBLEM,
+    self_test: bool = False,
+    tries: int = 0,
 ) -> dict[str, Finding]:
-    """What the audit finds in some views, without a search for worse neighbours.
+    """What the audit finds in some views, with so many tries of its search for worse neighbours.
 
-    The self-test is for who asks whether a view is called `consistent`: no other verdict depends on it.
+    The neighbours that an algorithm names are bad enough to show a planted bug. The self-test is for who asks whether a
+    view is called `consistent`: no other verdict depends on it.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpml.audit.worse_pair", unsearched)
+        patch.setattr("dpml.audit.worse_pair", partial(worse_pair, tries=tries))
         if not self_test:
             patch.setattr("dpml.audit.POWER", math.inf)
         return {found.view: found for found in audit(Only(algorithm, views), BUDGET, problem, draws)}
