@@ -140,18 +140,18 @@ def halved(draw):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "name"),
+    ("algorithm", "name", "tries"),
     [
-        (FunctionalMechanism(SQUARED, calibration="tight"), "gaussian"),
-        (PureFunctionalMechanism(SQUARED, calibration="tight"), "laplace"),
-        (Average(LOGISTIC, calibration="tight", lam=0.01), "l2_laplace"),
-        (Vote(SOFTMAX, calibration="tight", lam=0.01), "l2_laplace"),
+        (FunctionalMechanism(SQUARED, calibration="tight"), "gaussian", 0),
+        (PureFunctionalMechanism(SQUARED, calibration="tight"), "laplace", 200),  # its own pair is not bad enough
+        (Average(LOGISTIC, calibration="tight", lam=0.01), "l2_laplace", 0),
+        (Vote(SOFTMAX, calibration="tight", lam=0.01), "l2_laplace", 0),
     ],
 )
 @pytest.mark.parametrize("change", [halved, lambda draw: lambda *a, **k: 0.0 * np.array(draw(*a, **k))])
-def test_too_little_noise_and_none(monkeypatch, algorithm, name, change) -> None:
+def test_too_little_noise_and_none(monkeypatch, algorithm, name, tries, change) -> None:
     monkeypatch.setattr(noise, name, change(getattr(noise, name)))
-    assert verdicts(algorithm, 20_000, tries=TRIES) == {"release": "BUG"}
+    assert verdicts(algorithm, 20_000, tries=tries) == {"release": "BUG"}
 
 
 @pytest.mark.parametrize("kind", GAUSSIAN)
