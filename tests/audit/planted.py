@@ -16,7 +16,6 @@ from dpml.privacy import Budget, Guarantee, Problem, View
 BUDGET = Budget(1.0, 1e-5)
 PROBLEM = Problem(5, 5 * ROWS, 2, auxiliary=10, classes=2)
 
-
 ALL = frozenset(get_args(View))
 BESIDE = ALL - {"release"}
 """The views that see more than the release: the last model alone says little about who sent what."""
@@ -43,7 +42,7 @@ class Only:
         return getattr(self.algorithm, name)
 
 
-def attacked(  # many parameters: what an audit takes, and what of it is done
+def attacked(
     algorithm,
     draws: int,
     views: Set[str] = ALL,
@@ -54,7 +53,8 @@ def attacked(  # many parameters: what an audit takes, and what of it is done
     """What the audit finds in some views, with so many tries of its search for worse neighbours.
 
     The neighbours that an algorithm names are bad enough to show a planted bug. The self-test is for who asks whether a
-    view is called `consistent`: no other verdict depends on it.
+    view is called `consistent`: no other verdict depends on it. How many draws a bug needs: the score's distance from
+    what is proven, in mu, has the standard error ``sqrt(2 / draws)``, and an accusation takes 3.6 of them.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpml.audit.worse_pair", partial(worse_pair, tries=tries))

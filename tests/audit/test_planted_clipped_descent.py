@@ -22,7 +22,7 @@ PARTIES = ClippedDescent(LOGISTIC, unit="party", rounds=10)
 STAGES = PreconditionedDescent(LOGISTIC, rounds=5)
 PROBLEM, MANY = Problem(5, 100, 2), Problem(40, 80, 2)
 BIG = Problem(5, 5000, 2)  # statistics of few rows have so much noise that slopes are not clipped
-DRAWS = 3000  # half of the noise is seen in all but 1 of 1000 audits
+DRAWS = 3000  # half of the noise is missed in 1 of 4000 audits of parties, else in none
 FEW = 1000  # enough where nothing is hidden any more, or the pair itself shows more than is proven
 SUMS = {"aggregate", "colluders"}
 

@@ -26,7 +26,7 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
-PLAIN = 8_000  # half of the noise is seen in all but 1 of 1000 audits
+PLAIN = 8_000  # half of the noise is missed in 1 of 2000 audits of the sum of `conv`, which has most, else in none
 FEW = 2_000  # enough where nothing is hidden any more, or the pair itself shows more than is proven
 
 CAPE = CapeFM(SQUARED, calibration="tight")

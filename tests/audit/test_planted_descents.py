@@ -16,7 +16,7 @@ from dpml.optim.slopes import Slopes
 from dpml.privacy import gdp, noise
 
 LOGISTIC = LOSSES["logistic"]
-DRAWS = 12_000  # half of the noise is seen in all but 1 of 100 audits of `wang`, and of 10^5 of the others
+DRAWS = 12_000  # half of the noise is missed in 1 of 1000 audits of `wang`, whose pair shows least, else in none
 PLAIN = 2_000  # enough where nothing is hidden any more, or the pair itself shows more than is proven
 WANG = Central(LOGISTIC, rounds=ROUNDS["rounds"])
 JAYARAMAN = Jayaraman(LOGISTIC, rounds=ROUNDS["rounds"], calibration="tight")

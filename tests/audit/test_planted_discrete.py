@@ -55,7 +55,7 @@ def test_without_a_bug_none_is_found_and_the_pair_is_nearly_the_worst(algorithm,
     ids=["ssp", "fm", "capefm", "dpgd", "parties", "ssp_descent"],
 )
 def test_with_enough_draws_what_is_proven_is_called_consistent(algorithm, problem) -> None:
-    """Which it is only where the same audit calls half of the noise a bug: all but 1 of 1000 audits do."""
+    """Which it is only where the same audit calls half of the noise a bug: all but 1 of 10^6 audits do."""
     found = attacked(algorithm, 4000, problem=problem, self_test=True)
     assert {finding.verdict for finding in found.values()} == {"consistent"}
 

@@ -19,7 +19,7 @@ EPOCHS = ROUNDS["epochs"]
 CAPE, CONV = (kind(LOGISTIC, calibration="tight", epochs=EPOCHS) for kind in (CapeNetwork, ConventionalNetwork))
 PSGD = PrivateSGD(LOGISTIC, calibration="tight", rounds=ROUNDS["rounds"])
 PUBLISHED = PrivateSGD(LOGISTIC, rounds=ROUNDS["rounds"])
-PLAIN = 3_000  # half of every site's noise is seen in all but 1 of 10^4 audits
+PLAIN = 3_000  # half of every site's noise is missed in fewer than 1 of 10^6 audits
 FEW = 1_000  # enough where nothing is hidden any more, or the pair itself shows more than is proven
 SUMS, TOLD = {"aggregate", "transcript", "colluders"}, {"transcript", "colluders"}
 slow = pytest.mark.slow  # the same bug in code that is mostly the same

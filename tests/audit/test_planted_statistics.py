@@ -16,7 +16,7 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
-PLAIN = 8_000  # half of the noise is seen in all but 1 of 10^5 audits
+PLAIN = 8_000  # half of the noise is missed in fewer than 1 of 10^6 audits
 FEW = 2_000  # enough where nothing is hidden any more, or the pair itself shows more than is proven
 
 ROWS = SufficientStatistics(SQUARED)
