@@ -135,11 +135,15 @@ def test_there_are_neighbours_at_every_budget(kind, eps) -> None:
 # ---- what they show, against code that shares nothing with it
 
 
-def densities(pair, w: np.ndarray, ridge: float, log_noise, shift: float = 0.0) -> list[np.ndarray]:
-    """log densities of the released w (B, 2) under either data set, row by row."""
+def different_rows(pair) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The different y x of either data set, and how many there are of each."""
+    return [np.unique(parties.y[:, None] * parties.X, axis=0, return_counts=True) for parties in pair]
+
+
+def densities(different, w: np.ndarray, ridge: float, log_noise, shift: float = 0.0) -> list[np.ndarray]:
+    """log densities of the released w (B, 2) under either data set, by its `different_rows`."""
     found = []
-    for parties in pair:
-        rows, many = np.unique(parties.y[:, None] * parties.X, axis=0, return_counts=True)
+    for rows, many in different:
         b, jacobian = -ridge * w, np.tile(ridge * np.eye(2), (len(w), 1, 1))
         for u, times in zip(rows, many, strict=True):
             s = expit(shift - w @ u)
@@ -155,7 +159,7 @@ def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, r
     w = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     cell = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     log_noise = lambda length: -(length**2) / (2 * sigma**2) - math.log(2 * math.pi * sigma**2)  # noqa: E731
-    first, second = (np.exp(log) * cell for log in densities(pair, w, ridge, log_noise, shift))
+    first, second = (np.exp(log) * cell for log in densities(different_rows(pair), w, ridge, log_noise, shift))
     assert first.sum() == pytest.approx(1, abs=1e-6)
     return brentq(lambda eps: np.maximum(second - np.exp(eps) * first, 0).sum() - delta, 0, 20)
 
@@ -209,9 +213,10 @@ def test_the_largest_loss_is_a_ratio_of_densities(calibration, N) -> None:
     pair = algorithm.worst_case(BUDGET, problem)
     found = algorithm.exposures(pair, BUDGET)[0].distance()
     models = algorithm.prepare(pair[0], np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 300)
+    different = different_rows(pair)
 
     def log_ratio(w: np.ndarray) -> np.ndarray:
-        first, second = densities(pair, w, N * extra, lambda length: -length / scale)
+        first, second = densities(different, w, N * extra, lambda length: -length / scale)
         return np.abs(second - first)
 
     start = models.weights[0][np.argsort(-log_ratio(models.weights[0]))[:3]]
