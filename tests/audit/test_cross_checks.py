@@ -14,6 +14,7 @@ from scipy import stats
 from dpml.algorithms.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
+from dpml.algorithms.gaussian_output import GaussianOutput
 from dpml.algorithms.network import ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
@@ -133,6 +134,7 @@ MECHANISMS = [
     ObjectivePerturbation(SQUARED, variant="authors"),
     *(kind(loss, lam=0.1) for kind in (Vote, Soft, Average) for loss in (LOGISTIC, SOFTMAX)),
     LocalAggregation(LOGISTIC, lam=0.1, calibration="tight"),
+    *(GaussianOutput(loss) for loss in (LOGISTIC, SQUARED)),
 ]
 
 

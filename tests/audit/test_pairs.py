@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
-from planted import unsearched
+from planted import attacked
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
@@ -31,9 +32,15 @@ def proven(algorithm, problem: Problem = PROBLEM) -> float:
     return next(g.eps for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven")
 
 
+@cache
+def worst(algorithm, problem: Problem):
+    """The pair that an algorithm names. Not for an algorithm in which a bug is planted: tests share it."""
+    return algorithm.worst_case(BUDGET, problem)
+
+
 def shown(algorithm, problem: Problem = PROBLEM) -> float:
     """The distance of the worst pair, of the proven one: mu for delta > 0, else eps."""
-    (exposure,) = algorithm.exposures(algorithm.worst_case(BUDGET, problem), BUDGET)
+    (exposure,) = algorithm.exposures(worst(algorithm, problem), BUDGET)
     most = proven(algorithm, problem)
     return exposure.distance() / (gdp.mu_of(most, 1e-5) if algorithm.name == "gop" else most)
 
@@ -93,7 +100,7 @@ def test_what_a_long_model_leaves() -> None:
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("N", [5, 6, 40])
+@pytest.mark.parametrize("N", [5, 6, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "kind", [GaussianObjectivePerturbation, ObjectivePerturbation, LocalAggregation, Soft, Vote, Average]
 )
@@ -111,7 +118,7 @@ def test_there_are_neighbours_of_every_size(kind, N, d) -> None:
             break
 
 
-@pytest.mark.parametrize("eps", [1e-3, 30.0, 100.0])
+@pytest.mark.parametrize("eps", [1e-3, pytest.param(30.0, marks=pytest.mark.slow), 100.0])
 @pytest.mark.parametrize("kind", [GaussianObjectivePerturbation, ObjectivePerturbation, LocalAggregation, Soft])
 def test_there_are_neighbours_at_every_budget(kind, eps) -> None:
     for calibration in ("published", "tight"):
@@ -128,11 +135,15 @@ def test_there_are_neighbours_at_every_budget(kind, eps) -> None:
 # ---- what they show, against code that shares nothing with it
 
 
-def densities(pair, w: np.ndarray, ridge: float, log_noise, shift: float = 0.0) -> list[np.ndarray]:
-    """log densities of the released w (B, 2) under either data set, row by row."""
+def different_rows(pair) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The different y x of either data set, and how many there are of each."""
+    return [np.unique(parties.y[:, None] * parties.X, axis=0, return_counts=True) for parties in pair]
+
+
+def densities(different, w: np.ndarray, ridge: float, log_noise, shift: float = 0.0) -> list[np.ndarray]:
+    """log densities of the released w (B, 2) under either data set, by its `different_rows`."""
     found = []
-    for parties in pair:
-        rows, many = np.unique(parties.y[:, None] * parties.X, axis=0, return_counts=True)
+    for rows, many in different:
         b, jacobian = -ridge * w, np.tile(ridge * np.eye(2), (len(w), 1, 1))
         for u, times in zip(rows, many, strict=True):
             s = expit(shift - w @ u)
@@ -143,12 +154,12 @@ def densities(pair, w: np.ndarray, ridge: float, log_noise, shift: float = 0.0) 
 
 
 def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, reach, shift: float) -> float:
-    """eps at delta of two-dimensional models, by a sum over a rectangle of models."""
-    axes = [np.linspace(c - r, c + r, 900) for c, r in zip(centre, reach, strict=True)]
+    """eps at delta of two-dimensional models, by a sum over a rectangle of models, to 3e-5 (beside 900^2)."""
+    axes = [np.linspace(c - r, c + r, 450) for c, r in zip(centre, reach, strict=True)]
     w = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     cell = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     log_noise = lambda length: -(length**2) / (2 * sigma**2) - math.log(2 * math.pi * sigma**2)  # noqa: E731
-    first, second = (np.exp(log) * cell for log in densities(pair, w, ridge, log_noise, shift))
+    first, second = (np.exp(log) * cell for log in densities(different_rows(pair), w, ridge, log_noise, shift))
     assert first.sum() == pytest.approx(1, abs=1e-6)
     return brentq(lambda eps: np.maximum(second - np.exp(eps) * first, 0).sum() - delta, 0, 20)
 
@@ -166,8 +177,8 @@ def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, r
 )
 def test_the_mu_of_perturbed_minimisers_against_an_integral(N, lam, shift, tolerance) -> None:
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=lam, shift=shift)
-    problem = Problem(5, N, 2)
-    made, pair = algorithm.perturbation(BUDGET, problem), algorithm.worst_case(BUDGET, problem)
+    problem = replace(PROBLEM, N=N)
+    made, pair = algorithm.perturbation(BUDGET, problem), worst(algorithm, problem)
     ridge = N * (lam + made.extra)
     drawn = algorithm.prepare(pair[1], np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
     w = drawn.weights[0]
@@ -202,9 +213,10 @@ def test_the_largest_loss_is_a_ratio_of_densities(calibration, N) -> None:
     pair = algorithm.worst_case(BUDGET, problem)
     found = algorithm.exposures(pair, BUDGET)[0].distance()
     models = algorithm.prepare(pair[0], np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 300)
+    different = different_rows(pair)
 
     def log_ratio(w: np.ndarray) -> np.ndarray:
-        first, second = densities(pair, w, N * extra, lambda length: -length / scale)
+        first, second = densities(different, w, N * extra, lambda length: -length / scale)
         return np.abs(second - first)
 
     start = models.weights[0][np.argsort(-log_ratio(models.weights[0]))[:3]]
@@ -246,7 +258,7 @@ def test_how_far_a_model_swings_against_another_minimiser(kind) -> None:
 
 def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
-    first, _ = algorithm.worst_case(BUDGET, PROBLEM)
+    first, _ = worst(algorithm, PROBLEM)
     X, _, counts = first.folded
     assert len(X) <= 4
     assert counts.sum() == 2500
@@ -303,23 +315,23 @@ def less(monkeypatch, name: str, factor: float) -> None:
 )
 def test_too_little_noise(monkeypatch, algorithm, name, factor) -> None:
     """With these draws an attack proves at least 1.4 times the eps; with a public ridge it needs the command's own."""
-    draws = 100_000 if algorithm.name == "soft" and algorithm.lam > 0 else 30_000
-    monkeypatch.setattr("dpml.audit.worse_pair", unsearched)
-    assert audit(algorithm, BUDGET, PROBLEM, draws)[0].verdict in ("consistent", "no violation seen")
+    draws = 100_000 if algorithm.name == "soft" and algorithm.lam > 0 else 10_000 if name == "gaussian" else 30_000
+    pair = worst(algorithm, PROBLEM)
+    monkeypatch.setattr(type(algorithm), "worst_case", lambda *arguments: pair)
+    assert attacked(algorithm, draws, problem=PROBLEM)["release"].verdict == "no violation seen"
     less(monkeypatch, name, factor)
-    assert audit(algorithm, BUDGET, PROBLEM, draws)[0].verdict == "BUG"
+    assert attacked(algorithm, draws, problem=PROBLEM)["release"].verdict == "BUG"
 
 
 @pytest.mark.parametrize("kind", [GaussianObjectivePerturbation, ApproximateMinima])
 def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
     """log(1 + exp(b - 2 y x'w)): a row's gradient is up to 2 long, and 1 is counted."""
     algorithm = kind(LOGISTIC, calibration="tight", shift=2.0)
-    monkeypatch.setattr("dpml.audit.worse_pair", unsearched)
     value, slope, curvature = (getattr(ShiftedLogistic, name) for name in ("value", "slope", "curvature"))
     monkeypatch.setattr(ShiftedLogistic, "value", lambda self, t, y: value(self, 2 * t, y))
     monkeypatch.setattr(ShiftedLogistic, "slope", lambda self, t, y: 2 * slope(self, 2 * t, y))
     monkeypatch.setattr(ShiftedLogistic, "curvature", lambda self, t, y: 4 * curvature(self, 2 * t, y))
-    assert audit(algorithm, BUDGET, PROBLEM, 100_000)[0].verdict == "BUG"
+    assert attacked(algorithm, 10_000, problem=PROBLEM)["release"].verdict == "BUG"
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
@@ -340,7 +352,7 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
         monkeypatch.setattr(ApproximatePerturbation, "mu", lambda self, ridge, N: mu)
         calibrated = approximate_minima.tight
         monkeypatch.setattr(approximate_minima, "tight", lambda *a: replace(calibrated(*a), output=0.0))
-    verdict = audit(algorithm, BUDGET, problem, 20_000)[0].verdict
+    verdict = attacked(algorithm, 20_000, problem=problem)["release"].verdict
     assert verdict == "BUG" if forgotten else verdict == "no violation seen"
 
 
@@ -349,7 +361,7 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
 def test_a_five_times_too_small_sensitivity_in_noise_and_proof(monkeypatch, calibration, lam) -> None:
     right = Soft.sensitivity
     monkeypatch.setattr(Soft, "sensitivity", lambda self, problem: tuple(s / 5 for s in right(self, problem)))
-    (found,) = audit(Soft(LOGISTIC, calibration=calibration, lam=lam), BUDGET, PROBLEM, 1_000)
+    found = attacked(Soft(LOGISTIC, calibration=calibration, lam=lam), 1_000, problem=PROBLEM)["release"]
     assert found.verdict == "BUG"
     assert found.exact > found.proven
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import BUDGET, PROBLEM, seen_beside_the_release, verdicts
+from planted import ALL, BESIDE, BUDGET, PROBLEM, attacked, bugs, verdicts
 
 import dpml.protocols.cape
 from dpml.algorithms import noisy_coefficients
@@ -26,12 +26,14 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
-PLAIN = 20_000  # enough draws where nothing is hidden any more
+PLAIN = 8_000  # half of the noise is missed in 1 of 2000 audits of the sum of `conv`, which has most, else in none
+FEW = 2_000  # enough where nothing is hidden any more, or the pair itself shows more than is proven
 
 CAPE = CapeFM(SQUARED, calibration="tight")
 SECAGG = replace(CAPE, protocol="secagg")
 CONV = Conventional(SQUARED, calibration="tight")
 LOCAL = Local(SQUARED, calibration="tight")
+TOLD = {"transcript", "colluders"}
 slow = pytest.mark.slow  # the same bug in code that is mostly the same
 REAL = pytest.param(SECAGG, marks=slow)
 each_cape = pytest.mark.parametrize("algorithm", [CAPE, REAL], ids=["simulate", "secagg"])
@@ -63,7 +65,8 @@ def test_half_of_the_noise(monkeypatch, algorithm) -> None:
             part /= 2
 
     plant_in_parties(monkeypatch, half, half)
-    assert seen_beside_the_release(algorithm, PLAIN) >= {"aggregate", "transcript", "colluders"}
+    views = {"aggregate", "transcript", "colluders"}
+    assert bugs(algorithm, PLAIN, views) == views
 
 
 def test_half_of_the_published_noise_in_a_message(monkeypatch) -> None:
@@ -74,8 +77,8 @@ def test_half_of_the_published_noise_in_a_message(monkeypatch) -> None:
             part /= 2
 
     plant_in_parties(monkeypatch, half, half)
-    assert seen_beside_the_release(CapeFM(LOGISTIC), PLAIN) == {"aggregate", "client", "transcript", "colluders"}
-    assert seen_beside_the_release(Conventional(LOGISTIC), PLAIN) == {"aggregate", "client", "transcript", "colluders"}
+    assert bugs(CapeFM(LOGISTIC), PLAIN) == BESIDE
+    assert bugs(Conventional(LOGISTIC), PLAIN) == BESIDE
 
 
 @pytest.mark.parametrize("algorithm", [CAPE, SECAGG], ids=["simulate", "secagg"])
@@ -87,7 +90,7 @@ def test_the_same_numbers_for_both_kinds_of_noise(monkeypatch, algorithm) -> Non
         return ehat, ehat.copy()
 
     monkeypatch.setattr(noise, "cape_parties", one)
-    assert seen_beside_the_release(algorithm, PLAIN) == {"transcript", "colluders"}
+    assert bugs(algorithm, FEW) == {"transcript", "colluders"}
 
 
 @each_cape
@@ -105,7 +108,7 @@ def test_many_numbers_are_drawn_in_blocks(monkeypatch, algorithm, planted: bool)
 
     if planted:
         monkeypatch.setattr(noise, "cape_parties", one)
-    assert seen_beside_the_release(algorithm, PLAIN) == ({"transcript", "colluders"} if planted else set())
+    assert bugs(algorithm, FEW) == ({"transcript", "colluders"} if planted else set())
 
 
 @each_distributed
@@ -116,7 +119,7 @@ def test_a_party_that_forgets_its_own_noise(monkeypatch, algorithm) -> None:
         parts[-1][:, -1] = 0
 
     plant_in_parties(monkeypatch, forget, forget)
-    assert seen_beside_the_release(algorithm, DRAWS if algorithm is CAPE else 30_000) >= {"colluders"}
+    assert bugs(algorithm, FEW if algorithm is CONV else DRAWS, {"colluders"})
 
 
 @each_distributed
@@ -129,7 +132,7 @@ def test_parties_with_one_seed(monkeypatch, algorithm, sharing: int) -> None:
             part[:, -sharing:] = part[:, -1:]
 
     plant_in_parties(monkeypatch, shared, shared)
-    assert seen_beside_the_release(algorithm, PLAIN) >= {"transcript", "colluders"}
+    assert bugs(algorithm, FEW, TOLD) == TOLD
 
 
 def test_noise_that_does_not_sum_to_zero_costs_accuracy_and_no_privacy(monkeypatch) -> None:
@@ -143,7 +146,7 @@ def test_noise_that_does_not_sum_to_zero_costs_accuracy_and_no_privacy(monkeypat
 
     monkeypatch.setattr(noise, "cape_messages", messages)
     for algorithm in (CAPE, CapeFM(SQUARED)):
-        found = verdicts(algorithm, PLAIN)
+        found = {view: finding.verdict for view, finding in attacked(algorithm, PLAIN, self_test=True).items()}
         assert "BUG" not in found.values()
         assert found["aggregate"] == "no violation seen"  # not "consistent": half of this noise is no bug either
 
@@ -163,7 +166,7 @@ def test_the_sensitivity_of_adding_a_row(monkeypatch, algorithm) -> None:
 
     monkeypatch.setattr(noisy_coefficients, "joint_sensitivity", one_row)
     monkeypatch.setattr(noisy_coefficients, "tight_scales", scales)
-    assert seen_beside_the_release(algorithm, PLAIN) >= set(algorithm.views(PROBLEM)) - {"release"}
+    assert bugs(algorithm, FEW) == set(algorithm.views(PROBLEM)) - {"release"}
 
 
 @pytest.mark.parametrize("factor", [0.5, pytest.param(0.0, marks=slow)])
@@ -172,8 +175,9 @@ def test_a_wrong_scale_on_l2(monkeypatch, algorithm, factor: float) -> None:
     right = PreparedQuadratic.scales
     monkeypatch.setattr(PreparedQuadratic, "scales", lambda self, budgets: right(self, budgets) * [1, 1, factor])
     hidden = set() if algorithm is CONV or algorithm is LOCAL else {"client"}  # by zero-sum noise
-    draws = DRAWS if algorithm is CONV else PLAIN  # its sum has five times the noise that is needed
-    assert seen_beside_the_release(algorithm, draws) >= set(algorithm.views(PROBLEM)) - {"release"} - hidden
+    draws = 40_000 if algorithm is CONV else PLAIN  # its sum has five times the noise that is needed
+    views = set(algorithm.views(PROBLEM)) - {"release"} - hidden
+    assert bugs(algorithm, draws, views) == views
 
 
 @each_distributed
@@ -198,7 +202,7 @@ def test_a_site_that_sends_its_coefficients_as_they_are(monkeypatch, algorithm) 
     plant_in_parties(monkeypatch, lambda ehat, g: None, silent)
     monkeypatch.setattr(noise, "cape_messages", plain)
     monkeypatch.setattr(dpml.protocols.cape, "_messages", exact)
-    assert seen_beside_the_release(algorithm, PLAIN) >= {"transcript", "colluders"}
+    assert bugs(algorithm, FEW, TOLD) == TOLD
 
 
 def test_a_coefficient_that_moves_and_has_no_noise(monkeypatch) -> None:
@@ -206,7 +210,7 @@ def test_a_coefficient_that_moves_and_has_no_noise(monkeypatch) -> None:
     quadratic = LOGISTIC.quadratic
     told = replace(quadratic, constant=lambda y: quadratic.constant(y) + 0.01 * y)
     monkeypatch.setattr(type(LOGISTIC), "quadratic", told)
-    assert seen_beside_the_release(CapeFM(LOGISTIC), 2_000) == {"aggregate", "client", "transcript", "colluders"}
+    assert bugs(CapeFM(LOGISTIC), FEW) == BESIDE
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
@@ -232,8 +236,15 @@ each_right = pytest.mark.parametrize("algorithm", RIGHT, ids=lambda a: f"{a.name
 
 
 @each_right
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=slow), pytest.param(3, marks=slow)])
-def test_what_is_right_is_no_bug(algorithm, seed: int) -> None:
+def test_what_is_right_is_no_bug(algorithm) -> None:
+    assert bugs(algorithm, FEW if algorithm.variant == "authors" else PLAIN, ALL) == set()
+
+
+@slow
+@each_right
+@pytest.mark.parametrize("seed", [2, 3])
+def test_what_is_right_is_no_bug_in_a_whole_audit(algorithm, seed: int) -> None:
+    """With a search for worse neighbours."""
     assert "BUG" not in verdicts(algorithm, 5_000, seed).values()
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from planted import BUDGET, PROBLEM, seen_beside_the_release, times, verdicts
+from planted import ALL, BUDGET, PROBLEM, attacked, bugs, times, verdicts
 
 from dpml.algorithms import noisy_coefficients
 from dpml.algorithms.adaptive_statistics import AdaptiveStatistics, PreparedStatistics
@@ -16,7 +16,8 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
-PLAIN = 20_000  # enough draws where nothing is hidden any more
+PLAIN = 8_000  # half of the noise is missed in fewer than 1 of 10^6 audits
+FEW = 2_000  # enough where nothing is hidden any more, or the pair itself shows more than is proven
 
 ROWS = SufficientStatistics(SQUARED)
 PARTY = SufficientStatistics(LOGISTIC, unit="party")
@@ -35,7 +36,7 @@ SUMS = {"aggregate", "colluders"}
 @pytest.mark.parametrize("algorithm", [ROWS, PARTY, REAL], ids=["sample", "party", "secagg"])
 def test_half_of_the_noise_of_a_sum(monkeypatch, algorithm) -> None:
     monkeypatch.setattr(noise, "gaussian", times(0.5)(noise.gaussian))
-    assert seen_beside_the_release(algorithm, PLAIN) == SUMS
+    assert bugs(algorithm, PLAIN) == SUMS
 
 
 @each_ssp
@@ -49,7 +50,7 @@ def test_a_party_without_noise_in_a_sum(monkeypatch, algorithm) -> None:
         return drawn
 
     monkeypatch.setattr(SecureSumNoise, "parts", forget)
-    assert "colluders" in seen_beside_the_release(algorithm, 50_000)
+    assert bugs(algorithm, 50_000, {"colluders"})
 
 
 @each_ssp
@@ -63,7 +64,7 @@ def test_parties_with_the_seed_of_a_colluder(monkeypatch, algorithm) -> None:
         return drawn
 
     monkeypatch.setattr(SecureSumNoise, "parts", shared)
-    assert seen_beside_the_release(algorithm, PLAIN) == {"colluders"}
+    assert bugs(algorithm, FEW) == {"colluders"}
 
 
 @each_ssp
@@ -80,7 +81,7 @@ def test_noise_for_the_sensitivity_of_adding_a_row(monkeypatch, algorithm) -> No
 
     monkeypatch.setattr(noisy_coefficients, "joint_sensitivity", one_row)
     monkeypatch.setattr(noisy_coefficients, "tight_scales", scales)
-    assert seen_beside_the_release(algorithm, PLAIN) == SUMS
+    assert bugs(algorithm, FEW) == SUMS
 
 
 @each_ssp
@@ -88,7 +89,7 @@ def test_noise_for_the_sensitivity_of_adding_a_row(monkeypatch, algorithm) -> No
 def test_too_little_noise_on_one_statistic(monkeypatch, algorithm, which: int) -> None:
     right, factors = PreparedQuadratic.scales, np.where(np.arange(3) == which, 0.4, 1.0)
     monkeypatch.setattr(PreparedQuadratic, "scales", lambda self, budgets: right(self, budgets) * factors)
-    assert seen_beside_the_release(algorithm, PLAIN) == SUMS
+    assert bugs(algorithm, PLAIN) == SUMS
 
 
 def test_parties_protected_as_if_they_were_rows(monkeypatch) -> None:
@@ -97,7 +98,7 @@ def test_parties_protected_as_if_they_were_rows(monkeypatch) -> None:
     monkeypatch.setattr(
         PreparedQuadratic, "scales", lambda self, budgets: right(self, budgets) * self.count / self.problem.N
     )
-    assert set(verdicts(PARTY, 2_000).values()) == {"BUG"}
+    assert bugs(PARTY, FEW, ALL) == {"release", *SUMS}
 
 
 def test_parties_that_send_sums_and_not_means(monkeypatch) -> None:
@@ -108,7 +109,7 @@ def test_parties_that_send_sums_and_not_means(monkeypatch) -> None:
         "_summed",
         lambda self, parties, rows, weights: right(self, parties, rows, np.full_like(weights, 1 / PROBLEM.M)),
     )
-    assert set(verdicts(PARTY, 2_000).values()) == {"BUG"}
+    assert bugs(PARTY, FEW, ALL) == {"release", *SUMS}
 
 
 # ---- adassp
@@ -117,7 +118,7 @@ def test_parties_that_send_sums_and_not_means(monkeypatch) -> None:
 @each_adassp
 def test_half_of_the_noise_of_a_curator(monkeypatch, algorithm) -> None:
     monkeypatch.setattr(noise, "gaussian", times(0.5)(noise.gaussian))
-    assert verdicts(algorithm, PLAIN) == {"release": "BUG"}
+    assert bugs(algorithm, PLAIN, ALL) == {"release"}
 
 
 @each_adassp
@@ -131,13 +132,13 @@ def test_an_eigenvalue_without_noise(monkeypatch, algorithm) -> None:
         return draw
 
     monkeypatch.setattr(noise, "gaussian", exact(noise.gaussian))
-    assert verdicts(algorithm, PLAIN) == {"release": "BUG"}
+    assert bugs(algorithm, FEW, ALL) == {"release"}
 
 
 def test_an_eigenvalue_that_is_not_counted(monkeypatch) -> None:
     """The pair itself shows more than X'X and X'y alone could."""
     monkeypatch.setattr(AdaptiveStatistics, "joint", lambda self, d: Scales(math.inf, 2.0, 1.0))
-    assert verdicts(ADASSP[1], 2_000) == {"release": "BUG"}
+    assert bugs(ADASSP[1], FEW, ALL) == {"release"}
 
 
 def test_one_noise_for_all_statistics(monkeypatch) -> None:
@@ -147,21 +148,23 @@ def test_one_noise_for_all_statistics(monkeypatch) -> None:
         return np.repeat(rng.standard_normal((shape[0], 1)), shape[1], axis=1)
 
     monkeypatch.setattr(noise, "gaussian", same)
-    assert verdicts(ADASSP[1], PLAIN) == {"release": "BUG"}
+    assert bugs(ADASSP[1], FEW, ALL) == {"release"}
 
 
 # ---- and nobody else is accused
 
 
+@slow
 @pytest.mark.parametrize("algorithm", [ROWS, PARTY, REAL, *ADASSP], ids=lambda a: f"{a.name}-{a.calibration}")
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=slow)])
-def test_statistics_that_are_right_are_no_bug(algorithm, seed: int) -> None:
-    assert "BUG" not in verdicts(algorithm, 5_000, seed).values()
+def test_statistics_that_are_right_are_no_bug_in_a_whole_audit(algorithm) -> None:
+    """With a search for worse neighbours."""
+    assert "BUG" not in verdicts(algorithm, 5_000, 2).values()
 
 
-def test_the_pairs_show_all_that_is_proven() -> None:
-    for algorithm in (ROWS, PARTY, *ADASSP):
-        assert set(verdicts(algorithm, PLAIN).values()) == {"consistent"}
+@pytest.mark.parametrize("algorithm", [ROWS, PARTY, REAL, *ADASSP], ids=lambda a: f"{a.name}-{a.calibration}")
+def test_the_pairs_show_all_that_is_proven(algorithm) -> None:
+    found = attacked(algorithm, FEW if algorithm is REAL else PLAIN, self_test=True)
+    assert {finding.verdict for finding in found.values()} == {"consistent"}
 
 
 def test_who_watches_a_curator_changes_no_bit() -> None:
