@@ -6,17 +6,20 @@ plan, wherever that launcher runs it. The jobs share the stored cells; their tab
 
 import logging
 import os
+import re
 import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import hydra
 import pandas as pd
+from hydra._internal.hydra import Hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
@@ -51,6 +54,7 @@ from dpml.running.plan import Options, Plan
 
 _CONFIG: Any = {"config_path": str(where.folder("conf")), "config_name": "config", "version_base": "1.3"}
 _BASIC = ("BasicSweeper", "BasicLauncher")
+_SETS_MODE = re.compile(r"[+~]*hydra(?!\.(run|sweep)\.)")
 _LOG = "dpml-run.log"
 _log = logging.getLogger("dpml")
 
@@ -89,7 +93,8 @@ def main() -> None:
 
 def _main_and_clean() -> None:
     try:
-        _main()
+        with _mode_from_words():
+            _main()
         status = _finish_separate() if _command.separate else _carry_out()
     finally:
         _close_log()
@@ -97,6 +102,22 @@ def _main_and_clean() -> None:
             _discard_if_empty(folder)
     if status:
         sys.exit(status)
+
+
+@contextmanager
+def _mode_from_words() -> Iterator[None]:
+    """Hydra composes the configuration once more to read hydra.mode, even where nothing can have set it: not here."""
+    usual = Hydra.get_mode
+
+    def mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
+        own = any(path.provider == "command-line" for path in self.config_loader.get_search_path().get_path())
+        return usual(self, config_name, overrides) if own or any(map(_SETS_MODE.match, overrides)) else None
+
+    Hydra.get_mode = mode  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Hydra.get_mode = usual  # type: ignore[method-assign]
 
 
 @hydra.main(**_CONFIG)
