@@ -1,8 +1,6 @@
 """The ledger: what it adds up to, what it refuses, and that no release is ever without its entry."""
 
 import math
-import multiprocessing
-import os
 import signal
 import sqlite3
 import subprocess
@@ -181,19 +179,22 @@ def test_a_ledger_of_a_newer_dpml_is_refused(ledger):
         ledger.entries()
 
 
-def _enter_many(path: Path, times: int) -> None:
-    for _ in range(times):
-        Ledger(path).enter(DATA, str(os.getpid()), [gaussian(0.01)])
+MANY = """
+import os
+import sys
+from pathlib import Path
+from dpml.privacy import Guarantee, gdp
+from dpml.release.ledger import Ledger
+for _ in range(15):
+    one = Guarantee("release", "sample", gdp.eps_of(0.01, 1e-5), 1e-5, "proven", "test", 0.01)
+    Ledger(Path(sys.argv[1])).enter("0" * 64, str(os.getpid()), [one])
+"""
 
 
 def test_processes_that_enter_at_once_lose_no_entry(ledger):
     """And the cap holds: each reads all entries before it, none at the same time as another."""
-    context = multiprocessing.get_context("spawn")
-    both = [context.Process(target=_enter_many, args=(ledger.path, 15)) for _ in range(2)]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join(60)
+    both = [subprocess.Popen([sys.executable, "-c", MANY, str(ledger.path)]) for _ in range(2)]
+    assert [process.wait(60) for process in both] == [0, 0]
     entries = ledger.entries()
     assert len(entries) == 30
     assert len({entry.setting for entry in entries}) == 2
