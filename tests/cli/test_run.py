@@ -411,6 +411,15 @@ def test_a_run_keeps_its_configuration_and_a_log(run_command):
     assert "a/rows.csv" in log
 
 
+@pytest.mark.parametrize("words", [["hydra.mode=MULTIRUN"], ["--config-dir=own", "+shared=sweeping"]])
+def test_a_sweep_by_hydras_own_key(run_command, tmp_path, words):
+    (tmp_path / "own/shared").mkdir(parents=True)
+    (tmp_path / "own/shared/sweeping.yaml").write_text("# @package hydra\nmode: MULTIRUN\n")
+    outcome = run_command("dpml-run", *words, "eps=0.1,1", "run.dry=true")
+    assert outcome.code == 0, outcome.err
+    assert "job 0, job 1: 0 cached, 2 to run" in outcome.out
+
+
 def test_what_hydra_prints_itself_is_no_run(run_command):
     outcome = run_command("dpml-run", "--cfg", "job", "algo=conv")
     assert outcome.code == 0

@@ -182,23 +182,29 @@ def test_a_ledger_of_a_newer_dpml_is_refused(ledger):
 MANY = """
 import os
 import sys
+import time
 from pathlib import Path
 from dpml.privacy import Guarantee, gdp
 from dpml.release.ledger import Ledger
+path = Path(sys.argv[1])
+one = Guarantee("release", "sample", gdp.eps_of(0.01, 1e-5), 1e-5, "proven", "test", 0.01)
+path.with_name(f"ready{os.getpid()}").touch()
+while len(list(path.parent.glob("ready*"))) < 2:  # so that both enter at once
+    time.sleep(0.001)
 for _ in range(15):
-    one = Guarantee("release", "sample", gdp.eps_of(0.01, 1e-5), 1e-5, "proven", "test", 0.01)
-    Ledger(Path(sys.argv[1])).enter("0" * 64, str(os.getpid()), [one])
+    Ledger(path).enter("0" * 64, str(os.getpid()), [one])
 """
 
 
 def test_processes_that_enter_at_once_lose_no_entry(ledger):
     """And the cap holds: each reads all entries before it, none at the same time as another."""
+    ledger.enter(DATA, "first", [gaussian(0.01)])
     both = [subprocess.Popen([sys.executable, "-c", MANY, str(ledger.path)]) for _ in range(2)]
     assert [process.wait(60) for process in both] == [0, 0]
     entries = ledger.entries()
-    assert len(entries) == 30
-    assert len({entry.setting for entry in entries}) == 2
-    assert ledger.spent("sample", "worst").mu == pytest.approx(0.01 * math.sqrt(30))
+    assert len(entries) == 31
+    assert len({entry.setting for entry in entries}) == 3
+    assert ledger.spent("sample", "worst").mu == pytest.approx(0.01 * math.sqrt(31))
 
 
 RELEASES = """
