@@ -22,6 +22,7 @@ import pandas as pd
 from hydra._internal.hydra import Hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
+from hydra.plugins.sweeper import Sweeper
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
@@ -93,7 +94,7 @@ def main() -> None:
 
 def _main_and_clean() -> None:
     try:
-        with _mode_from_words():
+        with _composed_once():
             _main()
         status = _finish_separate() if _command.separate else _carry_out()
     finally:
@@ -105,19 +106,26 @@ def _main_and_clean() -> None:
 
 
 @contextmanager
-def _mode_from_words() -> Iterator[None]:
-    """Hydra composes the configuration once more to read hydra.mode, even where nothing can have set it: not here."""
-    usual = Hydra.get_mode
+def _composed_once() -> Iterator[None]:
+    """Hydra composes a run twice, to read hydra.mode first; and the jobs of a sweep, to see that each can be composed.
+
+    Not here, where neither is needed: nothing has set the mode; no job is carried out before all are composed.
+    """
+    get_mode, validate = Hydra.get_mode, Sweeper.validate_batch_is_legal
 
     def mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
         own = any(path.provider == "command-line" for path in self.config_loader.get_search_path().get_path())
-        return usual(self, config_name, overrides) if own or any(map(_SETS_MODE.match, overrides)) else None
+        return get_mode(self, config_name, overrides) if own or any(map(_SETS_MODE.match, overrides)) else None
 
-    Hydra.get_mode = mode  # type: ignore[method-assign]
+    def legal(self: Sweeper, batch: Sequence[Sequence[str]]) -> None:
+        if _command.separate:
+            validate(self, batch)
+
+    Hydra.get_mode, Sweeper.validate_batch_is_legal = mode, legal  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Hydra.get_mode = usual  # type: ignore[method-assign]
+        Hydra.get_mode, Sweeper.validate_batch_is_legal = get_mode, validate  # type: ignore[method-assign]
 
 
 @hydra.main(**_CONFIG)
