@@ -57,3 +57,9 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
         return Outcome(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs draw no figure: it takes longer than the run."""
+    monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)

@@ -16,6 +16,7 @@ def read(folder: Path, name: str = "rows.csv") -> pd.DataFrame:
     return pd.read_csv(folder / name)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rows_guarantees_and_manifest(run_command, tmp_path) -> None:
     done = run_command(
         "dpml-run", "algo=capefm", "eps=[0.1,1]", "M=[3,5]", "N=[100,200]", "draws=4", "hydra.run.dir=out"
@@ -60,6 +61,7 @@ def test_the_same_command_gives_the_same_bytes(run_command, tmp_path) -> None:
     assert (tmp_path / "one/rows.csv").read_bytes() != (tmp_path / "three/rows.csv").read_bytes()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_noise_does_not_depend_on_which_other_budgets_are_asked_for(run_command, tmp_path) -> None:
     run_command("dpml-run", "algo=capefm", "eps=0.5", "draws=5", "hydra.run.dir=alone")
     run_command("dpml-run", "algo=capefm", "eps=[0.1,0.5,3]", "delta=[1e-3,1e-5]", "draws=5", "hydra.run.dir=grid")
@@ -211,6 +213,7 @@ def test_mistakes_with_dpml(run_command, words, sentence) -> None:
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_plot_refuses_what_is_not_in_the_rows(run_command) -> None:
     run_command("dpml-run", "eps=[0.1,1]", "draws=2", "hydra.run.dir=out")
     assert (

@@ -68,12 +68,6 @@ def ran(tmp_path_factory):
     return lambda there: shutil.copytree(folder / "results", there / "results")
 
 
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Runs draw no figure: it takes longer than the run."""
-    monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)
-
-
 # ---- what is kept
 
 
@@ -308,7 +302,8 @@ def test_eps_means_nothing_to_a_figure_of_formulas(run_command):
 
 
 def test_the_jobs_of_a_sweep_of_trials_do_not_overwrite_each_other(run_command, tmp_path):
-    run_command("dpml-run", *own(tmp_path), "-m", "experiment=mine/tiny", "algo=[nonpriv],[capefm]")
+    content = EXPERIMENT | {"panels": [], "metrics": ["loss"]}
+    run_command("dpml-run", *own(tmp_path, content=content), "-m", "experiment=mine/tiny", "algo=[nonpriv],[capefm]")
     tables = list(Path("results/trials").rglob("tiny_rows.csv"))
     assert sorted(set(pd.read_csv(path)["algo"]).pop() for path in tables) == ["capefm", "nonpriv"]
 

@@ -127,7 +127,7 @@ def test_an_old_number_is_never_shown_for_a_new_formula(tmp_path):
     for name in ("conf", "experiments"):
         source = PACKAGE / name if (PACKAGE / name).is_dir() else PACKAGE.parent / name
         shutil.copytree(source, tmp_path / name)
-    shutil.copytree(PACKAGE, tmp_path / "dpml", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, tmp_path / "dpml")  # with what is compiled, for what stays as it is
     metrics = tmp_path / "dpml" / "running" / "metrics.py"
     original = metrics.read_text(encoding="utf-8")
 
