@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +25,21 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
     A process that is killed may leave a temporary file behind. The next process that writes `path` removes it.
     """
+    _publish(path, content, Path.replace)
+
+
+def create_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file atomically that must not exist yet: of several processes one succeeds.
+
+    Raises:
+        FileExistsError: it exists.
+        OSError: it cannot be written, or the file system has no hard links.
+    """
+    _publish(path, content, lambda partial, path: path.hardlink_to(partial))
+
+
+def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], object]) -> None:
+    """Write a temporary file beside `path`, and have it published under that name when it is on disk."""
     partial = path
     try:
         _sweep(path)
@@ -34,9 +49,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
             if fcntl:
-                partial.replace(path)  # while the lock is held, so that no other process sweeps it
+                publish(partial, path)  # while the lock is held, so that no other process sweeps it
         if not fcntl:
-            partial.replace(path)  # Windows cannot rename an open file
+            publish(partial, path)  # Windows cannot rename an open file
     except OSError as error:
         if error.errno is not None:
             error.filename = str(path)  # the path the user knows; the error of a full disk has no file name at all

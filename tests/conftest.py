@@ -1,5 +1,6 @@
 """What the tests share: running the commands in this process, from an empty folder."""
 
+import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -17,6 +18,11 @@ absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 # a shell that starts the tests in the background ignores Ctrl-C for them, and their commands would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
 threadpool_limits(1)  # small matrices: a second BLAS thread only gets in the way
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: without this the collector of garbage goes through it, again and again."""
+    gc.freeze()
 
 
 @dataclass(frozen=True)
@@ -51,3 +57,9 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
         return Outcome(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs draw no figure: it takes longer than the run."""
+    monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)

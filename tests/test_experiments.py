@@ -34,9 +34,8 @@ def content_of(name):
 
 @cache
 def cells_of(name):
-    config = compose("config", overrides=[f"experiment={name}"])
-    experiment = Experiment.from_content(name, OmegaConf.to_container(config.experiment, resolve=True))
-    points = Expansion.from_config(config, [f"experiment={name}"]).experiment(experiment)
+    experiment = Experiment.from_content(name, content_of(name))
+    points = Expansion.from_config(compose("config"), [f"experiment={name}"]).experiment(experiment)
     return experiment, [point.cell for point in points]
 
 

@@ -89,7 +89,8 @@ def room(name: str) -> str:
     return name.partition(".")[2].partition(".")[0]
 
 
-def functions() -> Iterator[tuple[Path, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+@cache
+def functions() -> list[tuple[Path, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Every function and method of the package, with the path of its module and its qualified name."""
 
     def inside(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -99,9 +100,9 @@ def functions() -> Iterator[tuple[Path, str, ast.FunctionDef | ast.AsyncFunction
             named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             yield from inside(child, f"{prefix}{child.name}." if named else prefix)
 
-    for path in modules().values():
-        for name, node in inside(tree(path), ""):
-            yield path.relative_to(ROOT), name, node
+    return [
+        (path.relative_to(ROOT), name, node) for path in modules().values() for name, node in inside(tree(path), "")
+    ]
 
 
 def listed(sizes: dict[str, int]) -> str:

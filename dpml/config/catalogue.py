@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from dpml import where
 from dpml.config.build import instantiate
-from dpml.config.compose import compose, options
+from dpml.config.compose import compose, existing, options
 from dpml.data import Source
 from dpml.errors import UserError, nearest
 
@@ -32,10 +32,11 @@ def source(name: str, config_dir: Path | None = None) -> Source:
     Raises:
         UserError: there is no such data set or folder, or its file does not describe a data set.
     """
-    own = where.folder("conf") / "dataset" / f"{name}.yaml"
+    file = f"dataset/{name}.yaml"
+    ours, theirs = where.folder("conf") / file, config_dir and existing(config_dir) / file
     try:
-        if config_dir is None and own.is_file():  # no defaults list: Hydra gives the same result, slowly
-            config = OmegaConf.create({"dataset": OmegaConf.load(own)})
+        if ours.is_file() and not (theirs and theirs.is_file()):  # no defaults list: Hydra gives the same, slowly
+            config = OmegaConf.create({"dataset": OmegaConf.load(ours)})
         else:
             config = compose([f"dataset={name}"], config_dir)
     except MissingConfigException:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ class _Group(dict[str, ConfigNode]):
         return [name for name in self if not name.startswith("_")]
 
 
+@cache  # Hydra's store is one for the process
 def register_experiments() -> None:
     """Register ``experiments/PAPER/NAME.yaml`` as ``experiment=PAPER/NAME``, or as a template for such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
@@ -91,12 +93,21 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too:
     """
     own = []
     if config_dir is not None:
-        if not config_dir.is_dir():
-            raise UserError(f"--config-dir={config_dir} is no folder.")
-        path = str(config_dir.resolve()).replace("\\", "\\\\").replace("'", "\\'")
+        path = str(existing(config_dir).resolve()).replace("\\", "\\\\").replace("'", "\\'")
         own = [f"hydra.searchpath=['file://{path}']"]
     with initialise():
         return hydra.compose("config", overrides=[*own, *overrides], return_hydra_config=hydra_too)
+
+
+def existing(config_dir: Path) -> Path:
+    """The folder of the user's own options.
+
+    Raises:
+        UserError: it is no folder.
+    """
+    if not config_dir.is_dir():
+        raise UserError(f"--config-dir={config_dir} is no folder.")
+    return config_dir
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:

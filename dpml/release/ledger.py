@@ -20,12 +20,13 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from dpml.atomic import create_atomically
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
@@ -37,7 +38,8 @@ T = TypeVar("T")
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
-_TABLES = """
+_TABLES = f"""
+PRAGMA user_version = {_VERSION};
 CREATE TABLE event (
     number INTEGER PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('release', 'published')),
@@ -190,25 +192,26 @@ class Ledger:
     def _read(self) -> list["_Event"]:
         if not self.path.exists():
             return []
-        with self._opened("rw") as connection:
+        with self._opened() as connection:
             return _events(connection, self.path)
 
     def _transaction(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        with self._opened("rwc") as connection:
-            # other processes wait from here on, before anything is read
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-                    for statement in _TABLES.split(";"):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version = {_VERSION}")
-                result = change(connection)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+        self._create()
+        with self._opened() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # other processes wait from here on, before anything is read
+            result = change(connection)
+            connection.execute("COMMIT")  # after an error nothing was changed: closing rolls back
             return result
+
+    def _create(self) -> None:
+        """Create the file with its tables and no release, unless it exists: a file without tables was never ours."""
+        try:
+            if not self.path.exists():
+                with suppress(FileExistsError), closing(sqlite3.connect(":memory:")) as connection:
+                    connection.executescript(_TABLES)
+                    create_atomically(self.path, connection.serialize())
+        except OSError as error:
+            raise UserError(_unusable(self.path, error.strerror)) from error
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
         """Raise UserError if the file is not a dpml ledger, or if SQLite finds a damaged page."""
@@ -224,18 +227,20 @@ class Ledger:
             raise UserError(_damaged(self.path, "a page of it is damaged"))
 
     @contextmanager
-    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
-        fresh = not self.path.exists()
+    def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
-            uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+            uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, _PATIENCE, isolation_level=None, uri=True)) as connection:
                 # a commit and the folder's entry of the journal are on disk before it returns
                 connection.execute("PRAGMA synchronous = EXTRA")
-                if not fresh:
-                    self._check_whole(connection)
+                self._check_whole(connection)
                 yield connection
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise UserError(f"the ledger {self.path} cannot be used: {error}; nothing was released.") from error
+            raise UserError(_unusable(self.path, error)) from error
+
+
+def _unusable(path: Path, why: object) -> str:
+    return f"the ledger {path} cannot be used: {why}; nothing was released."
 
 
 def _damaged(path: Path, what: str) -> str:

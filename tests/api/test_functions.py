@@ -69,6 +69,7 @@ def test_type_checkers_see_the_names_that_are_there():
 # ---- run
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_sweep_has_the_tables_and_the_cells_of_the_command(run_command):
     words = ["dataset=wdbc", "M=1", "eps=[0.1,1]", "draws=2", "seed=[0,1]"]
     run_command("dpml-run", "-m", "algo=fm,gop", *words, "algo.lam=0.01,0.1", "hydra.sweep.dir=out")

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,6 @@ LIBRARIES = ["numpy", "scipy", "pandas", "hydra", "omegaconf", "rich", "yaml", *
         ("dpml", "--help", LIBRARIES),  # NumPy alone would make it five times as long
         ("dpml", "guarantee algo=capefm eps=0.1 delta=1e-5 M=10", ["pandas", *RARE]),
         ("dpml", "data list", ["pandas", "scipy.optimize", *RARE]),
-        ("dpml_run", "algo=capefm eps=0.1 delta=1e-5", RARE),
     ],
 )
 def test_commands_do_not_wait_for_libraries_that_they_do_not_need(tmp_path, entry, words, spared) -> None:
@@ -41,6 +41,33 @@ def test_commands_do_not_wait_for_libraries_that_they_do_not_need(tmp_path, entr
     loaded = set(done.stderr.split())
     assert "dpml.cli.mistakes" in loaded
     assert not loaded & set(spared)
+
+
+def test_main_job_from_a_shell_with_no_network_and_no_other_argument(tmp_path: Path) -> None:
+    """And it does not wait for rare libraries, either: Python itself says on stderr what it imports."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("dpml-run"), "algo=capefm", "eps=0.1"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPROFILEIMPORTTIME": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = done.stderr.splitlines()
+    assert all(line.startswith("import time:") for line in said)
+    loaded = {line.rpartition("|")[2].strip() for line in said}
+    assert "dpml.cli.mistakes" in loaded
+    assert not loaded & set(RARE)
+    assert "claimed (eps, delta)" in done.stdout
+    assert "colluders" in done.stdout
+    (folder,) = tmp_path.glob("results/runs/*/*")
+    assert {path.name for path in folder.iterdir()} == {
+        "rows.csv",
+        "guarantees.csv",
+        "manifest.json",
+        "dpml-run.log",
+        ".hydra",
+    }
 
 
 # a finder of modules that presses Ctrl-C when one of them is imported, which an import may catch and ignore

@@ -208,7 +208,13 @@ def test_a_full_disk(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["DPML guarantee --json", "DPML --help", "DPML_RUN --help", "DPML_RUN run.dry=true"]
+    "command",
+    [
+        "DPML guarantee --json",
+        "DPML --help",
+        pytest.param("DPML_RUN --help", marks=pytest.mark.slow),
+        "DPML_RUN run.dry=true",
+    ],
 )
 def test_a_reader_that_leaves_is_no_error(shell: Shell, command: str) -> None:
     # the reader is gone before the first line is written

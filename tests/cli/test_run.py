@@ -2,18 +2,19 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import hydra
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 
-from dpml import where
-from dpml.config.compose import initialise
+from dpml import cli, where
+from dpml.running import executors, expansion
 
 PROGRAM = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()"]
 
@@ -56,6 +57,17 @@ def cells():
     return sorted(Path("results/.cells").glob("*/*/result.json"))
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The results of `dpml-run experiment=mine/tiny`, made once: a function that puts them into a folder."""
+    folder = tmp_path_factory.mktemp("ran")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["dpml-run", *own(folder), "experiment=mine/tiny"])
+        cli.dpml_run()
+    return lambda there: shutil.copytree(folder / "results", there / "results")
+
+
 # ---- what is kept
 
 
@@ -70,9 +82,9 @@ def test_a_run_is_kept_and_not_computed_again(run_command):
         assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
 
 
-def test_runs_sweeps_and_experiments_share_what_is_kept(run_command, tmp_path):
-    run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny")
-    words = ["dataset=synthetic", "dataset.d=3", "M=2", "draws=3", "N=200", "eps=[0.1,1,10]"]
+def test_runs_sweeps_and_experiments_share_what_is_kept(run_command, tmp_path, ran):
+    ran(tmp_path)
+    words = ["dataset=synthetic", "dataset.d=3", "M=2", "draws=3", "N=200", "eps=[0.1,1,10]", "run.dry=true"]
     assert "1 cached, 0 to run" in run_command("dpml-run", "algo=capefm", "seed=1", *words).out
     assert "4 cached, 0 to run" in run_command("dpml-run", "-m", "algo=capefm,nonpriv", "seed=0,1", *words).out
 
@@ -127,7 +139,7 @@ def test_what_was_set_or_varies_is_a_column_named_as_on_the_command_line(run_com
 
 
 def test_intervals_of_a_sweep_are_over_seeds(run_command):
-    outcome = run_command("dpml-run", "-m", "algo=nonpriv", "seed=0,1,2,3,4", "hydra.sweep.dir=s")
+    outcome = run_command("dpml-run", "-m", "algo=nonpriv", "seed=[0,1],[2,3,4]", "hydra.sweep.dir=s")
     assert "5 seeds" in outcome.out
     assert "0.935 ± 0.01" in outcome.out
 
@@ -135,14 +147,15 @@ def test_intervals_of_a_sweep_are_over_seeds(run_command):
 # ---- many draws
 
 
-def test_many_draws_are_several_cells_whose_first_is_the_same(run_command):
-    run_command("dpml-run", "algo=capefm", "draws=10000", "hydra.run.dir=few")
-    outcome = run_command("dpml-run", "algo=capefm", "draws=10005", "hydra.run.dir=many")
+def test_many_draws_are_several_cells_whose_first_is_the_same(run_command, monkeypatch):
+    monkeypatch.setattr(expansion, "DRAWS", 100)  # of 10,000 a cell takes a second
+    run_command("dpml-run", "algo=capefm", "draws=100", "hydra.run.dir=few")
+    outcome = run_command("dpml-run", "algo=capefm", "draws=105", "hydra.run.dir=many")
     assert "1 cached, 1 to run" in outcome.out
     few, many = (pd.read_csv(f"{name}/rows.csv").set_index(["metric", "draw"])["value"] for name in ("few", "many"))
-    assert sorted(many["loss"].index) == list(range(10005))
+    assert sorted(many["loss"].index) == list(range(105))
     pd.testing.assert_series_equal(many.loc[few.index], few, check_exact=True)
-    assert many["loss"].nunique() == 10005  # no draw stands there twice
+    assert many["loss"].nunique() == 105  # no draw stands there twice
 
 
 # ---- dry
@@ -165,40 +178,46 @@ def test_the_keys_under_run_count_for_runs_and_sweeps(run_command, words):
     assert files() == []
 
 
-def test_a_sweep_uses_workers_and_gives_the_same_bytes(run_command):
+def test_a_sweep_gives_all_its_cells_to_the_workers(run_command, monkeypatch):
+    """To worker processes that are started once; that they give the same bits is tested with the engines."""
+    asked = []
+
+    def processes(jobs, workers):
+        asked.append((len(jobs), workers))
+        yield from ((job, executors.attempt(job)) for job in reversed(jobs))  # they may finish in any order
+
+    monkeypatch.setattr(executors, "_processes", processes)
     words = ["algo=capefm,conv", "draws=3"]
     run_command("dpml-run", "-m", *words, "hydra.sweep.dir=one")
+    assert not asked
     run_command("dpml-run", "-m", *words, "hydra.sweep.dir=two", "results_dir=other", "run.workers=2")
+    assert asked == [(2, 2)]
     assert Path("one/rows.csv").read_bytes() == Path("two/rows.csv").read_bytes()
 
 
 # ---- interruptions
 
 
-def interrupted(words, tmp_path, sign, cells=1):
-    """Start a command, send it a signal when some cells are kept: exit status and what it said."""
+def signalled(words, folder, sign):
+    """Start a command, send it a signal when the first cell is kept: exit status and what it said."""
     process = subprocess.Popen(
-        [*PROGRAM, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path
+        [*PROGRAM, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=folder
     )
     deadline = time.time() + 60
-    while len(list(tmp_path.glob("results/.cells/*/*/result.json"))) < cells and process.poll() is None:
+    while not list(folder.glob("results/.cells/*/*/result.json")) and process.poll() is None:
         assert time.time() < deadline
-        time.sleep(0.02)  # a cell takes ten times as long
+        time.sleep(0.02)  # a cell takes longer, and there are many
     process.send_signal(sign)
     _, err = process.communicate(timeout=60)
     return process.returncode, err
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["algo=capefm", "draws=100000"],
-        ["algo=capefm", "draws=100001", "run.workers=2"],
-        ["-m", "algo=capefm", "seed=range(6)", "draws=10000"],
-    ],
-)
-def test_interrupted_the_same_command_goes_on(run_command, tmp_path, words):
-    code, err = interrupted(words, tmp_path, signal.SIGINT)
+MANY = ["algo=capefm", "draws=2000", f"seed={list(range(50))}".replace(" ", "")]
+
+
+def test_interrupted_with_workers_the_same_command_goes_on(run_command, tmp_path):
+    words = [*MANY, "run.workers=2"]
+    code, err = signalled(words, tmp_path, signal.SIGINT)
     assert code == 130
     assert "interrupted: completed cells are saved; resume with: dpml-run" in err
     assert all(word in err for word in words[:2])
@@ -207,8 +226,35 @@ def test_interrupted_the_same_command_goes_on(run_command, tmp_path, words):
     assert f"{len(cells())} cached" in run_command("dpml-run", *words, "run.dry=true").out
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["algo=capefm", "seed=[0,1]"],
+        ["-m", "algo=capefm", "seed=range(2)"],
+        ["--config-dir=own", "experiment=mine/tiny", "algo=capefm"],
+    ],
+)
+def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch, words):
+    own(tmp_path)
+    measure, left = executors.measure, [None]
+
+    def interrupting(cell):
+        if not left:
+            signal.raise_signal(signal.SIGINT)
+        left.clear()
+        return measure(cell)
+
+    monkeypatch.setattr(executors, "measure", interrupting)
+    outcome = run_command("dpml-run", *words)
+    assert outcome.code == 130
+    assert "interrupted: completed cells are saved; resume with: dpml-run" in outcome.err
+    assert all(word in outcome.err for word in words if not word.startswith("--"))
+    assert files() == []
+    assert "1 cached, 1 to run" in run_command("dpml-run", *words, "run.dry=true").out
+
+
 def test_a_terminated_run_leaves_nothing_behind(tmp_path):
-    code, err = interrupted(["algo=capefm", "draws=100000"], tmp_path, signal.SIGTERM)
+    code, err = signalled(MANY, tmp_path, signal.SIGTERM)
     assert code == 128 + signal.SIGTERM
     assert "Traceback" not in err
     names = [path.name for path in tmp_path.rglob("*") if path.is_file()]
@@ -230,8 +276,8 @@ def test_temporary_names_are_unique_even_for_one_process_number(tmp_path, monkey
 # ---- trials
 
 
-def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path):
-    run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny")
+def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path, ran):
+    ran(tmp_path)
     before = {name: Path("results", name).read_bytes() for name in files()}
     outcome = run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny", "algo=capefm", "draws=4")
     assert outcome.code == 0
@@ -256,13 +302,14 @@ def test_eps_means_nothing_to_a_figure_of_formulas(run_command):
 
 
 def test_the_jobs_of_a_sweep_of_trials_do_not_overwrite_each_other(run_command, tmp_path):
-    run_command("dpml-run", *own(tmp_path), "-m", "experiment=mine/tiny", "algo=[nonpriv],[capefm]")
+    content = EXPERIMENT | {"panels": [], "metrics": ["loss"]}
+    run_command("dpml-run", *own(tmp_path, content=content), "-m", "experiment=mine/tiny", "algo=[nonpriv],[capefm]")
     tables = list(Path("results/trials").rglob("tiny_rows.csv"))
     assert sorted(set(pd.read_csv(path)["algo"]).pop() for path in tables) == ["capefm", "nonpriv"]
 
 
-def test_a_rerun_leaves_every_file_as_it_is(run_command, tmp_path):
-    run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny")
+def test_a_rerun_leaves_every_file_as_it_is(run_command, tmp_path, ran):
+    ran(tmp_path)
     before = {name: Path("results", name).read_bytes() for name in files() if not name.endswith("_plan.csv")}
     manifest = json.loads(before["mine/tiny.json"])
     assert set(manifest["environment"]) == {"versions", "git"}
@@ -359,6 +406,15 @@ def test_a_run_keeps_its_configuration_and_a_log(run_command):
     assert "a/rows.csv" in log
 
 
+@pytest.mark.parametrize("words", [["hydra.mode=MULTIRUN"], ["--config-dir=own", "+shared=sweeping"]])
+def test_a_sweep_by_hydras_own_key(run_command, tmp_path, words):
+    (tmp_path / "own/shared").mkdir(parents=True)
+    (tmp_path / "own/shared/sweeping.yaml").write_text("# @package hydra\nmode: MULTIRUN\n")
+    outcome = run_command("dpml-run", *words, "eps=0.1,1", "run.dry=true")
+    assert outcome.code == 0, outcome.err
+    assert "job 0, job 1: 0 cached, 2 to run" in outcome.out
+
+
 def test_what_hydra_prints_itself_is_no_run(run_command):
     outcome = run_command("dpml-run", "--cfg", "job", "algo=conv")
     assert outcome.code == 0
@@ -372,8 +428,7 @@ def test_what_hydra_prints_itself_is_no_run(run_command):
 @pytest.mark.parametrize("name", sorted(path.stem for path in where.folder("conf").joinpath("algo").glob("*.yaml")))
 def test_every_algorithm_runs_without_further_keys(run_command, name):
     """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
-    with initialise():
-        options = hydra.compose("config", [f"algo={name}"]).algo
+    options = OmegaConf.load(where.folder("conf") / "algo" / f"{name}.yaml")
     few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
     few += ["loss=squared"] if name == "adassp" else []  # the only one that it has
     outcome = run_command("dpml-run", f"algo={name}", "draws=1", *few, "hydra.run.dir=a")
@@ -395,23 +450,23 @@ def test_the_report_knows_points_that_were_published_for_an_experiment_of_ones_o
 # ---- what cannot be calibrated
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_budget_without_noise_does_not_end_the_others(run_command):
-    first = run_command("dpml-run", "algo=gop", "eps=[0.1,1]", "delta=[0.01,null]", "draws=2")
-    again = run_command("dpml-run", "algo=gop", "eps=[0.1,1]", "delta=[0.01,null]", "draws=2")
+    words = ["dpml-run", "algo=gop", "eps=[0.1,1]", "draws=2"]
+    first = run_command(*words, "delta=[0.01,null]", "hydra.run.dir=first")
+    again = run_command(*words, "delta=[0.01,null]", "hydra.run.dir=again")
     for result in (first, again):  # computed, and kept
         assert result.code == 1
         assert "left out: eps=0.1 delta=None: algo=gop adds Gaussian noise and needs a delta" in result.err
         assert "left out: eps=1 delta=None" in result.err
         assert "Traceback" not in result.err
-    tables = [pd.read_csv(path) for path in sorted(Path("results/runs").glob("*/*/rows.csv"))]
-    assert len(tables) == 2
+    tables = [pd.read_csv(f"{folder}/rows.csv") for folder in ("first", "again")]
     assert "1 cached, 0 to run" in again.out
     for rows in tables:
         assert set(zip(rows["eps"], rows["delta"], strict=True)) == {(0.1, 0.01), (1.0, 0.01)}
-    alone = run_command("dpml-run", "algo=gop", "eps=[0.1,1]", "delta=0.01", "draws=2")
-    assert alone.code == 0
-    rows = pd.read_csv(sorted(Path("results/runs").glob("*/*/rows.csv"))[-1])
-    pd.testing.assert_frame_equal(rows, tables[0])  # the other budgets' numbers do not depend on it
+    assert run_command(*words, "delta=0.01", "hydra.run.dir=alone").code == 0
+    alone = pd.read_csv("alone/rows.csv")
+    pd.testing.assert_frame_equal(alone, tables[0])  # the other budgets' numbers do not depend on it
 
 
 # ---- the adversary
@@ -433,6 +488,7 @@ def test_the_number_of_colluders_is_a_setting(run_command):
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_budget_that_no_solver_can_release_does_not_end_the_others(run_command):
     # rows that can be separated, noise that vanishes, and no ridge: there is no minimiser
     words = ["dpml-run", "algo=objpert", "draws=2", "delta=null"]

@@ -1,11 +1,13 @@
 """`dpml guarantee` where the parties' sizes are not known: what it gives holds for all sizes, or it refuses."""
 
+import copy
 import json
 from contextlib import suppress
 
 import numpy as np
 import pandas as pd
 import pytest
+from omegaconf import DictConfig, OmegaConf
 
 from dpml import where
 from dpml.algorithms import Algorithm
@@ -18,10 +20,17 @@ ALGOS = sorted(path.stem for path in where.folder("conf").glob("algo/*.yaml"))
 OF_SIZES = {"jayaraman", "la", "wddp"}
 
 
-def of_configuration(algo: str) -> list[Algorithm]:
+@pytest.fixture(scope="module")
+def default() -> DictConfig:
+    """The configuration that Hydra composes of no word."""
+    return one_setting([], "guarantee")[0]
+
+
+def of_configuration(default: DictConfig, algo: str) -> list[Algorithm]:
     """An algorithm with every calibration that it knows."""
-    loss = "squared" if algo == "adassp" else "null"
-    config, _ = one_setting([f"algo={algo}", f"loss={loss}"], "guarantee")
+    config = copy.deepcopy(default)
+    config.algo = OmegaConf.load(where.folder("conf") / "algo" / f"{algo}.yaml")
+    config.loss = "squared" if algo == "adassp" else None
     dataset = instantiate(config.dataset, "dataset")
     found = []
     for calibration in CALIBRATIONS:
@@ -33,12 +42,12 @@ def of_configuration(algo: str) -> list[Algorithm]:
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_what_is_given_without_sizes_is_given_for_all_sizes(algo) -> None:
+def test_what_is_given_without_sizes_is_given_for_all_sizes(default, algo) -> None:
     problem, budget = Problem(7, 400, 12, auxiliary=50), Budget(0.5, 1e-5)
     unknown = UnsizedProblem(problem, "who knows")
     sizes = np.full(7, 1), np.array([100, 90, 80, 70, 40, 15, 5])
     sizes[0][-1] = 394
-    for algorithm in of_configuration(algo):
+    for algorithm in of_configuration(default, algo):
         known = [algorithm.guarantees(budget, problem.of_sizes(each)) for each in sizes]
         assert all(problem.of_sizes(each).N == problem.N for each in sizes)
         if algo in OF_SIZES:

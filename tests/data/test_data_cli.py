@@ -45,16 +45,24 @@ def test_list_names_every_set_and_its_state(dpml):
         assert row[-1] == ("missing" if source.info.files else "ready")
 
 
-@pytest.mark.parametrize("columns", ["80", "120", "160"])
-def test_list_through_a_pipe_cuts_nothing(tmp_path, columns):
-    """What a pipe gets fits into COLUMNS, with every name and number in full; a wider screen shows more."""
+def test_list_through_a_pipe_is_what_is_listed_here(dpml, tmp_path, monkeypatch):
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
-    environment |= {"COLUMNS": columns, "DPML_DATA": "data", "PYTHONIOENCODING": "utf-8"}
+    environment |= {"COLUMNS": "80", "DPML_DATA": "data", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "data", "list"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("DPML_DATA", "data")
+    assert done.stdout == dpml("data", "list")[1]
+
+
+@pytest.mark.parametrize("columns", ["80", "120", "160"])
+def test_list_cuts_nothing(dpml, monkeypatch, columns):
+    """What a pipe gets fits into COLUMNS, with every name and number in full; a wider screen shows more."""
+    monkeypatch.setenv("COLUMNS", columns)
+    _, out, _ = dpml("data", "list")
+    lines = out.splitlines()
     assert max(map(len, lines)) <= int(columns)
-    assert "…" not in done.stdout
+    assert "…" not in out
     used = {"url": "3,231,961 -> 50", "har": "561 -> 50", "har_73of561": "73 -> 50"}
     rows = {"creditcard": 984, "creditcard_subset": 984, "kddcup99_70k": 70_000}
     for name, source in catalogue.sources().items():
@@ -62,10 +70,10 @@ def test_list_through_a_pipe_cuts_nothing(tmp_path, columns):
         state = "missing" if source.info.files else "ready"
         numbers = f"{rows.get(name, source.info.rows):,}", used.get(name, str(source.info.features))
         assert re.match(rf" *{name} +{source.info.task} +{numbers[0]} +{numbers[1]} +{state}( |$)", row), row
-    assert "Public ranges (dataset.bounds=public): adult, bank, breast_cancer, crime" in done.stdout
-    assert "Not pinned, the first file seen is trusted: har, twitter_buzz, url." in done.stdout
-    assert ("(Kang et al. 2019)" in done.stdout) == (int(columns) >= 120)
-    assert ("CC BY 4.0" in done.stdout) == (int(columns) >= 160)
+    assert "Public ranges (dataset.bounds=public): adult, bank, breast_cancer, crime" in out
+    assert "Not pinned, the first file seen is trusted: har, twitter_buzz, url." in out
+    assert ("(Kang et al. 2019)" in out) == (int(columns) >= 120)
+    assert ("CC BY 4.0" in out) == (int(columns) >= 160)
 
 
 def test_list_on_a_screen_that_is_too_narrow_still_cuts_nothing(dpml, monkeypatch):
@@ -165,33 +173,21 @@ def test_mistakes_are_one_sentence(dpml, words, told):
     assert err.count("\n") == 1
 
 
-def test_a_run_fetches_what_it_needs(raw, server, tmp_path):
+def test_a_run_fetches_what_it_needs(raw, server, tmp_path, run_command, monkeypatch):
+    monkeypatch.delenv("DPML_OFFLINE")
     server.folder.rmdir()
     server.folder.symlink_to(raw)
-    command = [
-        sys.executable,
-        "-c",
-        "from dpml.cli import dpml_run; dpml_run()",
-        "dataset=breast_cancer",
-        "algo=nonpriv",
-    ]
-    command += [f"mirror={server.url}", f"hydra.run.dir={tmp_path / 'out'}"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Fetching http://127.0.0.1" in done.stderr
+    words = ["dataset=breast_cancer", "algo=nonpriv", f"mirror={server.url}"]
+    done = run_command("dpml-run", *words, "hydra.run.dir=out")
+    assert done.code == 0, done.err
+    assert "Fetching http://127.0.0.1" in done.err
     rows = pd.read_csv(tmp_path / "out" / "rows.csv")
     assert set(rows["private_preprocessing"]) == {"impute,min_max,max_norm fitted on training rows"}
     assert list(rows.columns)[-1] == "private_preprocessing"
-    refused = subprocess.run(
-        [*command[:-2], "offline=true", f"hydra.run.dir={tmp_path / 'out2'}", f"data_dir={tmp_path / 'empty'}"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert refused.returncode == 2
-    assert "Offline mode forbids fetching it" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    refused = run_command("dpml-run", *words[:-1], "offline=true", "hydra.run.dir=out2", "data_dir=empty")
+    assert refused.code == 2
+    assert "Offline mode forbids fetching it" in refused.err
+    assert "Traceback" not in refused.err
     assert not (tmp_path / "out2").exists()
 
 

@@ -94,11 +94,11 @@ def afresh(whole: Path, folder: Path) -> None:
 
 
 def test_an_undamaged_one_says_nothing_of_damage(whole: Path, folder: Path) -> None:
-    for _, command, sentence in READ.values():
+    for command in {command for _, command, _ in READ.values()}:
         afresh(whole, folder)
         status, out, err = go(folder, WORDS[command])
         assert (status, err) == (0, "")
-        assert not re.search(sentence or CELLS, out)
+        assert not re.search(f"{CELLS}|{REFUSED}", out)
 
 
 @pytest.mark.parametrize(("kind", "damage"), CASES)

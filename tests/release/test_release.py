@@ -304,6 +304,7 @@ def flipped(content: bytes, place: int, bit: int) -> bytes:
 
 def notices(path, content: bytes, text: str) -> bool:
     """Whether the file is refused; else it is the same model."""
+    path.unlink(missing_ok=True)  # a file that is cut to nothing and written again waits for the disk when it is closed
     path.write_bytes(content)
     try:
         found = read_model(path)

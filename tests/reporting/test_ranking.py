@@ -145,23 +145,28 @@ TINY = {
 }
 
 
-def test_an_experiment_that_ranks_writes_the_page_of_its_folder(tmp_path):
-    assert run(tmp_path, TINY) == 0
-    page = (tmp_path / "mine" / "which.md").read_text("utf-8")
+@pytest.fixture(scope="module")
+def ranking(tmp_path_factory):
+    results = tmp_path_factory.mktemp("ranking")
+    assert run(results, TINY) == 0
+    return results
+
+
+def test_an_experiment_that_ranks_writes_the_page_of_its_folder(ranking):
+    page = (ranking / "mine" / "which.md").read_text("utf-8")
     assert "## Which\n" in page
     assert "| five: test accuracy | " in page
-    competing = {one["title"]: set(one["competing"]) for one in manifest(tmp_path)["rankings"]}
+    competing = {one["title"]: set(one["competing"]) for one in manifest(ranking)["rankings"]}
     assert {name.split()[0] for name in competing["one"]} == {"fm", "gop"}
     assert {name.split()[0] for name in competing["five"]} == {"capefm"}  # fm needs one trusted place
-    text = (tmp_path / "mine" / "tiny.md").read_text("utf-8")
+    text = (ranking / "mine" / "tiny.md").read_text("utf-8")
     assert "by an oracle (not private)" in text
     assert "there is no algo=nobody here yet." in text
-    assert write_rankings(tmp_path) == []
+    assert write_rankings(ranking) == []
 
 
-def test_a_block_may_have_metrics_of_its_own(tmp_path):
-    assert run(tmp_path, TINY) == 0
-    rows = pd.read_csv(tmp_path / "mine" / "tiny_rows.csv")
+def test_a_block_may_have_metrics_of_its_own(ranking):
+    rows = pd.read_csv(ranking / "mine" / "tiny_rows.csv")
     assert {block: "auc" in set(own["metric"]) for block, own in rows.groupby("block")} == {
         "a": True, "b": False, "grid": True,
     }  # fmt: skip

@@ -77,17 +77,9 @@ def test_a_worker_that_joins_takes_work_and_changes_no_bit():
     assert found == {id(cell): bits(measure(cell)) for cell in work}
 
 
-def test_it_starts_a_cluster_of_its_own():
-    work = cells()[:4]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = dict(compute(work, "dask", 2, None))
-    assert [bits(found[cell].measured) for cell in work] == [bits(measure(cell)) for cell in work]
-
-
-def test_its_own_cluster_lets_nobody_else_in(monkeypatch):
+def test_its_own_cluster_gives_the_same_bits_and_lets_nobody_else_in(monkeypatch):
     """Who reaches a scheduler can run code there: without this run's certificate nobody does, not even over TLS."""
-    made = []
+    made, work = [], cells()[:4]
 
     class Kept(distributed.LocalCluster):
         def __init__(self, **options):
@@ -97,8 +89,9 @@ def test_its_own_cluster_lets_nobody_else_in(monkeypatch):
     monkeypatch.setattr(distributed, "LocalCluster", Kept)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        outcomes = compute(cells()[:2], "dask", 1, None)
-        next(outcomes)
+        outcomes = compute(work, "dask", 2, None)
+        found = dict([next(outcomes)])
+        assert len(made[0].workers) == 2
         address = made[0].scheduler_address
         assert address.startswith("tls://127.0.0.1:")
         strangers = {"no TLS": None, "another certificate": distributed.Security.temporary()}
@@ -106,7 +99,8 @@ def test_its_own_cluster_lets_nobody_else_in(monkeypatch):
             there = address if security else address.replace("tls:", "tcp:")
             with pytest.raises((OSError, TimeoutError)):  # within two seconds
                 distributed.Client(there, timeout=2, security=security, name=name)
-        list(outcomes)
+        found |= dict(outcomes)
+    assert [bits(found[cell].measured) for cell in work] == [bits(measure(cell)) for cell in work]
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):

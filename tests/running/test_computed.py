@@ -84,15 +84,16 @@ def test_an_experiment_of_computed_blocks_only(tmp_path):
     assert "small_tau" in write_report(tmp_path).with_name("mine.html").read_text()
 
 
-def test_worker_processes_make_the_same_files_and_this_one_computes_no_block(tmp_path):
-    assert run(tmp_path / "here", ALONE) == 0
+def test_a_worker_process_makes_the_same_files_and_this_one_computes_no_block(tmp_path):
+    content = ALONE | {"grid": {"table": ALONE["grid"]["table"]}, "panels": []}
+    assert run(tmp_path / "here", content) == 0
     calls().clear()
-    assert run(tmp_path / "there", ALONE, workers=2) == 0
+    assert run(tmp_path / "there", content, workers=2) == 0
     assert not calls()
     assert digests(tmp_path / "there") == digests(tmp_path / "here")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_block_that_fails_says_why_and_leaves_nothing(tmp_path, module, workers):
     (module / "analytic.py").write_text(SOURCE.replace("return pd.DataFrame(", "raise ValueError('no curve') or ("))
     forget_code()
@@ -102,9 +103,10 @@ def test_a_block_that_fails_says_why_and_leaves_nothing(tmp_path, module, worker
 
 
 def test_beside_cells_the_rows_of_cells_stay_as_they_are(tmp_path):
-    assert run(tmp_path / "without") == 0
+    content = TINY | {"grid": {"a_eps": {"N": 200, "eps": [0.1, 1, 10]}}, "panels": TINY["panels"][:1]}
+    assert run(tmp_path / "without", content) == 0
     block = {"_target_": "curves.analytic.curve", "M": 2}
-    assert run(tmp_path / "with", TINY | {"grid": TINY["grid"] | {"table": block}}) == 0
+    assert run(tmp_path / "with", content | {"grid": content["grid"] | {"table": block}}) == 0
     before, after = (pd.read_csv(tmp_path / name / "mine" / "tiny.csv") for name in ("without", "with"))
     after = after[after["block"] != "table"][list(before.columns)]
     pd.testing.assert_frame_equal(before, after, check_dtype=False)
