@@ -1,6 +1,7 @@
 """The rounds of psgd: every proof against the noise itself, by integration, by sampling, and by other accountants."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -199,12 +200,18 @@ def test_limits() -> None:
 
 AXES = {  # each in the order in which eps rises
     "rounds": (1, 30, 10**6),
-    "eps": (1e-30, 1e-6, 0.1, 5.0, 1e6),
+    "eps": (1e-30, 0.1, 5.0, 1e6),
     "parties": (10**6, 5, 1),
-    "d": (10_000, 561, 30, 3, 1),
+    "d": (10_000, 561, 30, 2, 1),
     "common": (1e3, 1.0, 0.0),
     "delta": (0.5, 1e-5, 1e-12),
 }
+
+
+@cache
+def eps_of(**setting: float) -> float:
+    """Most axes go through the point itself."""
+    return proven(**setting)[0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("axis", list(AXES))
@@ -216,7 +223,7 @@ def test_the_whole_range_without_an_exception_and_monotone(axis: str) -> None:
         {"rounds": 2, "eps": 5.0, "parties": 1, "d": 2, "common": 1.0, "delta": 0.01},
     ]
     for point in points:
-        found = [proven(**point | {axis: value})[0] for value in AXES[axis]]
+        found = [eps_of(**point | {axis: value}) for value in AXES[axis]]
         assert np.all(np.isfinite(found))
         assert np.all(np.diff(found) >= -1e-3 * np.array(found)[1:]), (point, found)
 
