@@ -172,7 +172,7 @@ def test_tolerance_stops_a_run_before_its_rounds() -> None:
 def test_views_of_psgd() -> None:
     budget = Budget(0.1, 0.05)
     for M in (1, 2, 5, 15):
-        problem = Problem(M, 1000, 10)
+        problem = Problem(M, 1000, 3)
         seen = proven(PrivateSGD(LOGISTIC, lam=1.0), budget, problem)
         assert seen["release"] == seen["transcript"] <= seen["colluders"] <= seen["client"]
         tight = proven(PrivateSGD(LOGISTIC, calibration="tight"), budget, problem)
