@@ -19,7 +19,7 @@ NAMES += ["adassp", "dpgd", "newton", "outpert", "ssp", "ssp_descent"]
 TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent"}  # no noise of a paper
 SQUARED_ONLY = {"adassp"}
 EPS = (1e-30, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e30, math.inf)
-ENDS = (1e-30, 0.1, 1e3, 1e30, math.inf)  # where a proof takes long
+ENDS = (1e-30, 0.1, 1e30, math.inf)  # where a proof takes long
 DELTA = (1e-12, 1e-5, 0.05, 0.5)
 SIZES = (  # M, N, d
     (1, 1, 1),
