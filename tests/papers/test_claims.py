@@ -17,6 +17,8 @@ def test_shipped_experiments_hang_together():
         jobs = experiment_jobs(config, ALL, [where.folder("experiments")])
     experiments = {job.publication.experiment.name: job.publication.experiment for job in jobs}
     assert list(experiments) == experiments_of(config)
+    reasons = {point.reason for job in jobs for point in job.task.points if point.reason}
+    assert all("is a reading of the published noise only" in reason for reason in reasons)  # no option is missing
     for name, experiment in experiments.items():
         text = where.folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
         assert text.startswith(f"# To run: dpml-run experiment={name}")
