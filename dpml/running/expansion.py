@@ -179,11 +179,12 @@ def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, An
     names = {group: loader.get_group_options(group) for group, _ in new}  # Hydra reads the folder for each call
     known = [(group, name) for group, name in new if name in names[group]]
     if known:
-        config = hydra.compose(
-            "config", overrides=[f"+{group}@_options.{group}.{name}={name}" for group, name in known]
-        )
-        for group, name in known:
-            options[group, name] = OmegaConf.to_container(config._options[group][name], resolve=True)  # type: ignore
+        words = [f"+{group}@_options.{group}.{name}={name}" for group, name in known]
+        config = hydra.compose("config", overrides=words)
+        options |= {
+            (group, name): OmegaConf.to_container(config._options[group][name], resolve=True)  # type: ignore[misc]
+            for group, name in known
+        }
     return options
 
 
