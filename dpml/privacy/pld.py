@@ -20,6 +20,7 @@ errors below are small parts of delta itself, however small it is:
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -45,6 +46,13 @@ class Losses:
     at: Array
     mass: Array
     infinite: float = 0.0
+
+    @cached_property
+    def centred(self) -> tuple[float, Array, Array]:
+        """The most likely loss, how far all are from it, and the logarithms of the masses: once, for every tilt."""
+        middle = float(self.at[np.argmax(self.mass)])
+        with np.errstate(divide="ignore"):
+            return middle, self.at - middle, np.log(self.mass)
 
     def delta(self, eps: float) -> float:
         """``E[(1 - e^(eps - loss))+]``, at most 1."""
@@ -191,16 +199,16 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
     """
     log_moment = mean = variance = 0.0
     for part, count in parts:
-        middle = float(part.at[np.argmax(part.mass)])
-        with np.errstate(divide="ignore", under="ignore"):
-            exponents = tilt * (part.at - middle) + np.log(part.mass)
+        middle, apart, log_mass = part.centred
+        with np.errstate(under="ignore"):
+            exponents = tilt * apart + log_mass
             top = float(exponents.max())
             weights = np.exp(exponents - top)
         total = float(weights.sum())
-        centre = float(weights @ (part.at - middle)) / total
+        centre = float(weights @ apart) / total
         log_moment += count * (top + math.log(total) - tilt * centre)
         mean += count * (middle + centre)
-        variance += count * float(weights @ (part.at - middle - centre) ** 2) / total
+        variance += count * float(weights @ (apart - centre) ** 2) / total
     return log_moment, mean, variance
 
 

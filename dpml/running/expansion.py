@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -164,16 +165,27 @@ class Expansion:
         return self._built[name]
 
 
+_composed: WeakKeyDictionary[Any, dict[tuple[str, str], dict[str, Any]]] = WeakKeyDictionary()  # by their Hydra
+
+
 def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """The options of configuration groups, all composed at once; options that do not exist are left out."""
+    """The options of configuration groups; options that do not exist are left out.
+
+    New ones are composed all at once, and kept for the further experiments of this Hydra, which need mostly the same.
+    """
     loader = GlobalHydra.instance().config_loader()
-    names = {group: loader.get_group_options(group) for group, _ in wanted}  # Hydra reads the folder for each call
-    known = [(group, name) for group, name in sorted(wanted) if name in names[group]]
-    config = hydra.compose("config", overrides=[f"+{group}@_options.{group}.{name}={name}" for group, name in known])
-    return {
-        (group, name): OmegaConf.to_container(config._options[group][name], resolve=True)  # type: ignore[misc]
-        for group, name in known
-    }
+    options = _composed.setdefault(GlobalHydra.instance().hydra, {})
+    new = sorted(wanted - options.keys())
+    names = {group: loader.get_group_options(group) for group, _ in new}  # Hydra reads the folder for each call
+    known = [(group, name) for group, name in new if name in names[group]]
+    if known:
+        words = [f"+{group}@_options.{group}.{name}={name}" for group, name in known]
+        config = hydra.compose("config", overrides=words)
+        options |= {
+            (group, name): OmegaConf.to_container(config._options[group][name], resolve=True)  # type: ignore[misc]
+            for group, name in known
+        }
+    return options
 
 
 def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:

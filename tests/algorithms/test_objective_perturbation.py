@@ -37,11 +37,12 @@ BUDGET = Budget(0.5, 1e-2)
 
 
 def log_density(w: np.ndarray, rows: np.ndarray, labels: np.ndarray, scale: float, strength: float) -> float:
-    """log density at w of the minimiser, by the change of variables b <-> w; b ~ exp(-||b||/scale), N = len(rows)."""
+    """log density at w (2,) of the minimiser, by the change of variables b <-> w; b ~ exp(-||b||/scale); N rows."""
     p = expit(-labels * (rows @ w))
     b = (labels * p) @ rows - len(rows) * strength * w
-    jacobian = (rows.T * (p * (1 - p))) @ rows + len(rows) * strength * np.eye(len(w))
-    return -float(np.linalg.norm(b)) / scale + float(np.linalg.slogdet(jacobian)[1])
+    (a, c), (_, e) = ((rows.T * (p * (1 - p))) @ rows).tolist()
+    ridge = len(rows) * strength
+    return -math.hypot(*b) / scale + math.log((a + ridge) * (e + ridge) - c * c)
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
@@ -56,13 +57,13 @@ def test_privacy_loss_never_exceeds_the_proven_eps(calibration: str, eps: float,
     def loss(v: np.ndarray, labels: np.ndarray) -> float:
         w = v[:d] * 10
         rows = v[d:].reshape(N + 1, d)
-        rows = rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
-        given, other = rows[:N], np.vstack([rows[1:N], rows[N:]])
+        rows = rows / np.maximum(1, np.sqrt((rows * rows).sum(axis=1)))[:, None]
+        given, other = rows[:N], rows[1:]
         first = log_density(w, given, labels[:N], scale, lam + extra)
-        return first - log_density(w, other, np.append(labels[1:N], labels[N]), scale, lam + extra)
+        return first - log_density(w, other, labels[1:], scale, lam + extra)
 
     rng, found = np.random.default_rng(0), 0.0
-    for _ in range(10):
+    for _ in range(6):
         labels = rng.choice([-1.0, 1.0], N + 1)
         start = rng.standard_normal(d + (N + 1) * d) * 2
         best = minimize(lambda v, y=labels: -loss(v, y), start, method="Nelder-Mead", options={"maxiter": 3000})
@@ -231,11 +232,11 @@ def test_the_slack_pays_for_the_squared_jacobian(eps: float, lam: float) -> None
     assert 2 * math.log1p(0.25 / (1000 * (lam + extra))) <= (eps - left) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("d", [1, 30])
 @pytest.mark.parametrize(
-    ("eps", "delta", "lam"), [(0.1, 0.05, 1.0), (0.1, 0.05, 1e-4), (1.0, 1e-5, 1e-2), (3.0, 1e-3, 1e-4)]
+    ("eps", "delta", "lam", "d"),
+    [(0.1, 0.05, 1.0, 1), (0.1, 0.05, 1e-4, 1), (0.1, 0.05, 1e-4, 30), (1.0, 1e-5, 1e-2, 30), (3.0, 1e-3, 1e-4, 1)],
 )
-def test_tight_spends_exactly_eps_and_published_less(d: int, eps: float, delta: float, lam: float) -> None:
+def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, lam: float, d: int) -> None:
     problem, budget = Problem(5, 1000, d), Budget(eps, delta)
     tight = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=lam)
     assert 0.9999 * eps <= proven(tight, budget, problem)["release"] <= eps * (1 + 1e-9)
@@ -256,7 +257,7 @@ def test_tight_spends_exactly_eps_and_published_less(d: int, eps: float, delta: 
     least = lost(made.sigma, made.extra)
     assert least <= lost(theirs.sigma, theirs.extra)
     free = objective.free_ridge(eps, 2 / gdp.mu_of(eps, delta)) / 1000
-    for extra in {0.0, *np.minimum(made.extra * np.array([0.3, 0.7, 0.9, 1.1, 1.5, 4.0]), max(0.0, free - lam))}:
+    for extra in {0.0, *np.minimum(made.extra * np.array([0.3, 0.8, 1.25, 4.0]), max(0.0, free - lam))}:
         assert least <= lost(objective.sigma_of(eps, 1000 * (lam + extra), delta), extra) * 1.001
     assert made.extra <= max(0.0, free - lam) * (1 + 1e-9)  # never more ridge than lessens the noise
 
@@ -264,7 +265,7 @@ def test_tight_spends_exactly_eps_and_published_less(d: int, eps: float, delta: 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_gaussian_noise_at_every_size(calibration: str) -> None:
     rng = np.random.default_rng(2)
-    for eps in (1e-30, 1e-10, 1e-3, 0.3, 20.0, 3000.0, 1e6, 1e30, math.inf):
+    for eps in (1e-30, 1e-3, 0.3, 20.0, 3000.0, 1e30, math.inf):
         for _ in range(4):
             delta, lam = 10 ** rng.uniform(-12, -0.31), 10 ** rng.uniform(-9, 2)
             problem = Problem(1, int(10 ** rng.uniform(0, 9)), int(10 ** rng.uniform(0, 4)))
@@ -325,15 +326,13 @@ def test_gop_draws_the_noise_that_is_counted(calibration: str) -> None:
     assert np.abs(np.corrcoef(eta.T) - np.eye(4)).max() < 5 / math.sqrt(draws)
 
 
-@pytest.mark.parametrize(
-    ("N", "dimensions"), [(2, (1, 9999)), (455, (9999, 1)), (30_162, (1, 9999)), (10**7, (9999, 1))]
-)
+@pytest.mark.parametrize(("N", "dimensions"), [(2, (1, 9999)), (30_162, (1, 9999)), (10**7, (9999, 1))])
 def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(N: int, dimensions: tuple[int, int]) -> None:
     """Without lam, from the smallest to the largest eps that a command line takes; few and many columns in turn."""
     rng = np.random.default_rng(N)
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
     assert algorithm.lam == 0
-    for number, eps in enumerate((1e-30, 1e-12, 1e-6, 1e-3, 0.05, 1.0, 20.0, 3000.0, 1e6, 1e30)):
+    for number, eps in enumerate((1e-30, 1e-12, 1e-6, 0.05, 1.0, 3000.0, 1e6, 1e30)):
         d, delta = dimensions[number % 2], 10 ** rng.uniform(-12, -0.31)
         made = algorithm.perturbation(Budget(eps, delta), Problem(1, N, d))
         assert made.extra > 0

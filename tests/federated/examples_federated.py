@@ -10,14 +10,12 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dpml.config.build import instantiate
 from dpml.data import Dataset
 from dpml.data.own.bounds_file import Stated, stated_from
 from dpml.data.partition import Parties
-from dpml.data.sets.csv import CSV
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.party import Member
-from dpml.federated.plan import Plan, Seat, compose_setting
+from dpml.federated.plan import Plan, Seat
 from dpml.federated.rows import own_rows
 from dpml.privacy import Adversary, Budget
 from dpml.protocols import Stage
@@ -70,30 +68,37 @@ def stated() -> Stated:
 
 
 @cache
-def columns() -> CSV:
-    """The options of the columns: composing a configuration takes longer than a release."""
-    return instantiate(compose_setting(COMMON).dataset, "dataset")
+def signing_keys() -> tuple[Ed25519PrivateKey, ...]:
+    return tuple(Ed25519PrivateKey.generate() for _ in SIZES)
 
 
-def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:
-    rng = np.random.default_rng(1)
-    words = (*(setting or ("algo=ssp",)), *COMMON)
-    dataset = columns()
-    files, keys, seats = [], [], []
+@cache
+def tables() -> tuple[str, ...]:
+    """The content of the parties' files."""
+    rng, files = np.random.default_rng(1), []
     for k, n in enumerate(SIZES):
         age, bmi, job = rng.integers(18, 90, n), rng.normal(26, 4, n).round(1), rng.choice(["farm", "mine"], n)
         ill = rng.random(n) < 1 / (1 + np.exp(-(age - 55) / 10))
         table = pd.DataFrame({"age": age, "bmi": bmi, "job": job, "health": np.where(ill, "ill", "well")})
         if k == 1:  # columns in another order
             table = table[["health", "job", "age", "bmi"]]
-        file = folder / f"clinic{k}.csv"
-        table.to_csv(file, index=False)
-        key = Ed25519PrivateKey.generate()
-        rows = len(own_rows(dataset, stated(), file)[1])
-        seats.append(Seat(f"clinic{k}", rows, key.public_key().public_bytes_raw()))
-        files.append(file)
-        keys.append(key)
-    return Clinics(folder, Plan(words, stated(), tuple(seats), colluders, dropouts), tuple(files), tuple(keys))
+        files.append(table.to_csv(index=False))
+    return tuple(files)
+
+
+@cache
+def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Plan:
+    """The same plan for all tests that want it: composing its configuration takes longer than a release."""
+    public = [key.public_key().public_bytes_raw() for key in signing_keys()]
+    seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
+    return Plan((*words, *COMMON), stated(), tuple(seats), colluders, dropouts)
+
+
+def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:
+    files = tuple(folder / f"clinic{k}.csv" for k in range(len(SIZES)))
+    for file, content in zip(files, tables(), strict=True):
+        file.write_text(content)
+    return Clinics(folder, plan_of(setting or ("algo=ssp",), colluders, dropouts), files, signing_keys())
 
 
 def run(members: list[Member], plan: Plan, silent: Mapping[int, Stage] | None = None, first: int = 0) -> Federated:

@@ -204,6 +204,7 @@ def test_half_of_a_claim_is_not_the_claim():
     assert verdict.numbers == f"not computed: [{readings}] nonpriv in d20_eps and d50_eps"
 
 
+@pytest.mark.slow  # figure 2 and those of the other papers are, by the same check
 def test_figure_3_is_judged_as_a_whole():
     claims = {name: CLAIMS[name] for name in ("I3.2", "I3.4")}
     check_that_nothing_is_judged_without_what_it_needs(claims, fig3())

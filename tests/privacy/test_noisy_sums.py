@@ -1,6 +1,7 @@
 """The rounds of psgd: every proof against the noise itself, by integration, by sampling, and by other accountants."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -71,7 +72,7 @@ def exact_deltas(eps: float, parties: int, d: int, at: list[float]) -> list[floa
     The noise is of `eps`.
     """
     r = np.concatenate([np.geomspace(1e-9, 1e-2, 200), np.linspace(1e-2, 60, 3000)[1:]])
-    angle = np.linspace(0, np.pi, 601)
+    angle = np.linspace(0, np.pi, 301)
     cosines = np.cos(angle) if d > 1 else np.array([1.0, -1.0])
     profile = log_density(r, parties, d)
     to_q = np.sqrt(np.maximum(r[:, None] ** 2 - 2 * r[:, None] * eps * cosines + eps**2, 1e-18))
@@ -111,7 +112,7 @@ def test_the_longest_shift_is_the_worst() -> None:
         assert np.all(np.diff(curves, axis=0) >= -1e-9)
 
 
-@pytest.mark.parametrize(("eps", "parties", "d", "rounds"), [(2.0, 3, 3, 20), (0.5, 1, 10, 40), (1.0, 1, 2, 30)])
+@pytest.mark.parametrize(("eps", "parties", "d", "rounds"), [(2.0, 3, 3, 20), (0.5, 1, 10, 20), (1.0, 1, 2, 30)])
 def test_rounds_without_eta_by_sampling(eps: float, parties: int, d: int, rounds: int) -> None:
     """The constant shift by 2, all rounds' losses summed; false alarms: 5 standard errors."""
     rng, n, total = np.random.default_rng(4), 60_000, 0.0
@@ -147,7 +148,7 @@ def test_known_answers() -> None:
     assert proven(77, 0.7, 10, 1, 0.0, 1e-6)[0] < pld.pure(0.7, 77).eps(1e-6)
 
 
-@pytest.mark.parametrize(("parties", "d", "eps", "rounds"), [(1, 20, 3.0, 10), (2, 20, 3.0, 10), (1, 7, 0.5, 60)])
+@pytest.mark.parametrize(("parties", "d", "eps", "rounds"), [(1, 20, 3.0, 10), (2, 20, 3.0, 10), (1, 7, 0.5, 30)])
 def test_eta_by_sampling_the_scales(parties: int, d: int, eps: float, rounds: int) -> None:
     """delta averaged over Gaussian mechanisms of mu^2 = S + 1/common^2, S as drawn; false alarms: 5 standard errors."""
     n, common = 200_000, 10 / eps
@@ -199,12 +200,18 @@ def test_limits() -> None:
 
 AXES = {  # each in the order in which eps rises
     "rounds": (1, 30, 10**6),
-    "eps": (1e-30, 1e-6, 0.1, 5.0, 1e6),
+    "eps": (1e-30, 0.1, 5.0, 1e6),
     "parties": (10**6, 5, 1),
-    "d": (10_000, 561, 30, 3, 1),
+    "d": (10_000, 561, 30, 2, 1),
     "common": (1e3, 1.0, 0.0),
     "delta": (0.5, 1e-5, 1e-12),
 }
+
+
+@cache
+def eps_of(**setting: float) -> float:
+    """Most axes go through the point itself."""
+    return proven(**setting)[0]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("axis", list(AXES))
@@ -216,7 +223,7 @@ def test_the_whole_range_without_an_exception_and_monotone(axis: str) -> None:
         {"rounds": 2, "eps": 5.0, "parties": 1, "d": 2, "common": 1.0, "delta": 0.01},
     ]
     for point in points:
-        found = [proven(**point | {axis: value})[0] for value in AXES[axis]]
+        found = [eps_of(**point | {axis: value}) for value in AXES[axis]]
         assert np.all(np.isfinite(found))
         assert np.all(np.diff(found) >= -1e-3 * np.array(found)[1:]), (point, found)
 

@@ -270,7 +270,7 @@ def test_from_the_command_line(run_command, tmp_path, calibration: str) -> None:
     for protocol in ("simulate", "secagg"):
         done = run_command(
             "dpml-run", "algo=capefm", f"algo.protocol={protocol}", f"calibration={calibration}", "dataset=synthetic",
-            "dataset.d=4", "loss=squared", "N=200", "eps=[0.5,5]", "delta=1e-3", "draws=3", f"hydra.run.dir={protocol}",
+            "dataset.d=4", "loss=squared", "N=200", "eps=0.5", "delta=1e-3", "draws=3", f"hydra.run.dir={protocol}",
         )  # fmt: skip
         assert done.code == 0, done.err
         tables.append(pd.read_csv(tmp_path / protocol / "rows.csv"))

@@ -19,7 +19,7 @@ from dpml.data.own.columns import Found, Kind, as_text, feature, find
 from dpml.data.own.labels import Labels, find_labels, to_labels
 from dpml.data.own.reading import Columns, File, open_file, read
 from dpml.data.sources import cache
-from dpml.data.sources.files import content_of, stamp
+from dpml.data.sources.files import content_of, read_content, stamp
 from dpml.data.table import joint_checksum
 from dpml.errors import UserError, nearest
 
@@ -115,9 +115,10 @@ def checksums(wanted: Wanted) -> dict[str, str]:
     for name, path in wanted.paths.items():
         if name == "bounds":
             load(path)  # raises a one-line error about the problem
+            digests[name] = read_content(path).sha256  # small, and often temporary: not worth a record
         else:
             open_file(path)
-        digests[name] = content_of(path).sha256
+            digests[name] = content_of(path).sha256
     return digests
 
 

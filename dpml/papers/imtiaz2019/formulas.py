@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pandas as pd
-from scipy import stats
+from scipy.special import chdtr, fdtr
 
 from dpml.reporting.judging import Check, Claim, Evidence, NotComputedError, Reading, Test
 from dpml.reporting.statistics import holm
@@ -51,7 +51,7 @@ def variances(evidence: Evidence, _: Reading) -> Check:
     values, texts = {}, []
     for M, n, metric, value in rows[["M", "samples", "metric", "value"]].itertuples(index=False):
         pooled = metric == "cape_over_pooled"
-        lower = float(stats.chi2.cdf(n * value, n) if pooled else stats.f.cdf(value / M, n, n))
+        lower = float(chdtr(n, n * value) if pooled else fdtr(n, n, value / M))
         values[f"{metric} {M:g}"] = 2 * min(lower, 1 - lower)
         texts.append(f"{metric} at M = {M:g}: {value:.4g}")
     return Check(not any(holm(values).values()), ", ".join(texts))
@@ -74,7 +74,7 @@ def uneven_sites(evidence: Evidence, _: Reading) -> Check:
     sampled = rows.loc[rows["reading"] != "H(n)", ["u", "algo", "reading", "M", "samples", "value"]]
     for u, algo, reading, M, n, value in sampled.itertuples(index=False):
         stated = formula[M, u] if reading == "plain average" else M if algo == "conv" else 1.0
-        lower = float(stats.chi2.cdf(n * value / stated, n))
+        lower = float(chdtr(n, n * value / stated))
         values[algo, reading, M, u] = 2 * min(lower, 1 - lower)
         texts.append(f"{algo} {reading} at M = {M:g}, u = {u:g}: {value:.4g} for {stated:.4g}")
     return Check(bool(least) and not any(holm(values).values()), ", ".join(texts))
