@@ -324,19 +324,28 @@ def draw(found: pd.DataFrame, path: Path) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    from dpml.reporting.style import STYLE
+    from dpml.reporting.style import STYLE, looks
 
-    axes, kinds = list(dict.fromkeys(found["axis"])), (("cpu", "CPU seconds"), ("own", "peak MiB"))
+    axes, kinds = list(dict.fromkeys(found["axis"])), (("cpu", "CPU seconds"), ("own", "own memory at the peak, MiB"))
     titles = {"M": "parties M", "N": "rows N", "d": "features d", "cells": "cells"}
     with plt.rc_context(STYLE):
-        figure, panels = plt.subplots(2, len(axes), figsize=(3.1 * len(axes), 5), sharex="col", squeeze=False)
+        figure, panels = plt.subplots(2, len(axes), figsize=(3.3 * len(axes), 5.6), sharex="col", squeeze=False)
         for column, axis in enumerate(axes):
+            names = list(dict.fromkeys(found.loc[found["axis"] == axis, "curve"]))
+            drawn = looks({axis: names} if axis == "cells" else {name: [name] for name in names})
             for (key, label), panel in zip(kinds, panels[:, column], strict=True):
-                for curve, rows in found[found["axis"] == axis].groupby("curve", sort=False):
-                    panel.loglog(rows["size"], rows[key], marker="o", markersize=3, label=curve)
+                for curve, look in drawn.items():
+                    rows = found[(found["axis"] == axis) & (found["curve"] == curve)]
+                    panel.loglog(rows["size"], rows[key], color=look.colour, marker=look.marker, linestyle=look.dashes,
+                                 markersize=4, label=curve)  # fmt: skip
                 panel.set_ylabel(label if column == 0 else "")
-            panels[0, column].legend(fontsize=7)
+            panels[0, column].legend(fontsize=7.5, loc="lower left", bbox_to_anchor=(-0.05, 1), ncols=2)
+            low, high = panels[1, column].get_ylim()
+            panels[1, column].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+            panels[1, column].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            panels[1, column].yaxis.set_minor_formatter(NullFormatter())
             panels[1, column].set_xlabel(titles[axis])
         figure.tight_layout()
         figure.savefig(path)

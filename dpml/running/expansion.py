@@ -194,10 +194,11 @@ def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _values(value: Any, key: str) -> list[Any]:
     """One value, or the values of a list without duplicates: the same setting twice is one setting."""
-    values: list[Any] = []
-    for item in _list(value):
-        if item not in values:
-            values.append(item)
+    items = _list(value)
+    try:
+        values = list(dict.fromkeys(items))  # there may be a hundred thousand seeds
+    except TypeError:  # lists have no hash
+        values = [item for number, item in enumerate(items) if item not in items[:number]]
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
     return values

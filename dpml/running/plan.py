@@ -19,6 +19,7 @@ from dpml.running.rows import tabulate
 from dpml.running.spec import GROUPS
 from dpml.running.store import DamagedError, Record, Store, digest
 
+_TOGETHER = 1000  # cells whose tables are joined at once
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
 
 
@@ -153,24 +154,32 @@ class Plan:
 
         Rows of computed blocks follow those of cells. A combination that occurs twice in a block appears once.
         """
+        once = {
+            (point.block, entry.key): (point, entry)
+            for point, entry in self.points[task.name]
+            if point.cell is not None and entry.finished
+        }
+        cells, settings = list(once.values()), task.settings
         rows: list[pd.DataFrame] = []
         guarantees: list[pd.DataFrame] = []
-        seen = set()
-        settings = task.settings
-        for point, entry in self.points[task.name]:
-            if point.cell is None or not entry.finished or (point.block, entry.key) in seen:
-                continue
-            seen.add((point.block, entry.key))
-            found = tabulate(point.cell, self.measured(entry), settings)
-            for table, tables in zip(found, (rows, guarantees), strict=True):
-                table.insert(0, "block", point.block)
-                tables.append(table)
+        for start in range(0, len(cells), _TOGETHER):  # a small table takes much more memory than its rows
+            found = [self._tabulated(*pair, settings) for pair in cells[start : start + _TOGETHER]]
+            for tables, some in zip((rows, guarantees), zip(*found, strict=True), strict=True):
+                tables.append(pd.concat(some, ignore_index=True))
         for block in task.computed:
             table = block.rows(self.store)
             table.insert(0, "block", block.block)
             rows.append(table)
         nothing = pd.DataFrame(columns=["block", "calibration"])
         return tuple(pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees))  # type: ignore[return-value]
+
+    def _tabulated(self, point: Point, entry: Entry, settings: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The rows and the guarantees of a finished cell."""
+        assert point.cell is not None
+        both = tabulate(point.cell, self.measured(entry), settings)
+        for table in both:
+            table.insert(0, "block", point.block)
+        return both
 
     def listing(self, tasks: Sequence[Task]) -> str:
         """Some tasks as CSV: one line per cell and block."""

@@ -1,0 +1,47 @@
+"""Lists of settings: each value once, at a cost in proportion to the list."""
+
+from typing import ClassVar
+
+import pytest
+
+from dpml.errors import UserError
+from dpml.running.expansion import _values
+
+
+@pytest.mark.parametrize(
+    ("value", "values"),
+    [
+        (3, [3]),
+        ("adult", ["adult"]),
+        ([1, 2, 1, 3, 2], [1, 2, 3]),
+        ([0.1, "inf", 0.1], [0.1, "inf"]),
+        ([["max_abs"], ["max_abs", "bias"], ["max_abs"]], [["max_abs"], ["max_abs", "bias"]]),
+        ([None, {"name": "equal"}, None, {"name": "equal"}], [None, {"name": "equal"}]),
+    ],
+)
+def test_each_value_once_in_order(value, values) -> None:
+    assert _values(value, "key") == values
+
+
+def test_no_value_is_a_mistake() -> None:
+    with pytest.raises(UserError, match=r"seed must be one value or a list of at least one, got seed=\[\]"):
+        _values([], "seed")
+
+
+class Counted(int):
+    """An integer that counts its comparisons."""
+
+    compared: ClassVar[int] = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_many_values_are_not_compared_with_each_other() -> None:
+    seeds = [Counted(seed) for seed in (*range(1000), *range(1000))]
+    Counted.compared = 0
+    assert len(_values(seeds, "seed")) == 1000
+    assert Counted.compared < 10 * len(seeds)
