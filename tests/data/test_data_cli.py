@@ -59,6 +59,7 @@ def test_list_through_a_pipe_is_what_is_listed_here(dpml, tmp_path, monkeypatch)
 def test_list_cuts_nothing(dpml, monkeypatch, columns):
     """What a pipe gets fits into COLUMNS, with every name and number in full; a wider screen shows more."""
     monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("DPML_DATA", "data")  # a path is not cut, and may be longer
     _, out, _ = dpml("data", "list")
     lines = out.splitlines()
     assert max(map(len, lines)) <= int(columns)
