@@ -230,7 +230,7 @@ class Ledger:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
-            with closing(sqlite3.connect(uri, _PATIENCE, isolation_level=None, uri=True)) as connection:
+            with closing(sqlite3.connect(uri, timeout=_PATIENCE, isolation_level=None, uri=True)) as connection:
                 # a commit and the folder's entry of the journal are on disk before it returns
                 connection.execute("PRAGMA synchronous = EXTRA")
                 self._check_whole(connection)
