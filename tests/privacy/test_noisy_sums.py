@@ -200,9 +200,9 @@ def test_limits() -> None:
 
 AXES = {  # each in the order in which eps rises
     "rounds": (1, 30, 10**6),
-    "eps": (1e-30, 0.1, 5.0, 1e6),
+    "eps": (1e-30, 1e-6, 0.1, 5.0, 1e6),
     "parties": (10**6, 5, 1),
-    "d": (10_000, 561, 30, 2, 1),
+    "d": (10_000, 561, 30, 3, 1),
     "common": (1e3, 1.0, 0.0),
     "delta": (0.5, 1e-5, 1e-12),
 }

@@ -233,7 +233,7 @@ def test_every_size_has_an_eps_which_falls_with_noise_ridge_and_delta() -> None:
         assert 0 <= eps < math.inf
         for less in ((2 * sigma, ridge, delta), (sigma, 2 * ridge, delta), (sigma, ridge, min(2 * delta, 0.9))):
             assert objective.eps_of(*less) <= eps * (1 + 1e-3) + 1e-12
-    for eps in (1e-30, 1.0, 1e30):
+    for eps in (1e-30, 1e-6, 1.0, 1e6, 1e30):
         for ridge in (1e-9, 1.0, 1e40):
             for delta in (1e-12, 0.5):
                 sigma = objective.sigma_of(eps, ridge, delta)

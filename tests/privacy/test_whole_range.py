@@ -19,7 +19,7 @@ NAMES += ["adassp", "dpgd", "newton", "outpert", "ssp", "ssp_descent"]
 TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent"}  # no noise of a paper
 SQUARED_ONLY = {"adassp"}
 EPS = (1e-30, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e30, math.inf)
-ENDS = (1e-30, 0.1, 1e30, math.inf)  # where a proof takes long
+ENDS = (1e-30, 0.1, 1e30, math.inf)  # where a proof takes long; all of them among the slow tests
 DELTA = (1e-12, 1e-5, 0.05, 0.5)
 SIZES = (  # M, N, d
     (1, 1, 1),
@@ -69,16 +69,22 @@ def settings(algorithm, rng, many):
         yield dataclasses.replace(algorithm, **changed), Problem(M, N, d, auxiliary=max(1, N // 10)), delta
 
 
+RUNS = [(name, kind) for name in NAMES for kind in CALIBRATIONS if kind == "tight" or name not in TIGHT_ONLY]
+
+
 @pytest.mark.parametrize(
-    ("name", "calibration"),
-    [(name, kind) for name in NAMES for kind in CALIBRATIONS if kind == "tight" or name not in TIGHT_ONLY],
+    ("name", "calibration", "budgets"),
+    [
+        *((*run, ENDS if run[0] in FEW else EPS) for run in RUNS),
+        *(pytest.param(*run, EPS, marks=pytest.mark.slow) for run in RUNS if run[0] in FEW),
+    ],
 )
-def test_guarantees_are_numbers_and_grow_with_the_budget(algorithms, name, calibration) -> None:
+def test_guarantees_are_numbers_and_grow_with_the_budget(algorithms, name, calibration, budgets) -> None:
     rng = np.random.default_rng([len(name), len(calibration)])
     base = dataclasses.replace(algorithms[name], calibration=calibration)
     for algorithm, problem, delta in settings(base, rng, FEW.get(name, 12 if "rounds" in vars(base) else 24)):
         before: dict[str, float] = {}
-        for eps in ENDS if name in FEW else EPS:
+        for eps in budgets:
             try:
                 given = algorithm.guarantees(Budget(eps, delta), problem)
             except UserError as error:
