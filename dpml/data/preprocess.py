@@ -8,7 +8,7 @@ Each step is fitted to the training rows after the previous steps, and gives a m
 large arrays are transformed in blocks, and in place if the width does not change.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, in_cache
 from dpml.errors import UserError, nearest
 
 Record = dict[str, Any]
@@ -30,7 +30,6 @@ EACH_ROW = "nothing: row by row"
 SCHEMA = "the list of symbolic values in the official file, taken as public"
 
 _BLOCK = 1 << 14  # rows transformed at once
-_CACHED = 1 << 15  # numbers worked on together: 256 KiB, which stay in cache
 
 
 def norms(X: Array) -> Array:
@@ -320,7 +319,9 @@ def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
     parts = [X] if y is None else [X, y[:, None]]
     keys = _row_keys(parts)
     _, first, where, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    if not all(np.array_equal(part[rows], part[first[where[rows]]]) for part in parts for rows in _blocks(*part.shape)):
+    if not all(
+        np.array_equal(part[rows], part[first[where[rows]]]) for part in parts for rows in in_cache(*part.shape)
+    ):
         # two different rows have the same key, which is very rare: compare bytes; + 0.0 turns -0.0 into 0.0
         whole = np.ascontiguousarray(np.column_stack(parts) + 0.0)
         texts = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
@@ -338,17 +339,10 @@ def _row_keys(parts: Sequence[Array]) -> NDArray[np.uint64]:
     spread = np.uint64(0x9E3779B97F4A7C15)  # odd: without this factor numbers such as 0.5 would differ in few bits
     for part in parts:
         odd = 2 * rng.integers(2**63, size=part.shape[1], dtype=np.uint64) + np.uint64(1)
-        for rows in _blocks(*part.shape):
+        for rows in in_cache(*part.shape):
             bits = (part[rows] + 0.0).view(np.uint64)
             bits *= spread
             bits ^= bits >> np.uint64(32)
             bits *= odd
             keys[rows] += bits.sum(axis=1)
     return keys
-
-
-def _blocks(n: int, d: int) -> Iterator[slice]:
-    """The rows of (n, d), as many at a time as stay in cache."""
-    height = max(1, _CACHED // max(d, 1))
-    for start in range(0, n, height):
-        yield slice(start, start + height)

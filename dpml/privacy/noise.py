@@ -11,10 +11,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpml.arrays import Array
+from dpml.arrays import Array, in_cache
 
 _BLOCK = 1 << 22  # numbers held at once while many parties' noise is summed: 32 MiB
-_CACHED = 1 << 15  # numbers that are worked on together: 256 KiB, which stay in cache
 
 
 def gaussian(rng: Generator, shape: tuple[int, ...]) -> Array:
@@ -52,7 +51,7 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
 def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
     """Vectors of N(0, I) in R^d, whose directions are uniform, and their lengths: (draws, d) and (draws, 1)."""
     vectors, lengths = np.empty((draws, d)), np.empty((draws, 1))
-    for rows in _slices(draws, d):
+    for rows in in_cache(draws, d):
         part = vectors[rows]
         rng.standard_normal(out=part)
         lengths[rows, 0] = np.sqrt(np.einsum("ij,ij->i", part, part))  # in cache, and without a copy
@@ -68,7 +67,7 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
     """
     width = np.sqrt(2 * rng.standard_gamma(parties * (d + 1) / 2, size=(draws, 1)))
     total = np.empty((draws, d))
-    for rows in _slices(draws, d):
+    for rows in in_cache(draws, d):
         part = total[rows]
         rng.standard_normal(out=part)
         part *= width[rows]
@@ -97,7 +96,7 @@ def cape_messages(
     each party's own. Both results are (draws, parties, size).
     """
     ehat, g = cape_parties(rng, draws, parties, size)
-    for some in _slices(draws, parties * size):
+    for some in in_cache(draws, parties * size):
         part = ehat[some] - ehat[some].mean(axis=1, keepdims=True)
         part *= shared
         g[some] *= own
@@ -149,13 +148,6 @@ def gaussian_total(
             heard(columns, messages)
         messages.sum(axis=1, out=part)
     return total
-
-
-def _slices(rows: int, size: int) -> Iterator[slice]:
-    """The rows of (rows, size), some at a time, so that they stay in cache."""
-    height = max(1, _CACHED // size)
-    for start in range(0, rows, height):
-        yield slice(start, start + height)
 
 
 def _blocks(rows: int, size: int) -> Iterator[slice]:
