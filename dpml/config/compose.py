@@ -1,16 +1,16 @@
 """Hydra's access to ``conf`` and ``experiments``."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigNode, ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import Container, DictConfig, OmegaConf
 
 from dpml import where
 from dpml.errors import UserError
@@ -25,16 +25,15 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 class _LazyNode(ConfigNode):
-    """An experiment whose file is read only when Hydra needs it: reading all of them takes seconds."""
+    """An experiment, or a list of them, made only when Hydra needs it: reading all files takes seconds."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.name, self.group = path.name, f"{PACKAGE}/{path.parent.name}"
+    def __init__(self, name: str, group: str, make: Callable[[], Container]) -> None:
+        self.name, self.group, self.make = name, group, make
         self.package, self.provider = PACKAGE, "experiments"
 
     def __getattr__(self, name: str) -> Any:
         if name == "node":
-            return OmegaConf.load(self.path)
+            return self.make()
         raise AttributeError(name)
 
     def __deepcopy__(self, memo: Any) -> "_LazyNode":
@@ -54,12 +53,14 @@ def register_experiments() -> None:
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
     names: dict[str, list[str]] = {"all": []}
     for path in sorted(where.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
-        groups.setdefault(path.parent.name, _Group())[path.name] = _LazyNode(path)
+        of_paper = groups.setdefault(path.parent.name, _Group())
+        of_paper[path.name] = _LazyNode(path.name, f"{PACKAGE}/{path.parent.name}", partial(OmegaConf.load, path))
         if not path.name.startswith("_"):  # a template
             for several in (path.parent.name, "all"):
                 names.setdefault(several, []).append(f"{path.parent.name}/{path.stem}")
     for several, members in names.items():
-        ConfigStore.instance().store(several, {"experiments": members}, PACKAGE, PACKAGE, "experiments")
+        name = f"{several}.yaml"
+        groups[name] = _LazyNode(name, PACKAGE, partial(OmegaConf.create, {"experiments": members}))
 
 
 def experiments_of(config: DictConfig) -> list[str]:

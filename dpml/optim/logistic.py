@@ -166,24 +166,30 @@ def _span_system(gram: Array, p: Array, r: Array) -> Array:
 
 
 def _primal_system(X: Array, p: Array, r: Array) -> Array:
-    """The Newton matrix without lam, for the weights: block (k, j) is X' diag(curvature) X."""
+    """The Newton matrix without lam, for the weights: block (k, j) is X' diag(curvature) X.
+
+    As many models at once as have rows that stay in cache; if those of one do not, they are taken in blocks.
+    """
     B, n, d = X.shape
     K = p.shape[-1]
     system = np.zeros((B, d, K, d, K))
-    height = max(1, 2 * _BLOCK // (B * d))
-    for start in range(0, n, height):
-        rows = slice(start, start + height)
-        block_rows = X[:, rows]
-        for k in range(K):
-            # a matrix times its own transpose is half the work of another product
-            rooted = block_rows * np.sqrt(_curvature(p[:, rows], r[:, rows], k, k))[:, :, None]
-            system[:, :, k, :, k] += rooted.transpose(0, 2, 1) @ rooted
-            for j in range(k):
-                curvature = _curvature(p[:, rows], r[:, rows], k, j)
-                block = (block_rows * curvature[:, :, None]).transpose(0, 2, 1) @ block_rows
-                system[:, :, k, :, j] += block
-                system[:, :, j, :, k] += block
+    width, height = max(1, _BLOCK // (n * d)), max(1, _BLOCK // d)
+    for models in (slice(first, first + width) for first in range(0, B, width)):
+        for rows in (slice(start, start + height) for start in range(0, n, height)):
+            _add_curvature(system[models], X[models, rows], p[models, rows], r[models, rows])
     return system.reshape(B, d * K, d * K)
+
+
+def _add_curvature(system: Array, X: Array, p: Array, r: Array) -> None:
+    """Add ``X' diag(curvature) X`` of some models and rows to the blocks of `system` (b, d, K, d, K)."""
+    for k in range(p.shape[-1]):
+        # a matrix times its own transpose is half the work of another product
+        rooted = X * np.sqrt(_curvature(p, r, k, k))[:, :, None]
+        system[:, :, k, :, k] += rooted.transpose(0, 2, 1) @ rooted
+        for j in range(k):
+            block = (X * _curvature(p, r, k, j)[:, :, None]).transpose(0, 2, 1) @ X
+            system[:, :, k, :, j] += block
+            system[:, :, j, :, k] += block
 
 
 @remembered
