@@ -7,11 +7,12 @@ fastest of several short repetitions, so that others on the machine disturb litt
 import os
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpml.arrays import Array
+from dpml.arrays import Array, in_cache
 from dpml.optim import convex, logistic
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import LOSSES
@@ -133,30 +134,40 @@ def newtons() -> Iterator[Line]:
         solve = fastest(lambda A=A, b=b: np.linalg.solve(A, b))  # type: ignore[misc]
         bound = (gram * (M if n < d else systems) + solve * systems) / few
         yield f"Newton, {M} models of {n} x {d}", f"X'X and solutions of its {systems} steps", fastest(ours), bound
-    n, d, B = 45_222, 105, 20
+    n, d, B = 45_222, 105, 64
     X, y = labelled_rows(n, d)
-    tilt = 1e-3 * np.random.default_rng(1).standard_normal((B, d))
-    many = lambda: convex.minimise_convex(LOSSES["logistic"], X, y, 1e-3, tilt)  # noqa: E731
-    gram = fastest(lambda: [X[i : i + 2048].T @ X[i : i + 2048] for i in range(0, n, 2048)])
-    systems = _systems(many)
-    title = f"Newton, {B} tilted objectives on {n} x {d}"
-    yield title, f"X'X of its {systems} steps", fastest(many, 2), systems * gram
+    tilt = np.geomspace(1e-4, 1e-1, B)[:, None] * np.random.default_rng(1).standard_normal((B, d)) / np.sqrt(d)
+    tilted = lambda: convex.minimise_convex(LOSSES["logistic"], X, y, 1e-3, tilt)  # noqa: E731
+    seconds, title = fastest(tilted, 2), f"Newton, {B} tilted objectives on {n} x {d}"
+    steps = len(_arguments(convex._Problems, "newton_steps", tilted))
+    evaluations = len(_arguments(convex._Problems, "at", tilted))
+    products = len(_arguments(convex._Problems, "_hessian_times", tilted))
+    pair = fastest(lambda: [(X[i] @ tilt.T).T @ X[i] for i in in_cache(n, B + d)])
+    gram = fastest(lambda: [X[i].T @ X[i] for i in in_cache(n, d)])
+    bound = (evaluations + products) * pair + steps * gram
+    yield title, f"its {evaluations + products} pairs of products and {steps} X'X", seconds, bound
+    yield title, f"{B} X'X in each of its {steps} steps, had every problem a Hessian", seconds, B * steps * gram
 
 
 def _systems(work: Callable[[], object]) -> int:
     """How many linear systems a call solves."""
-    solve, counts = np.linalg.solve, []
+    return sum(len(A) for A, _ in _arguments(np.linalg, "solve", work))
 
-    def counting(A: Array, b: Array) -> Array:
-        counts.append(len(A))
-        return solve(A, b)
 
-    np.linalg.solve = counting  # type: ignore[assignment]
+def _arguments(owner: Any, name: str, work: Callable[[], object]) -> list[tuple[Any, ...]]:
+    """The arguments of every call of a function while `work` is done."""
+    function, calls = getattr(owner, name), []
+
+    def noting(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return function(*arguments)
+
+    setattr(owner, name, noting)
     try:
         work()
     finally:
-        np.linalg.solve = solve
-    return sum(counts)
+        setattr(owner, name, function)
+    return calls
 
 
 def lines() -> Iterator[str]:

@@ -1,11 +1,13 @@
 """Minimisers of a mean loss: Newton's method for one data set with many linear terms, and the non-private optimum."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from dpml.arrays import Array
+from dpml.arrays import Array, in_cache
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss, scores
 from dpml.optim.quadratic import minimise_quadratic
@@ -13,6 +15,7 @@ from dpml.optim.quadratic import minimise_quadratic
 _ROUNDING = 1e-13  # of a gradient, relative to its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
+_BLOCK = 1 << 22  # margins, or weights, of the problems that are solved in step: 32 MiB
 
 
 def minimise_convex(  # many parameters: an objective and its tolerance
@@ -37,12 +40,9 @@ def minimise_convex(  # many parameters: an objective and its tolerance
     n, d = X.shape
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     strength = np.broadcast_to(np.asarray(lam, dtype=float), (len(tilt),))
-    width = max(1, (1 << 22) // max(n, d * d))
-    blocks = [
-        _newton(loss, X, y, share, strength[start : start + width], tilt[start : start + width], tolerance)
-        for start in range(0, len(tilt), width)
-    ]
-    return np.concatenate(blocks)
+    width = max(1, _BLOCK // max(n, d))
+    blocks = (slice(start, start + width) for start in range(0, len(tilt), width))
+    return np.concatenate([_newton(_Problems(loss, X, y, share, strength[b], tilt[b]), tolerance) for b in blocks])
 
 
 def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
@@ -72,52 +72,121 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
     return grams
 
 
+@dataclass(frozen=True)
+class _Problems:
+    """B objectives on the same rows: ``sum_i share_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w``."""
+
+    loss: Loss
+    X: Array
+    y: Array
+    share: Array  # (n,): the weight of a row in the mean
+    lam: Array  # (B,)
+    tilt: Array  # (B, d)
+
+    def at(self, w: Array) -> tuple[Array, Array, Array]:
+        """At w (B, d): the values (B,), the gradients (B, d), and share times the loss's second derivative (n, B)."""
+        value = self.lam / 2 * np.sum(w * w, axis=1) + np.sum(self.tilt * w, axis=1)
+        gradient = self.lam[:, None] * w + self.tilt
+        curvature = np.empty((len(self.X), len(w)))
+        for rows in in_cache(len(self.X), sum(w.shape)):
+            X, y, share = self.X[rows], self.y[rows], self.share[rows]
+            margins = X @ w.T
+            value += share @ self.loss.value(margins, y)
+            gradient += (share * self.loss.slope(margins, y).T) @ X
+            np.multiply(share[:, None], self.loss.curvature(margins, y), out=curvature[rows])
+        return value, gradient, curvature
+
+    def newton_steps(self, curvature: Array, gradient: Array, enough: Array) -> Array:
+        """The Hessians' inverses times the gradients: (B, d), but for residuals that are small parts of the gradients.
+
+        The Hessian at the mean curvature of all problems preconditions them: one d x d matrix instead of B. A tiny
+        regularisation keeps a step defined where the data are separable or rank deficient.
+        """
+        d = gradient.shape[1]
+        traces = np.einsum("ij,ij->i", self.X, self.X) @ curvature + d * self.lam
+        ridge = self.lam + 1e-12 * traces + 1e-300
+        of_mean = _weighted_grams(self.X, curvature.mean(axis=1)[None])[0] + ridge.mean() * np.eye(d)
+        factor = cho_factor(of_mean)
+        length = np.linalg.norm(gradient, axis=1)
+        part = length * np.minimum(0.1, 0.01 * length)  # so that the last steps converge quadratically
+        return conjugate_gradients(
+            lambda v: self._hessian_times(curvature, v) + ridge[:, None] * v,
+            lambda v: cho_solve(factor, v.T).T,
+            gradient,
+            np.where(length <= enough, np.inf, np.where(part > enough, part, enough / 1e4)),
+        )
+
+    def _hessian_times(self, curvature: Array, vectors: Array) -> Array:
+        """The Hessian of every problem's mean loss times a vector of its own: (B, d)."""
+        product = np.zeros_like(vectors)
+        for rows in in_cache(len(self.X), sum(vectors.shape)):
+            along = self.X[rows] @ vectors.T
+            along *= curvature[rows]
+            product += along.T @ self.X[rows]
+        return product
+
+
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
-def _newton(  # many parameters: as above
-    loss: Loss, X: Array, y: Array, share: Array, lam: Array, tilt: Array, tolerance: float
-) -> Array:
-    """Damped Newton on one block of problems: lam (B,), tilt (B, d); `share` (n,) is each row's weight in the mean."""
-    d = X.shape[1]
-    enough = np.maximum(tolerance, _ROUNDING * np.linalg.norm(tilt, axis=1))
-    w = np.zeros_like(tilt)
-    eye = np.eye(d)
-
-    def objective(w: Array, margins: Array) -> Array:
-        mean = share @ loss.value(margins, y)
-        return mean + lam / 2 * np.sum(w * w, axis=1) + np.sum(tilt * w, axis=1)
-
-    margins = X @ w.T
-    value = objective(w, margins)
+def _newton(problems: _Problems, tolerance: float) -> Array:
+    """Damped Newton on one block of problems: their minimisers (B, d)."""
+    enough = np.maximum(tolerance, _ROUNDING * np.linalg.norm(problems.tilt, axis=1))
+    w = np.zeros_like(problems.tilt)
+    value, gradient, curvature = problems.at(w)
     for _ in range(_STEPS):
-        gradient = (share * loss.slope(margins, y).T) @ X + lam[:, None] * w + tilt
         length = np.linalg.norm(gradient, axis=1)
         if np.all(length <= enough):
             return w
         if not np.abs(w).max() < 1e50:  # unbounded below
             break
-        curvature = share * loss.curvature(margins, y).T
-        hessian = _weighted_grams(X, curvature) + lam[:, None, None] * eye
-        # a tiny regularisation keeps the direction defined where the data are separable or rank deficient
-        hessian += 1e-12 * np.einsum("bii->b", hessian)[:, None, None] * eye + 1e-300 * eye
-        step = -np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        step = -problems.newton_steps(curvature, gradient, enough)
         descent = np.sum(gradient * step, axis=1)
         size = np.where(length > enough, 1.0, 0.0)
-        along = X @ step.T  # margins change linearly along it: the line search does not need the rows
         for _ in range(40):
-            trial = objective(w + size[:, None] * step, margins + size * along)
+            trial, gradient, curvature = problems.at(w + size[:, None] * step)
             short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
             # so close to the minimum a full step is right, and the value, a difference of large terms, is too coarse
             short &= descent < -1e-12
             if not short.any():
                 break
             size = np.where(short, size / 2, size)
-        w = w + size[:, None] * step
-        margins = X @ w.T
-        value = objective(w, margins)
+        w, value = w + size[:, None] * step, trial
     raise NotConvergedError(
         f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after at most {_STEPS} steps: "
         f"set a larger algo.lam, or rescale the features."
     )
+
+
+def conjugate_gradients(
+    times: Callable[[Array], Array], precondition: Callable[[Array], Array], right: Array, enough: Array
+) -> Array:
+    """Solve ``A_b s_b = right_b`` for B positive definite systems in step, until each residual is short: (B, d).
+
+    Hestenes & Stiefel 1952, with the preconditioner of Concus, Golub & O'Leary 1976.
+
+    Args:
+        times: every A_b times a vector of its own, (B, d) -> (B, d).
+        precondition: an approximation of the inverses, (B, d) -> (B, d); positive definite.
+        right: (B, d).
+        enough: (B,), the norms of residual that suffice. At most d steps are taken, even if they are not reached.
+    """
+    solution, residual = np.zeros_like(right), right.copy()
+    direction = preconditioned = precondition(residual)
+    energy = np.sum(residual * preconditioned, axis=1)
+    for _ in range(right.shape[1]):
+        open_ = np.linalg.norm(residual, axis=1) > enough
+        if not open_.any():
+            break
+        image = times(direction)
+        bent = np.sum(direction * image, axis=1)
+        open_ &= bent > 0  # rounding can make it 0
+        size = np.divide(energy, bent, out=np.zeros_like(energy), where=open_)[:, None]
+        solution += size * direction
+        residual -= size * image
+        preconditioned = precondition(residual)
+        before, energy = energy, np.sum(residual * preconditioned, axis=1)
+        turn = np.divide(energy, before, out=np.zeros_like(energy), where=open_)[:, None]
+        direction = preconditioned + turn * direction
+    return solution
 
 
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:

@@ -25,13 +25,44 @@ def test_newton_matches_scikit_learn() -> None:
     assert np.allclose(ours, theirs.coef_[0], atol=1e-5)
 
 
-def test_newton_solves_every_tilted_problem_in_the_stack() -> None:
-    X, y = binary_problem()
-    tilt = np.random.default_rng(7).standard_normal((30, 6)) * np.geomspace(1e-3, 1, 30)[:, None]
-    lam = np.geomspace(1e-3, 1, 30)
+@pytest.mark.parametrize(("d", "strengths"), [(6, (1e-3, 1.0)), (60, (1e-6, 10.0))])
+def test_newton_solves_every_tilted_problem_in_the_stack(d: int, strengths: tuple[float, float]) -> None:
+    """However different they are, and one of them without a tilt."""
+    X, y = binary_problem(d=d)
+    tilt = np.random.default_rng(7).standard_normal((30, d)) * np.geomspace(1e-3, 1, 30)[:, None]
+    tilt[11] = 0
+    lam = np.geomspace(*strengths, 30)
     w = convex.minimise_convex(LOGISTIC, X, y, lam, tilt)
     gradient = LOGISTIC.slope(X @ w.T, y).T @ X / len(y) + lam[:, None] * w + tilt
     assert np.linalg.norm(gradient, axis=1).max() <= 1e-9
+
+
+def test_conjugate_gradients_against_direct_solutions() -> None:
+    """As close as asked for; an exact inverse for a preconditioner needs one product, and zero needs none."""
+    rng = np.random.default_rng(8)
+    B, d = 5, 12
+    roots = rng.standard_normal((B, d, d))
+    A = roots @ roots.transpose(0, 2, 1) + np.geomspace(1e-2, 10, B)[:, None, None] * np.eye(d)
+    right = rng.standard_normal((B, d))
+    right[3] = 0
+    exact = np.linalg.solve(A, right[:, :, None])[:, :, 0]
+    products = []
+
+    def times(v: np.ndarray) -> np.ndarray:
+        products.append(v)
+        return np.einsum("bij,bj->bi", A, v)
+
+    def inverse(v: np.ndarray) -> np.ndarray:
+        return np.linalg.solve(A, v[:, :, None])[:, :, 0]
+
+    enough = np.full(B, 1e-9)
+    assert np.allclose(convex.conjugate_gradients(times, inverse, right, enough), exact, rtol=1e-9, atol=0)
+    assert len(products) == 1
+    few = convex.conjugate_gradients(times, lambda v: v / 10, right, np.geomspace(1e-6, 1, B))
+    assert np.all(np.linalg.norm(times(few) - right, axis=1) <= np.geomspace(1e-6, 1, B) * (1 + 1e-9))
+    products.clear()
+    assert not convex.conjugate_gradients(times, inverse, np.zeros((B, d)), enough).any()
+    assert not products
 
 
 def test_newton_refuses_a_problem_without_a_minimiser() -> None:
@@ -113,13 +144,13 @@ def test_the_mean_hessian_is_the_derivative_of_the_mean_gradient(name: str, n: i
         assert np.allclose(found[:, j], difference, atol=1e-8)
 
 
-def test_many_problems_in_blocks_are_as_one_by_one() -> None:
-    """So many features that a block holds six problems, and the seventh needs another one."""
-    n, d, B = 5, 800, 7
+def test_problems_in_blocks_are_as_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, d, B = 50, 8, 7
     X, y = labelled(LOGISTIC, n, d)
     tilt = np.random.default_rng(4).standard_normal((B, d)) * 1e-2
     lam = np.geomspace(0.1, 10, B)
     together = convex.minimise_convex(LOGISTIC, X, y, lam, tilt)
-    assert together.shape == (B, d)
+    monkeypatch.setattr(convex, "_BLOCK", 3 * n)
+    assert np.allclose(convex.minimise_convex(LOGISTIC, X, y, lam, tilt), together, atol=1e-8)
     gradient = mean_gradient(LOGISTIC, X, y, together) + lam[:, None] * together + tilt
     assert np.linalg.norm(gradient, axis=1).max() <= 1e-9
