@@ -156,6 +156,12 @@ MUTANTS = (
         "algorithms/test_clipped_descent.py::test_party_gradients_are_those_of_every_party_alone",
     ),
     Mutant(
+        "dpml/optim/convex.py",
+        "if np.all(length <= enough):",
+        "if np.any(length <= enough):",
+        "optim/test_convex.py::test_newton_solves_every_tilted_problem_in_the_stack",
+    ),
+    Mutant(
         "dpml/algorithms/gaussian_output.py",
         "return 2 * float(radius(length))",
         "return float(radius(length))",
