@@ -338,8 +338,13 @@ def _seen_by_seeds() -> tuple[Index, Array]:
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
-    """The mean over the draws of every seed."""
-    return runs.groupby(level="seed").mean()
+    """The mean over the draws of every seed that has a value."""
+    seeds, places = np.unique(runs.index.get_level_values("seed"), return_inverse=True)
+    values = runs.to_numpy(dtype=float)
+    known = ~np.isnan(values)
+    counts = np.bincount(places[known], minlength=len(seeds))
+    sums = np.bincount(places[known], values[known], len(seeds))
+    return pd.Series(sums[counts > 0] / counts[counts > 0], pd.Index(seeds[counts > 0], name="seed"))
 
 
 def _gaps(a: pd.Series, b: pd.Series) -> pd.Series:
