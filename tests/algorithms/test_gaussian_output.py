@@ -55,7 +55,7 @@ def diameter(N: int, lam: float, d: int = 2, loss=LOGISTIC, **options) -> float:
 
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("lam", [1e-3, 0.03, 0.3, 3.0])
-@pytest.mark.parametrize("N", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("N", [1, 2, 4, 10])
 def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
     rng = np.random.default_rng([N, d])
     bound = diameter(N, lam, d)
@@ -66,8 +66,8 @@ def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
         if d == 2 and N > 1:  # a crowd, and two rows that pull to either side
             v[:-2] = [0.0, rng.choice([1.0, 1.28 / length])]
             v[-1] = v[-2] * [-1, 1]
-        if moved(v, d, N * lam) > most:
-            best, most = v, moved(v, d, N * lam)
+        if (far := moved(v, d, N * lam)) > most:
+            best, most = v, far
     found = minimize(lambda v: -moved(v, d, N * lam), best.ravel(), method="Nelder-Mead", options={"maxfev": 250})
     assert max(most, -found.fun) <= bound * (1 + 1e-9)
     if N == 1 and lam <= 0.1:  # one row, as short as the longest minimiser asks for, that turns

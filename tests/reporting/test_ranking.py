@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from harness import run
+from harness import run, without_pictures
 
 from dpml.errors import UserError
 from dpml.reporting.artifacts import write_rankings
@@ -148,7 +148,8 @@ TINY = {
 @pytest.fixture(scope="module")
 def ranking(tmp_path_factory):
     results = tmp_path_factory.mktemp("ranking")
-    assert run(results, TINY) == 0
+    with without_pictures():
+        assert run(results, TINY) == 0
     return results
 
 
