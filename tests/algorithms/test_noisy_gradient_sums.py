@@ -103,7 +103,7 @@ def test_one_round_of_psgd_is_procedure_3() -> None:
         algorithm = PrivateSGD(LOGISTIC, calibration=calibration, lam=0.1, rounds=1)
         made = algorithm.perturbation(BUDGET, parties.problem)
         prepared = algorithm.prepare(parties, np.random.default_rng(0))
-        weights = prepared.release([BUDGET], np.random.default_rng(4), draws).weights[0]
+        weights = prepared.descend([BUDGET], np.random.default_rng(4), draws).weights[0]
         noise = -weights * (algorithm.lam + made.extra + 0.25) * 300 - prepared.gradient(np.zeros((1, 4)))
         fresh = algorithm.fresh(BUDGET, parties.problem)
         if calibration == "published":
@@ -129,7 +129,7 @@ def test_every_round_has_the_same_weight_in_the_last_model() -> None:
     algorithm = PrivateSGD(LOGISTIC, calibration="tight", lam=0.2, rounds=50)
     strength = 0.2 + algorithm.perturbation(BUDGET, short.problem).extra
     weight = 1 / (strength * 50 + 0.25) / 300
-    noisy = algorithm.prepare(short, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(8), 3000)
+    noisy = algorithm.prepare(short, np.random.default_rng(0)).descend([BUDGET], np.random.default_rng(8), 3000)
     # 12,000 normal numbers: five standard errors
     expected = weight * algorithm.fresh(BUDGET, short.problem) * math.sqrt(50)
     assert noisy.weights.std() == pytest.approx(expected, rel=5 / math.sqrt(2 * 12_000))
@@ -200,7 +200,7 @@ def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
     parties, draws = binary_parties(M=3), 4_000
     algorithm = PrivateSGD(LOGISTIC, calibration=calibration, rounds=1, protocol="secagg")
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    weights = prepared.release([BUDGET], np.random.default_rng(5), draws).weights[0]
+    weights = prepared.descend([BUDGET], np.random.default_rng(5), draws).weights[0]
     made, fresh = algorithm.perturbation(BUDGET, parties.problem), algorithm.fresh(BUDGET, parties.problem)
     heard = -weights * (algorithm.lam + made.extra + 0.25) * 300
     noise = heard - prepared.gradient(np.zeros((1, 4)))

@@ -322,7 +322,8 @@ def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_gop_draws_the_noise_that_is_counted(calibration: str) -> None:
     parties, draws = binary_parties(), 3000
-    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
+    lam = 0.02 if calibration == "published" else 0.0
+    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
     weights = (
         algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws).weights
     )
@@ -377,7 +378,7 @@ def test_a_shift_is_for_tight_noise() -> None:
         GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=-1.0)
 
 
-@pytest.mark.parametrize("shift", [0.0, 2.0, 40.0])
+@pytest.mark.parametrize("shift", [2.0, 40.0])
 def test_gop_with_a_shift_draws_the_noise_that_is_counted(shift: float) -> None:
     """eta from the released models, with gradients written out; noise and ridge know nothing of the shift."""
     parties, draws = binary_parties(), 2000

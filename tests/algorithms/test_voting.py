@@ -33,7 +33,7 @@ def test_one_partys_votes_move_the_model_no_further_than_proven(kind, K, lam) ->
     for M in (1, 3, 40):
         proven = algorithm.sensitivity(Problem(M, 10 * M, 2, auxiliary=10, classes=K))[1]
         pairs = []
-        for _ in range(150):
+        for _ in range(100):
             X = ball(rng, 10, 2) if rng.random() < 0.7 else ball(rng, 1, 2) * np.ones((10, 1))
             others = rng.multinomial(M - 1, rng.dirichlet(np.full(max(K, 2), 0.3)), 10).astype(float)
             if rng.random() < 0.5:  # a tie, or unanimity
