@@ -185,8 +185,9 @@ class Evidence:
             raise NotComputedError(
                 [f"{algorithm} in {block} with one value of {', '.join(varying) or 'every setting'}"]
             )
+        known = ~np.isnan(table).all(axis=0)
         index = pd.MultiIndex.from_arrays(list(lines.T), names=run[:2])
-        return pd.DataFrame(table, index, pd.Index(columns, name=x)).dropna(axis=1, how="all")
+        return pd.DataFrame(table[:, known], index, pd.Index(columns[known], name=x))
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
         """At least two runs of some algorithms in every block, all at the same x.
