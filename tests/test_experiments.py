@@ -9,6 +9,7 @@ from hydra.core.global_hydra import GlobalHydra
 from dpml import where
 from dpml.cli.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
+from dpml.data.sets.har import HAR73
 from dpml.reporting.charts import read_published
 from dpml.reporting.judging import claims_of
 from dpml.running.rows import COLUMNS, EPS
@@ -112,6 +113,29 @@ def test_a_figure_overrides_its_template(experiments, cells, name, M, eps):
         "fig4": {"accuracy"}, "fig5": {"optimality_gap"}, "fig1": {"accuracy"}, "fig13": {"accuracy"},
         "fig16": {"optimality_gap"},
     }[name]  # fmt: skip
+
+
+def test_fig2_of_hamm_shows_the_har_that_comes_with_dpml(experiments, cells):
+    own = cells["hamm2016/fig2"]
+    assert {type(cell.dataset) for cell in own} == {HAR73}
+    assert "73 of the 561 features" in experiments["hamm2016/fig2"].title
+    # 10 trials without noise, 100 with
+    trials = {}
+    for cell in own:
+        key = cell.algorithm.name, cell.algorithm.calibration
+        trials[key] = trials.get(key, 0) + cell.draws
+    assert trials == dict.fromkeys(((name, "published") for name in ("batch", "indiv", "constant")), 10) | {
+        (name, calibration): 100 for name in ("soft", "avg", "vote") for calibration in ("published", "tight")
+    }
+
+
+def test_fig3_of_hamm_has_the_papers_sizes(cells, jobs):
+    own = cells["hamm2016/fig3"]
+    sizes = {(cell.M, cell.partition.n, round(494_021 * cell.partition.auxiliary)) for cell in own}
+    assert sizes == {(5000, 22, 43_128), (10000, 22, 43_128), (20000, 22, 43_128)}
+    other = jobs["hamm2016/fig4"].task.points
+    ours = {cell for cell in own if cell.algorithm.calibration == "published"}
+    assert ours == {point.cell for point in other if point.block.startswith("kdd")}  # computed once for both
 
 
 def test_figures_3_and_7_of_imtiaz_share_their_cells(cells):
