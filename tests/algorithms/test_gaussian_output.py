@@ -21,10 +21,11 @@ SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["soft
 BUDGET = Budget(1.0, 1e-5)
 
 
-def logistic_minimiser(rows: np.ndarray, R: float) -> np.ndarray:
+def logistic_minimiser(rows: np.ndarray, R: float, start: np.ndarray) -> np.ndarray:
     """Of sum log(1 + exp(-u'w)) + R/2 ||w||^2 for rows u (n, d): damped Newton."""
-    w = np.zeros(rows.shape[1])
+    w = start
     value = lambda w: np.logaddexp(0, -rows @ w).sum() + R / 2 * w @ w  # noqa: E731
+    here = value(w)
     for _ in range(100):
         s = expit(-rows @ w)
         gradient = R * w - s @ rows
@@ -32,9 +33,9 @@ def logistic_minimiser(rows: np.ndarray, R: float) -> np.ndarray:
             break
         step = np.linalg.solve((rows.T * (s * (1 - s))) @ rows + R * np.eye(len(w)), gradient)
         size = 1.0
-        while value(w - size * step) > value(w) - 1e-4 * size * (gradient @ step) + 1e-14 and size > 1e-6:
+        while (there := value(w - size * step)) > here - 1e-4 * size * (gradient @ step) + 1e-14 and size > 1e-6:
             size /= 2
-        w = w - size * step
+        w, here = w - size * step, there
     return w
 
 
@@ -46,7 +47,8 @@ def in_ball(v: np.ndarray, d: int) -> np.ndarray:
 def moved(v: np.ndarray, d: int, R: float) -> float:
     """How far the minimiser moves when the last but one of these rows is replaced by the last one."""
     rows = in_ball(v, d)
-    return float(np.linalg.norm(logistic_minimiser(rows[:-1], R) - logistic_minimiser(np.delete(rows, -2, 0), R)))
+    first = logistic_minimiser(rows[:-1], R, np.zeros(d))
+    return float(np.linalg.norm(first - logistic_minimiser(np.concatenate([rows[:-2], rows[-1:]]), R, first)))
 
 
 def diameter(N: int, lam: float, d: int = 2, loss=LOGISTIC, **options) -> float:

@@ -179,7 +179,7 @@ def test_audits_of_a_private_choice(kind, options):
     if options and kind is not WeightedDescent:
         options = {"protects": "aggregate"}
     steps = (0.1, 0.4, 1.0)
-    algorithm = kind(LOGISTIC, calibration="tight", tuned="private", rounds=4, steps=steps, lam=0.1, **options)
+    algorithm = kind(LOGISTIC, calibration="tight", tuned="private", rounds=2, steps=steps, lam=0.1, **options)
     found = audit(algorithm, BUDGET, SMALL, 2000)
     assert {finding.view for finding in found} == {g.view for g in algorithm.guarantees(BUDGET, SMALL)}
     assert {finding.verdict for finding in found} <= {"no violation seen", "consistent"}  # with 2,000 draws
