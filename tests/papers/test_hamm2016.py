@@ -25,7 +25,7 @@ def experiment_of(name, words=()):
 
 
 def test_fig2_says_which_har_it_is():
-    """With an official copy; `tests/test_experiments.py` knows the one that comes with dpml."""
+    """With an official copy; `test_experiments` knows the one that comes with dpml."""
     experiment, points = experiment_of("fig2", ["dataset=har"])
     assert {type(point.cell.dataset) for point in points} == {HAR}
     assert "Human Activity Recognition Using Smartphones:" in experiment.title
