@@ -1,8 +1,10 @@
 """Experiments without a command line: the same jobs, plans and files."""
 
 import hashlib
+from contextlib import contextmanager
 
 import hydra
+import pytest
 from omegaconf import open_dict
 
 from dpml import code, where
@@ -55,6 +57,14 @@ def run(results, content=TINY, words=(), name="mine/tiny", **options):
         if written.error is not None:
             raise written.error
     return status or failures(plan, "dpml-run")
+
+
+@contextmanager
+def without_pictures():
+    """Experiments are written without their figures: drawing them takes as long as all else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])
+        yield
 
 
 def plan(results, content=TINY, words=(), **options):

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from dpml.errors import UserError
@@ -168,19 +169,25 @@ class Evidence:
         return self.rows.groupby(["block", "algo", "variant", "metric"]).indices
 
     def _runs(self, block: str, algorithm: str, places: Any) -> pd.DataFrame:
-        rows = self.rows.iloc[places]
         x = self.axis(block)
-        if x not in rows:  # a setting's own column, which no cell has filled
+        if x not in self.rows:  # a setting's own column, which no cell has filled
             return pd.DataFrame()
         run = ["seed", "draw", x]
-        rows = rows.drop_duplicates([*run, "value"])  # a duplicate run counts once
-        clash = rows[rows.duplicated(run, keep=False)]
-        if len(clash):
+        seeds, draws, at, values = (self.rows[key].to_numpy()[places] for key in (*run, "value"))
+        lines, line = np.unique(np.column_stack((seeds, draws)), axis=0, return_inverse=True)
+        column, columns = pd.factorize(at, sort=True, use_na_sentinel=False)
+        table = np.full((len(lines), len(columns)), np.nan)
+        table[line, column] = values  # a duplicate run counts once
+        if not np.array_equal(table[line, column], values, equal_nan=True):
+            rows = self.rows.iloc[places].drop_duplicates([*run, "value"])
+            clash = rows[rows.duplicated(run, keep=False)]
             varying = [key for key in settings(rows) if key != x and clash[key].nunique(dropna=False) > 1]
             raise NotComputedError(
                 [f"{algorithm} in {block} with one value of {', '.join(varying) or 'every setting'}"]
             )
-        return rows.pivot(index=["seed", "draw"], columns=x, values="value").dropna(axis=1, how="all")
+        known = ~np.isnan(table).all(axis=0)
+        index = pd.MultiIndex.from_arrays(list(lines.T), names=run[:2])
+        return pd.DataFrame(table[:, known], index, pd.Index(columns[known], name=x))
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
         """At least two runs of some algorithms in every block, all at the same x.

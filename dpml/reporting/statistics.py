@@ -338,13 +338,26 @@ def _seen_by_seeds() -> tuple[Index, Array]:
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
-    """The mean over the draws of every seed."""
-    return runs.groupby(level="seed").mean()
+    """The mean over the draws of every seed that has a value."""
+    seeds, means = _means(runs)
+    return pd.Series(means, pd.Index(seeds, name="seed"))
+
+
+def _means(runs: pd.Series) -> tuple[Index, Array]:
+    """The seeds that have a value, ascending, and the mean over the draws of each."""
+    seeds, places = np.unique(runs.index.get_level_values("seed"), return_inverse=True)
+    values = runs.to_numpy(dtype=float)
+    known = ~np.isnan(values)
+    counts = np.bincount(places[known], minlength=len(seeds))
+    sums = np.bincount(places[known], values[known], len(seeds))
+    return seeds[counts > 0], sums[counts > 0] / counts[counts > 0]
 
 
 def _gaps(a: pd.Series, b: pd.Series) -> pd.Series:
     """a - b for every seed that both have."""
-    return (per_seed(a) - per_seed(b)).dropna()
+    (ours, first), (theirs, second) = _means(a), _means(b)
+    seeds, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    return pd.Series(first[i] - second[j], pd.Index(seeds, name="seed")).dropna()
 
 
 def _paired(a: pd.Series, b: pd.Series) -> pd.Series:

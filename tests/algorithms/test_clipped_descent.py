@@ -110,7 +110,7 @@ def test_many_parties_of_many_sizes() -> None:
 def farthest(moved, shape) -> float:
     """The largest value of ``moved(numbers)`` by random starts and Nelder-Mead."""
     rng = np.random.default_rng(0)
-    starts = [rng.standard_normal(shape) * 3 for _ in range(12)]
+    starts = [rng.standard_normal(shape) * 3 for _ in range(6)]
     return max(-minimize(lambda v: -moved(v), v, method="Nelder-Mead", options={"maxiter": 4000}).fun for v in starts)
 
 

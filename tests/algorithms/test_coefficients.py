@@ -84,7 +84,7 @@ def scaled_distance(loss: Loss, scales: Scales) -> Callable[[Point, Point], floa
 def test_joint_sensitivity_is_the_supremum_over_neighbours(loss: Loss, scales: Scales, known: float | None) -> None:
     assert loss.quadratic is not None
     claimed = joint_sensitivity(loss.quadratic, scales, d=2)
-    found = search(scaled_distance(loss, scales), loss, d=2, starts=12)
+    found = search(scaled_distance(loss, scales), loss, d=2, starts=6)
     assert found <= claimed * (1 + 1e-6)
     assert found == pytest.approx(claimed, rel=2e-3)
     if known is not None:
@@ -106,10 +106,10 @@ def test_joint_sensitivity_on_a_line(loss: Loss, scales: Scales, known: float | 
     assert loss.quadratic is not None
     claimed = joint_sensitivity(loss.quadratic, scales, d=1)
     distance = scaled_distance(loss, scales)
-    rows = [np.array([x]) for x in np.linspace(-1, 1, 81)]
-    labels = np.linspace(-1, 1, 41) if loss is SQUARED else (-1.0, 1.0)
+    rows = [np.array([x]) for x in np.linspace(-1, 1, 41)]
+    labels = np.linspace(-1, 1, 21) if loss is SQUARED else (-1.0, 1.0)
     found = max(distance((np.ones(1), 1.0), (row, y)) for row in rows for y in labels)
-    found = max(found, search(distance, loss, d=1, starts=12))
+    found = max(found, search(distance, loss, d=1, starts=6))
     assert found <= claimed * (1 + 1e-6)
     assert found == pytest.approx(claimed, rel=2e-3)
     assert claimed <= joint_sensitivity(loss.quadratic, scales, d=2)  # where rows have an angle
@@ -189,6 +189,8 @@ def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: s
     for d, starts in ((1, 8), (2, 16), (4, 8)):
         bounds = mechanism.l1_sensitivity(d)
         for part, bound in enumerate(bounds):
+            if part == 0 and d > 1:  # the constant knows no row
+                continue
 
             def distance(p: Point, q: Point, part: int = part) -> float:
                 move = np.subtract(coefficients(loss, *p)[part], coefficients(loss, *q)[part])

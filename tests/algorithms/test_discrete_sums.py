@@ -115,9 +115,8 @@ def test_a_noise_that_there_is_not(algorithm) -> None:
 
 
 @each_loss
-@each_unit
+@pytest.mark.parametrize(("unit", "M"), [("sample", 5), ("party", 2)])
 @each_algorithm
-@pytest.mark.parametrize("M", [2, 5])
 def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss, M, monkeypatch) -> None:
     """Blocks of rows do not end where parties do, and parties draw in several blocks."""
     monkeypatch.setattr("dpml.algorithms.discrete_sums._HELD", 37 * 6)

@@ -128,7 +128,7 @@ def test_crime_curves_of_the_authors_are_met_within_a_factor_of_two() -> None:
     for algorithm, points in published.items():
         prepared = algorithm(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0))
         budgets = [Budget(eps, 1e-3) for eps in points]
-        release = prepared.release(budgets, np.random.default_rng(2), 20)
+        release = prepared.release(budgets, np.random.default_rng(2), 10)
         ratios = release.metrics["noisy_objective"].mean(axis=1) / list(points.values())
         assert ratios.min() > 0.5
         assert ratios.max() < 2

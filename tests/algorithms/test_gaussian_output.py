@@ -21,10 +21,11 @@ SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["soft
 BUDGET = Budget(1.0, 1e-5)
 
 
-def logistic_minimiser(rows: np.ndarray, R: float) -> np.ndarray:
+def logistic_minimiser(rows: np.ndarray, R: float, start: np.ndarray) -> np.ndarray:
     """Of sum log(1 + exp(-u'w)) + R/2 ||w||^2 for rows u (n, d): damped Newton."""
-    w = np.zeros(rows.shape[1])
+    w = start
     value = lambda w: np.logaddexp(0, -rows @ w).sum() + R / 2 * w @ w  # noqa: E731
+    here = value(w)
     for _ in range(100):
         s = expit(-rows @ w)
         gradient = R * w - s @ rows
@@ -32,9 +33,9 @@ def logistic_minimiser(rows: np.ndarray, R: float) -> np.ndarray:
             break
         step = np.linalg.solve((rows.T * (s * (1 - s))) @ rows + R * np.eye(len(w)), gradient)
         size = 1.0
-        while value(w - size * step) > value(w) - 1e-4 * size * (gradient @ step) + 1e-14 and size > 1e-6:
+        while (there := value(w - size * step)) > here - 1e-4 * size * (gradient @ step) + 1e-14 and size > 1e-6:
             size /= 2
-        w = w - size * step
+        w, here = w - size * step, there
     return w
 
 
@@ -46,7 +47,8 @@ def in_ball(v: np.ndarray, d: int) -> np.ndarray:
 def moved(v: np.ndarray, d: int, R: float) -> float:
     """How far the minimiser moves when the last but one of these rows is replaced by the last one."""
     rows = in_ball(v, d)
-    return float(np.linalg.norm(logistic_minimiser(rows[:-1], R) - logistic_minimiser(np.delete(rows, -2, 0), R)))
+    first = logistic_minimiser(rows[:-1], R, np.zeros(d))
+    return float(np.linalg.norm(first - logistic_minimiser(np.concatenate([rows[:-2], rows[-1:]]), R, first)))
 
 
 def diameter(N: int, lam: float, d: int = 2, loss=LOGISTIC, **options) -> float:
@@ -55,7 +57,7 @@ def diameter(N: int, lam: float, d: int = 2, loss=LOGISTIC, **options) -> float:
 
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("lam", [1e-3, 0.03, 0.3, 3.0])
-@pytest.mark.parametrize("N", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("N", [1, 2, 4, 10])
 def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
     rng = np.random.default_rng([N, d])
     bound = diameter(N, lam, d)
@@ -66,8 +68,8 @@ def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
         if d == 2 and N > 1:  # a crowd, and two rows that pull to either side
             v[:-2] = [0.0, rng.choice([1.0, 1.28 / length])]
             v[-1] = v[-2] * [-1, 1]
-        if moved(v, d, N * lam) > most:
-            best, most = v, moved(v, d, N * lam)
+        if (far := moved(v, d, N * lam)) > most:
+            best, most = v, far
     found = minimize(lambda v: -moved(v, d, N * lam), best.ravel(), method="Nelder-Mead", options={"maxfev": 250})
     assert max(most, -found.fun) <= bound * (1 + 1e-9)
     if N == 1 and lam <= 0.1:  # one row, as short as the longest minimiser asks for, that turns

@@ -1,6 +1,5 @@
 """Noisy descent on slopes that are clipped: sensitivity, the runs themselves, the squared loss, what a rule sets."""
 
-import itertools
 import math
 
 import numpy as np
@@ -71,7 +70,7 @@ def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, 
     algorithm = KINDS[kind][0](loss, clip=clip, rounds=3, **TIGHT)
     weight = algorithm.weights(dealt(loss, [2, 3], 2))[:1]
     most, rng = 0.0, np.random.default_rng(0)
-    for labels in itertools.product((-1.0, 1.0), repeat=2):
+    for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
 
         def moved(v, labels=labels):
             gradients = np.empty((2, 1, 2))
@@ -81,7 +80,7 @@ def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, 
                 rows.gradient(3 * v[None, 4:], gradients[i])
             return -float(np.linalg.norm(gradients[0] - gradients[1]))
 
-        found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 300})
+        found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 200})
         most = max(most, -found.fun)
     n = 5 if kind == "wang" else 4
     assert algorithm.lipschitz == clip
@@ -273,9 +272,9 @@ def test_mistakes_are_one_sentence(options, says):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        Central(LOGISTIC, rounds=20, protects="aggregate", **TIGHT),
-        Central(SQUARED, rounds=20, protects="aggregate", **TIGHT),
-        WeightedDescent(SQUARED, rounds=20, protects="colluders", **TIGHT),
+        Central(LOGISTIC, rounds=10, protects="aggregate", **TIGHT),
+        Central(SQUARED, rounds=10, protects="aggregate", **TIGHT),
+        WeightedDescent(SQUARED, rounds=10, protects="colluders", **TIGHT),
     ],
     ids=lambda a: f"{a.name}-{a.loss.name}",
 )

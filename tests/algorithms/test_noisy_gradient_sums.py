@@ -103,7 +103,7 @@ def test_one_round_of_psgd_is_procedure_3() -> None:
         algorithm = PrivateSGD(LOGISTIC, calibration=calibration, lam=0.1, rounds=1)
         made = algorithm.perturbation(BUDGET, parties.problem)
         prepared = algorithm.prepare(parties, np.random.default_rng(0))
-        weights = prepared.release([BUDGET], np.random.default_rng(4), draws).weights[0]
+        weights = prepared.descend([BUDGET], np.random.default_rng(4), draws).weights[0]
         noise = -weights * (algorithm.lam + made.extra + 0.25) * 300 - prepared.gradient(np.zeros((1, 4)))
         fresh = algorithm.fresh(BUDGET, parties.problem)
         if calibration == "published":
@@ -129,7 +129,7 @@ def test_every_round_has_the_same_weight_in_the_last_model() -> None:
     algorithm = PrivateSGD(LOGISTIC, calibration="tight", lam=0.2, rounds=50)
     strength = 0.2 + algorithm.perturbation(BUDGET, short.problem).extra
     weight = 1 / (strength * 50 + 0.25) / 300
-    noisy = algorithm.prepare(short, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(8), 3000)
+    noisy = algorithm.prepare(short, np.random.default_rng(0)).descend([BUDGET], np.random.default_rng(8), 3000)
     # 12,000 normal numbers: five standard errors
     expected = weight * algorithm.fresh(BUDGET, short.problem) * math.sqrt(50)
     assert noisy.weights.std() == pytest.approx(expected, rel=5 / math.sqrt(2 * 12_000))
@@ -165,19 +165,20 @@ def test_tolerance_stops_a_run_before_its_rounds() -> None:
     assert used[1].mean() < used[0].mean()
     assert len(set(used.ravel())) > 2  # each stops on its own
     # the guarantee counts them all
-    eager, patient = (PrivateSGD(LOGISTIC, rounds=20, tolerance=t) for t in (0.0, 1e-3))
+    eager, patient = (PrivateSGD(LOGISTIC, "tight", rounds=20, tolerance=t) for t in (0.0, 1e-3))
     assert proven(eager, BUDGET, parties.problem) == proven(patient, BUDGET, parties.problem)
 
 
 def test_views_of_psgd() -> None:
     budget = Budget(0.1, 0.05)
-    for M in (1, 2, 7):
+    for M in (7, 1):
         problem = Problem(M, 1000, 3)
         seen = proven(PrivateSGD(LOGISTIC, lam=1.0), budget, problem)
         assert seen["release"] == seen["transcript"] <= seen["colluders"] <= seen["client"]
         tight = proven(PrivateSGD(LOGISTIC, calibration="tight"), budget, problem)
         assert set(tight) == {"release", "transcript", "colluders"}
         assert max(tight.values()) == tight["colluders"] == pytest.approx(0.1, rel=1e-9)
+    # of one party all views have one proof
     assert proven(PrivateSGD(LOGISTIC, rounds=4000), budget, problem)["transcript"] > seen["transcript"]
     claimed = [g.view for g in PrivateSGD(LOGISTIC).guarantees(budget, problem) if g.basis == "published"]
     assert claimed == ["release", "transcript"]
@@ -199,7 +200,7 @@ def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
     parties, draws = binary_parties(M=3), 4_000
     algorithm = PrivateSGD(LOGISTIC, calibration=calibration, rounds=1, protocol="secagg")
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    weights = prepared.release([BUDGET], np.random.default_rng(5), draws).weights[0]
+    weights = prepared.descend([BUDGET], np.random.default_rng(5), draws).weights[0]
     made, fresh = algorithm.perturbation(BUDGET, parties.problem), algorithm.fresh(BUDGET, parties.problem)
     heard = -weights * (algorithm.lam + made.extra + 0.25) * 300
     noise = heard - prepared.gradient(np.zeros((1, 4)))

@@ -178,7 +178,8 @@ def test_an_attack_that_finds_the_oracle_finds_nothing_in_a_private_choice():
 def test_audits_of_a_private_choice(kind, options):
     if options and kind is not WeightedDescent:
         options = {"protects": "aggregate"}
-    algorithm = kind(LOGISTIC, calibration="tight", tuned="private", rounds=4, lam=0.1, **options)
+    steps = (0.1, 0.4, 1.0)
+    algorithm = kind(LOGISTIC, calibration="tight", tuned="private", rounds=2, steps=steps, lam=0.1, **options)
     found = audit(algorithm, BUDGET, SMALL, 2000)
     assert {finding.view for finding in found} == {g.view for g in algorithm.guarantees(BUDGET, SMALL)}
     assert {finding.verdict for finding in found} <= {"no violation seen", "consistent"}  # with 2,000 draws
@@ -219,7 +220,7 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
 
 
 def test_validation_needs_a_client_of_five_rows_and_cannot_be_audited():
-    algorithm = Central(LOGISTIC, tuned="validated")
+    algorithm = Central(LOGISTIC, tuned="validated", rounds=4)
     with pytest.raises(UserError, match="no client here has five rows"):
         released(algorithm, dealt([4, 3]))
     with pytest.raises(UserError, match="has no guarantee that could be audited"):

@@ -13,6 +13,7 @@ from dpml.algorithms.baselines import Batch
 from dpml.algorithms.local_models import vote_shares
 from dpml.algorithms.output_perturbation import Average
 from dpml.algorithms.voting import Soft, Vote, voting_risk_bound
+from dpml.errors import UserError
 from dpml.optim.logistic import fit, longest_minimiser
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
@@ -32,7 +33,7 @@ def test_one_partys_votes_move_the_model_no_further_than_proven(kind, K, lam) ->
     for M in (1, 3, 40):
         proven = algorithm.sensitivity(Problem(M, 10 * M, 2, auxiliary=10, classes=K))[1]
         pairs = []
-        for _ in range(150):
+        for _ in range(100):
             X = ball(rng, 10, 2) if rng.random() < 0.7 else ball(rng, 1, 2) * np.ones((10, 1))
             others = rng.multinomial(M - 1, rng.dirichlet(np.full(max(K, 2), 0.3)), 10).astype(float)
             if rng.random() < 0.5:  # a tie, or unanimity
@@ -154,6 +155,7 @@ def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_five_from_the_command_line(run_command, tmp_path) -> None:
     words = ["partition.auxiliary=0.2", "algo.lam=0.01", "M=20", "draws=3"]
     done = run_command("dpml-run", "-m", "algo=soft,vote,avg,indiv,batch", "eps=10", *words, "hydra.sweep.dir=out")
@@ -174,10 +176,9 @@ def test_a_mixed_ensemble_from_the_command_line(run_command, tmp_path) -> None:
         "algo.local=[sklearn.tree.DecisionTreeClassifier,{_target_:sklearn.linear_model.LogisticRegression,C:10},"
         "sklearn.naive_bayes.GaussianNB]"
     )
+    words = ["algo=soft", "partition.auxiliary=0.2", "M=9", "draws=2", "eps=1", local]
     for folder in ("one", "two"):
-        done = run_command(
-            "dpml-run", "algo=soft", "partition.auxiliary=0.2", "M=9", "draws=2", local, f"hydra.run.dir={folder}"
-        )
+        done = run_command("dpml-run", *words, f"hydra.run.dir={folder}")
         assert done.code == 0, done.err
     assert (tmp_path / "one/rows.csv").read_bytes() == (tmp_path / "two/rows.csv").read_bytes()
     done = run_command("dpml-run", "algo=soft", "partition.auxiliary=0.2", "algo.local=[sklearn.tree.Tree]")
@@ -206,12 +207,6 @@ def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> N
             "algo=soft labels public auxiliary rows, and there are none: set partition.auxiliary",
         ),
         (["algo=vote", "partition.auxiliary=0"], "set partition.auxiliary"),
-        (["algo=avg", "algo.lam=0"], "algo.lam of avg must be a positive number"),
-        (["algo=avg", "loss=squared"], "needs loss=logistic or loss=softmax"),
-        (["algo=avg", "algo.variant=authors"], "algo.variant of avg must be one of paper, binary, per_coordinate"),
-        (["algo=avg", "algo.variant=sum", "calibration=tight"], "is a reading of the published noise"),
-        (["algo=avg", "calibration=tigt"], "calibration must be one of published, tight"),
-        (["algo=vote", "partition.auxiliary=0.1", "algo.protect_auxiliary=1"], "must be true or false"),
         (["algo=indiv", "dataset.test_fraction=0"], "dataset=wdbc has none"),
         (["algo=soft", "partition.auxiliary=0.1", "dataset.steps=[min_max]"], "row"),
     ],
@@ -222,3 +217,19 @@ def test_mistakes(run_command, tmp_path, words, sentence) -> None:
     assert sentence in done.err
     assert done.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "sentence"),
+    [
+        (Average, {"lam": 0}, "algo.lam of avg must be a positive number"),
+        (Average, {"loss": LOSSES["squared"]}, "needs loss=logistic or loss=softmax"),
+        (Average, {"variant": "authors"}, "algo.variant of avg must be one of paper, binary, per_coordinate"),
+        (Average, {"variant": "sum", "calibration": "tight"}, "is a reading of the published noise"),
+        (Average, {"calibration": "tigt"}, "calibration must be one of published, tight"),
+        (Vote, {"protect_auxiliary": 1}, "must be true or false"),
+    ],
+)
+def test_options_that_are_refused(kind, options, sentence) -> None:
+    with pytest.raises(UserError, match=sentence):
+        kind(**{"loss": LOGISTIC} | options)

@@ -32,18 +32,17 @@ def made_up(
     """
     rng = np.random.default_rng(1)
     seeds = 1 + hard * rng.standard_normal(shape[0])
-    lines, axes = [], {}
+    tables, axes = [], {}
+    seed, draw = (number.ravel() for number in np.indices(shape))
     for block, curves in blocks.items():
         x = axes[block] = block.rpartition("_")[2]
-        for algo, means in curves.items():
-            for at, mean in zip(grids[x], means, strict=True):
-                values = mean * (seeds[:, None] + noise * rng.standard_normal(shape))
-                lines += [
-                    {"block": block, "algo": algo, "variant": variant, "metric": metric, x: at}
-                    | {"seed": seed, "draw": draw, "value": value}
-                    for (seed, draw), value in np.ndenumerate(values)
-                ]
-    return Evidence(pd.DataFrame(lines), NO_POINTS, axes)
+        places = [(algo, at, mean) for algo, means in curves.items() for at, mean in zip(grids[x], means, strict=True)]
+        algos, ats, means = zip(*places, strict=True)
+        spread = seeds[:, None] + noise * rng.standard_normal((len(places), *shape))
+        about = {"block": block, "algo": np.repeat(algos, len(seed)), "variant": variant, "metric": metric}
+        about |= {x: np.repeat(ats, len(seed)), "seed": np.tile(seed, len(places)), "draw": np.tile(draw, len(places))}
+        tables.append(pd.DataFrame(about | {"value": (np.array(means)[:, None, None] * spread).ravel()}))
+    return Evidence(pd.concat(tables, ignore_index=True), NO_POINTS, axes)
 
 
 def joined(*evidence: Evidence) -> Evidence:

@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from harness import jobs, run, shipped
+import yaml
+from harness import jobs, run, shipped, without_pictures
 
-from dpml.data.sets.har import HAR, HAR73
+from dpml import where
+from dpml.data.sets.har import HAR
 from dpml.data.sets.url import URL
 from dpml.errors import UserError
 from dpml.reporting.charts import shown
+from dpml.running.spec import Panel
 
 
 def experiment_of(name, words=()):
@@ -21,32 +24,11 @@ def experiment_of(name, words=()):
     return job.publication.experiment, job.task.points
 
 
-@pytest.mark.parametrize(
-    ("words", "kind", "title"),
-    [([], HAR73, "73 of the 561 features"), (["dataset=har"], HAR, "Human Activity Recognition Using Smartphones:")],
-)
-def test_fig2_says_which_har_it_is(words, kind, title):
-    experiment, points = experiment_of("fig2", words)
-    cells = [point.cell for point in points]
-    assert {type(cell.dataset) for cell in cells} == {kind}
-    assert title in experiment.title
-    # 10 trials without noise, 100 with
-    trials = {}
-    for cell in cells:
-        key = cell.algorithm.name, cell.algorithm.calibration
-        trials[key] = trials.get(key, 0) + cell.draws
-    assert trials == dict.fromkeys(((name, "published") for name in ("batch", "indiv", "constant")), 10) | {
-        (name, calibration): 100 for name in ("soft", "avg", "vote") for calibration in ("published", "tight")
-    }
-
-
-def test_fig3_has_the_papers_sizes():
-    _, points = experiment_of("fig3")
-    sizes = {(cell.M, cell.partition.n, round(494_021 * cell.partition.auxiliary)) for cell in (p.cell for p in points)}
-    assert sizes == {(5000, 22, 43_128), (10000, 22, 43_128), (20000, 22, 43_128)}
-    _, other = experiment_of("fig4")
-    ours = {point.cell for point in points if point.cell.algorithm.calibration == "published"}
-    assert ours == {point.cell for point in other if point.block.startswith("kdd")}  # computed once for both
+def test_fig2_says_which_har_it_is():
+    """With an official copy; `test_experiments` knows the one that comes with dpml."""
+    experiment, points = experiment_of("fig2", ["dataset=har"])
+    assert {type(point.cell.dataset) for point in points} == {HAR}
+    assert "Human Activity Recognition Using Smartphones:" in experiment.title
 
 
 def write_days(folder, rows):
@@ -66,8 +48,9 @@ def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
     write_days(tmp_path / "data" / "url", 20)
     files = tuple(replace(raw, lines=20) for raw in URL.info.files)
     monkeypatch.setattr(URL, "info", replace(URL.info, files=files, rows=400, train_rows=200))
-    words = ["M=12", "draws=3", "seed=[0,1,2]", "dataset.steps=[[pca:4,max_norm]]", "partition.auxiliary=0.2"]
-    done = run_command("dpml-run", "experiment=hamm2016/fig4", *words, f"data_dir={tmp_path / 'data'}")
+    words = ["M=12", "draws=3", "seed=[0,1]", "dataset.steps=[[pca:4,max_norm]]", "partition.auxiliary=0.2"]
+    with without_pictures():
+        done = run_command("dpml-run", "experiment=hamm2016/fig4", *words, f"data_dir={tmp_path / 'data'}")
     assert done.code == 0, done.err
     (table_path,) = (tmp_path / "results" / "trials" / "hamm2016" / "fig4").glob("*/fig4.csv")
     folder = table_path.parent
@@ -75,11 +58,10 @@ def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
     assert set(table["block"]) == {"url5000_eps", "url10000_eps", "url20000_eps"}
     assert set(table["algo"]) == {"batch", "indiv", "constant", "soft", "avg", "vote"}
     counts = table.groupby("algo")["count"].unique().map(list)
-    assert counts["batch"] == [9]  # draws=3 was asked for by hand, for all
-    assert counts["soft"] == [9]
+    assert counts["batch"] == [6]  # draws=3 was asked for by hand, for all
+    assert counts["soft"] == [6]
     best = table[(table["algo"] == "batch") & (table["metric"] == "accuracy")]["mean"]
     assert best.min() > 0.65  # there is something to learn
-    assert (folder / "fig4_tight.png").exists()
     twin = pd.read_csv(folder / "fig4_tight.csv")
     assert set(twin["algo"]) == set(table["algo"])  # the references, which no calibration changes, are in both
     tight = twin[twin["algo"].isin(["soft", "avg", "vote"]) & np.isfinite(twin["eps"])]
@@ -124,7 +106,8 @@ def test_without_the_files_fig4_says_so_and_computes_nothing(tmp_path, run_comma
 
 
 def test_rows_of_proven_eps_stand_beside_what_is_claimed():
-    experiment, _ = experiment_of("readings")
+    text = (where.folder("experiments") / "hamm2016" / "readings.yaml").read_text("utf-8")
+    panels = [Panel(**panel) for panel in yaml.safe_load(text)["panels"]]
     about = {"block": "har_eps", "partition": "p", "dataset": "d", "loss": "softmax", "calibration": "published"}
     about |= {"delta": None, "M": 1, "N": 2, "d": 3, "variant": "radial", "algo.variant": "radial"}
     summary = pd.DataFrame(
@@ -140,7 +123,7 @@ def test_rows_of_proven_eps_stand_beside_what_is_claimed():
             )
         ]
     )
-    panel = next(p for p in experiment.panels if p.y == "proven_eps" and p.where == {"algo.variant": "radial"})
+    panel = next(p for p in panels if p.y == "proven_eps" and p.where == {"algo.variant": "radial"})
     found = shown(summary, panel)[["algo", "eps", "inverse_eps", "mean"]].to_numpy().tolist()
     assert found == [
         ["soft", 4.0, 0.25, 2.0], ["avg", 4.0, 0.25, 2.0], ["soft", 2.0, 0.5, 1.0],

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from harness import without_pictures
 
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
@@ -89,7 +90,8 @@ reference: wddp
 twins: false
 """
     )
-    outcome = run_command("dpml-run", "--config-dir", str(tmp_path / "conf"), "experiment=small", "results_dir=out")
+    with without_pictures():
+        outcome = run_command("dpml-run", "--config-dir", str(tmp_path / "conf"), "experiment=small", "results_dir=out")
     assert outcome.code == 0, outcome.err
     table = pd.read_csv("out/small.csv")
     assert not list((tmp_path / "out").glob("small_tight*"))

@@ -262,7 +262,7 @@ def test_simulate_gives_the_numbers_that_it_gave_before_there_was_a_protocol() -
         assert np.allclose(found.weights[:2, 0], values, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("calibration", ["tight", pytest.param("published", marks=pytest.mark.slow)])
 def test_from_the_command_line(run_command, tmp_path, calibration: str) -> None:
     import pandas as pd
 

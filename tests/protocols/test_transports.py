@@ -9,7 +9,7 @@ from meddling import D, M, a_run, flipped, numbers, or_none
 from dpml.protocols import ProtocolError, Session, Stage, Topology, complete, in_process, messages, secure_sum
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(st.data())
 def test_sum_is_exact_down_to_the_threshold_and_refused_below(data: st.DataObject) -> None:
     parties = data.draw(st.integers(2, 7))
@@ -29,7 +29,7 @@ def test_sum_is_exact_down_to_the_threshold_and_refused_below(data: st.DataObjec
     assert outcome.refused == ()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_on_a_ring_a_sum_is_exact_or_there_is_none(data: st.DataObject) -> None:
     """Few neighbours, and more drop-outs than any ring would be set up for."""
@@ -73,7 +73,7 @@ def test_numbers_beside_must_be_finite() -> None:
     assert outcome.beside.tolist() == [[1.0], [2.0]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_damage_on_the_wire_is_refused_or_ends_the_run(data: st.DataObject) -> None:
     """Flipped, cut, lost, doubled or exchanged messages, in any number and anywhere: never a wrong sum."""

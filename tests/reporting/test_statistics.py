@@ -3,6 +3,8 @@
 The simulations are seeded; their limits are such that a correct method would break them once in a million seeds.
 """
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -197,7 +199,12 @@ def test_with_one_seed_it_is_welchs_interval_over_draws():
 def runs(values):
     """Runs of values (seeds, draws)."""
     values = np.asarray(values, dtype=float)
-    return pd.Series(values.ravel(), pd.MultiIndex.from_product(map(range, values.shape), names=["seed", "draw"]))
+    return pd.Series(values.ravel(), numbered(*values.shape))
+
+
+@cache
+def numbered(seeds, draws):
+    return pd.MultiIndex.from_product([range(seeds), range(draws)], names=["seed", "draw"])
 
 
 def test_a_test_is_over_the_means_of_seeds_in_pairs():

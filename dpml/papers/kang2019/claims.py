@@ -204,7 +204,7 @@ def _by_data_set(axis: str, test: Test) -> Test:
     """A test on the blocks of a choice, one per data set; the choice also sets the variant of wddp."""
 
     def judge(evidence: Evidence, reading: Reading) -> Check:
-        rows = evidence.rows
+        rows = evidence.rows[evidence.rows["block"] == f"{axis}_{_choice(reading)}"]
         names = rows["dataset"].map(OPEN_SETS).str.cat(rows["block"], sep="_")
         axes = dict.fromkeys(_of_choice(axis)(reading), {"eps": "eps", "u": "partition.u"}[axis])
         return test(Evidence(rows.assign(variant="paper", block=names), evidence.published, axes), reading)

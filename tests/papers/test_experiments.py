@@ -1,0 +1,164 @@
+"""The experiments that come with dpml: their files hang together, and templates are no experiments."""
+
+import importlib
+
+import hydra
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+
+from dpml import where
+from dpml.cli.jobs import experiment_jobs
+from dpml.config.compose import experiments_of, initialise
+from dpml.data.sets.har import HAR73
+from dpml.reporting.charts import read_published
+from dpml.reporting.judging import claims_of
+from dpml.running.rows import COLUMNS, EPS
+from dpml.running.spec import is_computed, parts
+
+FILES = sorted(where.folder("experiments").glob("*/*.yaml"))
+NAMES = [f"{path.parent.name}/{path.stem}" for path in FILES if not path.name.startswith("_")]
+TEMPLATES = [f"{path.parent.name}/{path.stem}" for path in FILES if path.name.startswith("_")]
+DERIVED = {"inverse_eps"}  # axes that are computed from a column
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hydra_is_initialised():
+    with initialise():
+        yield
+
+
+@pytest.fixture(scope="module")  # few tests, because every worker that takes one composes all experiments
+def jobs(hydra_is_initialised):
+    """By name, the jobs of all experiments, composed once.
+
+    Composing refuses unknown keys, blocks, settings and functions, panels of what no cell has, and unknown claims.
+    """
+    words = ["experiment=all"]
+    config = hydra.compose("config", words)
+    made = experiment_jobs(config, words, [where.folder("experiments")])
+    found = {job.publication.experiment.name: job for job in made}
+    assert list(found) == experiments_of(config)
+    return found
+
+
+@pytest.fixture(scope="module")
+def experiments(jobs):
+    return {name: job.publication.experiment for name, job in jobs.items()}
+
+
+@pytest.fixture(scope="module")
+def cells(jobs):
+    return {name: [point.cell for point in job.task.points] for name, job in jobs.items()}
+
+
+def test_every_file_says_how_it_is_run_and_has_the_options_that_it_names(jobs):
+    assert set(jobs) == set(NAMES)
+    for name in NAMES:
+        text = where.folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
+        assert text.startswith(f"# To run: dpml-run experiment={name}")
+    reasons = {point.reason for job in jobs.values() for point in job.task.points if point.reason}
+    assert all("is a reading of the published noise only" in reason for reason in reasons)  # no option is missing
+
+
+def test_claims_and_published_points_are_there(experiments):
+    for name, experiment in experiments.items():
+        if experiment.claims:
+            claims = claims_of(experiment.claims_from)
+            assert {claims[claim].figure for claim in experiment.claims} == {name}
+        series = {panel.published for panel in experiment.panels if panel.published is not None}
+        if series:
+            points = read_published([where.folder("experiments")], name.split("/")[0])
+            assert series <= set(points["series"]), name
+
+
+def test_panels_name_settings_as_the_command_line_does(experiments):
+    for name, experiment in experiments.items():
+        for panel in experiment.panels:
+            block = experiment.grid[panel.block]
+            if is_computed(block):
+                continue  # the columns of a function's rows are its own
+            settings = {key for part in [experiment.settings, *parts(block)] for key in part}
+            keys = {panel.x, *panel.curve, *panel.where}
+            assert keys <= settings | set(COLUMNS) | DERIVED, name
+            # a dotted setting goes by its whole name, also where a column of the rows has its last part
+            assert not keys & {key.rpartition(".")[2] for key in settings if "." in key} - settings, name
+
+
+def test_every_claim_of_a_paper_belongs_to_an_experiment(experiments):
+    modules = {experiment.claims_from for experiment in experiments.values() if experiment.claims}
+    known = {claim.id for module in modules for claim in importlib.import_module(module).CLAIMS}
+    assert known == {claim for experiment in experiments.values() for claim in experiment.claims}
+
+
+def test_templates_are_not_among_the_options():
+    loader = GlobalHydra.instance().config_loader()
+    papers = {path.parent.name for path in FILES}
+    listed = {f"{paper}/{name}" for paper in papers for name in loader.get_group_options(f"experiment/{paper}")}
+    assert TEMPLATES
+    assert listed == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "M", "eps"),
+    [("fig4", 2, 6), ("fig5", 2, 6), ("fig1", 32, 6), ("fig13", 32, 1), ("fig16", 8, 1)],
+)
+def test_a_figure_overrides_its_template(experiments, cells, name, M, eps):
+    experiment, cells = experiments[f"kang2019/{name}"], cells[f"kang2019/{name}"]
+    # at one place; the floor stands at every u
+    alone = ("wang",) if experiment.panels[0].x == "partition.u" else ("wang", "constant")
+    assert {cell.M for cell in cells if cell.algorithm.name not in alone} == {M}
+    assert {cell.M for cell in cells if cell.algorithm.name in alone} == {1}
+    assert {len(cell.budgets) for cell in cells} == {eps}
+    assert {panel.y for panel in experiment.panels if panel.y not in EPS} == {
+        "fig4": {"accuracy"}, "fig5": {"optimality_gap"}, "fig1": {"accuracy"}, "fig13": {"accuracy"},
+        "fig16": {"optimality_gap"},
+    }[name]  # fmt: skip
+
+
+def test_fig2_of_hamm_shows_the_har_that_comes_with_dpml(experiments, cells):
+    own = cells["hamm2016/fig2"]
+    assert {type(cell.dataset) for cell in own} == {HAR73}
+    assert "73 of the 561 features" in experiments["hamm2016/fig2"].title
+    # 10 trials without noise, 100 with
+    trials = {}
+    for cell in own:
+        key = cell.algorithm.name, cell.algorithm.calibration
+        trials[key] = trials.get(key, 0) + cell.draws
+    assert trials == dict.fromkeys(((name, "published") for name in ("batch", "indiv", "constant")), 10) | {
+        (name, calibration): 100 for name in ("soft", "avg", "vote") for calibration in ("published", "tight")
+    }
+
+
+def test_fig3_of_hamm_has_the_papers_sizes(cells, jobs):
+    own = cells["hamm2016/fig3"]
+    sizes = {(cell.M, cell.partition.n, round(494_021 * cell.partition.auxiliary)) for cell in own}
+    assert sizes == {(5000, 22, 43_128), (10000, 22, 43_128), (20000, 22, 43_128)}
+    other = jobs["hamm2016/fig4"].task.points
+    ours = {cell for cell in own if cell.algorithm.calibration == "published"}
+    assert ours == {point.cell for point in other if point.block.startswith("kdd")}  # computed once for both
+
+
+def test_figures_3_and_7_of_imtiaz_share_their_cells(cells):
+    assert set(cells["imtiaz2019/fig3"]) <= set(cells["imtiaz2019/fig7"])
+
+
+def test_the_page_of_metrics_explains_each_that_an_experiment_keeps(experiments):
+    page = (where.folder("experiments").parent / "docs/howto/algorithms.md").read_text("utf-8")
+    table = page.split("| metric | meaning |")[1].split("\n\n")[0]
+    kept = set()
+    for experiment in experiments.values():
+        cells = {block for block, settings in experiment.grid.items() if not is_computed(settings)}
+        kept |= {panel.y for panel in experiment.panels if panel.block in cells}
+        kept |= set(experiment.metrics) if cells else set()
+    named = {name.rpartition(".")[2] for name in kept - set(EPS)}  # as the rows name it
+    assert {name for name in named if f"`{name}`" not in table} == set()
+
+
+def test_figures_of_one_setting_share_their_cells(cells):
+    """Accuracy and gap come from the same runs; and one place is the same for every number of clients."""
+    for one, other in (("fig1", "fig3"), ("fig2", "fig12"), ("fig13", "fig14"), ("fig15", "fig16")):
+        assert cells[f"kang2019/{one}"] == cells[f"kang2019/{other}"]
+    alone, fewer = (
+        [cell for cell in cells[f"kang2019/{name}"] if cell.algorithm.name == "wang"] for name in ("fig1", "fig4")
+    )
+    assert alone == fewer
