@@ -177,6 +177,7 @@ class Evidence:
         lines, line = np.unique(np.column_stack((seeds, draws)), axis=0, return_inverse=True)
         column, columns = pd.factorize(at, sort=True, use_na_sentinel=False)
         table = np.full((len(lines), len(columns)), np.nan)
+        line = line.ravel()  # NumPy 2.0 has a column
         table[line, column] = values  # a duplicate run counts once
         if not np.array_equal(table[line, column], values, equal_nan=True):
             rows = self.rows.iloc[places].drop_duplicates([*run, "value"])
