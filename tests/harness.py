@@ -1,12 +1,16 @@
 """Experiments without a command line: the same jobs, plans and files."""
 
 import hashlib
+from copy import deepcopy
+from pathlib import Path
 
 import hydra
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 
 from dpml import code, where
-from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, write_jobs
+from dpml.api.words import parsed
+from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
+from dpml.config.build import check_keys
 from dpml.config.compose import initialise
 from dpml.running.plan import Options, make_plan
 from dpml.running.store import Store
@@ -25,6 +29,24 @@ TINY = {
     ],
 }
 CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
+
+
+def tables(default, words, results):
+    """The rows and guarantees of `dpml-run WORDS`, without Hydra, whose composing takes much longer than a small run.
+
+    `default` is what Hydra composes of no word. The words are options and keys that are there, with one value each.
+    """
+    config = deepcopy(default)
+    for word in parsed(words):
+        option = where.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
+        value = OmegaConf.load(option) if "." not in word.key_or_group and option.is_file() else word.value()
+        OmegaConf.update(config, word.key_or_group, value, merge=False)
+    check_keys(config)
+    options = options_of(config)
+    job = run_job(config, words, Path("nowhere"))
+    made, _ = compute_jobs([job], options, results, "dpml-run")
+    job.check(made)
+    return job.tables(made)
 
 
 def jobs(results, content=TINY, words=(), name="mine/tiny"):
