@@ -61,5 +61,6 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs draw no figure: it takes longer than the run."""
+    """Runs and experiments draw no figure: it takes longer than the run."""
     monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)
+    monkeypatch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])

@@ -91,6 +91,20 @@ def digests(results):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+# libraries that most commands do not need
+RARE = ["sklearn", "scipy.stats", "scipy.io", "matplotlib", "requests", "cryptography", "joblib", "distributed", "flwr"]
+
+
+def imported(said):
+    """The modules that a process has imported: Python itself said so on stderr, and it said nothing else.
+
+    The process had PYTHONPROFILEIMPORTTIME=1 in its environment.
+    """
+    lines = said.splitlines()
+    assert all(line.startswith("import time:") for line in lines), said
+    return {line.rpartition("|")[2].strip() for line in lines}
+
+
 def forget_code():
     """Let modules be read again that have changed while this process runs."""
     for function in (code.digest, code._folder, code._path, code._read):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from harness import RARE, imported
 
 from dpml import cli
 from dpml.config import catalogue
@@ -48,11 +49,15 @@ def test_list_names_every_set_and_its_state(dpml):
 def test_list_through_a_pipe_is_what_is_listed_here(dpml, tmp_path, monkeypatch):
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
     environment |= {"COLUMNS": "80", "DPML_DATA": "data", "PYTHONIOENCODING": "utf-8"}
+    environment |= {"PYTHONPROFILEIMPORTTIME": "1"}
     command = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "data", "list"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("DPML_DATA", "data")
     assert done.stdout == dpml("data", "list")[1]
+    loaded = imported(done.stderr)  # and it does not wait for libraries that it does not need
+    assert "dpml.cli.mistakes" in loaded
+    assert not loaded & {"pandas", "scipy.optimize", *RARE}
 
 
 @pytest.mark.parametrize("columns", ["80", "120", "160"])
