@@ -31,16 +31,22 @@ TINY = {
 CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
 
 
-def tables(default, words, results):
-    """The rows and guarantees of `dpml-run WORDS`, without Hydra, whose composing takes much longer than a small run.
+def composed(default, words):
+    """What Hydra composes of some words, without Hydra, which takes much longer than a small run.
 
-    `default` is what Hydra composes of no word. The words are options and keys that are there, with one value each.
+    `default` is what it composes of no word. The words are options and keys that are there, with one value each.
     """
     config = deepcopy(default)
     for word in parsed(words):
         option = where.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
         value = OmegaConf.load(option) if "." not in word.key_or_group and option.is_file() else word.value()
         OmegaConf.update(config, word.key_or_group, value, merge=False)
+    return config
+
+
+def tables(default, words, results):
+    """The rows and guarantees of `dpml-run WORDS`, composed as above."""
+    config = composed(default, words)
     check_keys(config)
     options = options_of(config)
     job = run_job(config, words, Path("nowhere"))

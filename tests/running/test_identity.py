@@ -54,12 +54,17 @@ def copy(tmp_path_factory):
     return folder, copied
 
 
-@pytest.fixture
-def key(copy, monkeypatch):
-    """A function: the key of a cell when its code is that of a copy, after `old` was replaced by `new` in a file."""
-    folder, copied = copy
+@pytest.fixture(scope="module")
+def point():
     with initialise():
         (point,) = Expansion.from_config(hydra.compose("config", ["algo=capefm"]), []).run()
+    return point
+
+
+@pytest.fixture
+def key(copy, point, monkeypatch):
+    """A function: the key of a cell when its code is that of a copy, after `old` was replaced by `new` in a file."""
+    folder, copied = copy
     monkeypatch.setattr(cell_module, "code", copied)
     originals = {}
 
