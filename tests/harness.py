@@ -37,7 +37,7 @@ def composed(default, words):
     `default` is what it composes of no word. The words are options and keys that are there, with one value each.
     """
     config = deepcopy(default)
-    for word in parsed(words):
+    for word in sorted(parsed(words), key=lambda word: "." in word.key_or_group):  # options before their keys
         option = where.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
         value = OmegaConf.load(option) if "." not in word.key_or_group and option.is_file() else word.value()
         OmegaConf.update(config, word.key_or_group, value, merge=False)

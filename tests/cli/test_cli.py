@@ -8,18 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import tables
-from omegaconf import DictConfig
 
 from dpml import where
-from dpml.config.compose import compose
 from dpml.errors import UserError
 from dpml.running.rows import COLUMNS
-
-
-@pytest.fixture(scope="module")
-def default() -> DictConfig:
-    """The configuration that Hydra composes of no word."""
-    return compose([])
 
 
 def read(folder: Path, name: str = "rows.csv") -> pd.DataFrame:

@@ -10,19 +10,11 @@ from pathlib import Path
 
 import pytest
 from harness import tables
-from omegaconf import DictConfig
 
 from dpml.cli.mistakes import sentence
-from dpml.config.compose import compose
 from dpml.errors import UserError
 
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="module")
-def default() -> DictConfig:
-    """The configuration that Hydra composes of no word."""
-    return compose([])
 
 
 SYSTEM = {

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, where
 from dpml.cli.jobs import experiment_jobs
-from dpml.config.compose import compose, initialise
+from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running import executors, expansion
 from dpml.running.store import Store
@@ -482,12 +482,6 @@ def test_what_hydra_prints_itself_is_no_run(run_command):
 # ---- defaults
 
 
-@pytest.fixture(scope="module")
-def default():
-    """The configuration that Hydra composes of no word."""
-    return compose([])
-
-
 @pytest.mark.parametrize("name", sorted(path.stem for path in where.folder("conf").joinpath("algo").glob("*.yaml")))
 def test_every_algorithm_runs_without_further_keys(default, tmp_path, name):
     """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
@@ -546,9 +540,8 @@ def test_the_number_of_colluders_is_a_setting(run_command, default, tmp_path):
     proven = given[(given["view"] == "colluders") & (given["basis"] == "proven")]
     eps = dict(zip(proven["adversary.colluders"].fillna(-1), proven["eps"], strict=True))
     assert eps[-1] == eps[0] < eps[1] < eps[2]
-    assert run_command("dpml-run", "algo=capefm", "M=3", "adversary.colluders=3").err.strip() == (
-        "dpml-run: error: adversary.colluders=3 leaves none of M=3 parties to be protected: choose at most 2."
-    )
+    with pytest.raises(UserError, match="colluders=3 leaves none of M=3 parties to be protected: choose at most 2"):
+        tables(default, ["algo=capefm", "M=3", "adversary.colluders=3"], tmp_path)
 
 
 @pytest.mark.usefixtures("undrawn")

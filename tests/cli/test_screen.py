@@ -190,6 +190,7 @@ def piped(run_command, monkeypatch):
     return run
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_an_audit(piped) -> None:
     arguments = ["audit", "algo=capefm", "eps=1.2345", "draws=2000"]
     lines = piped("dpml", *arguments)
@@ -206,6 +207,7 @@ def test_an_audit(piped) -> None:
     assert "eps; per sample; delta 0.001; colluders 1 of 5 parties; attacked:" in words(" ".join(lines))
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_an_audit_without_privacy(run_command) -> None:
     done = run_command("dpml", "audit", "algo=nonpriv")
     assert done.code == 0
@@ -230,6 +232,7 @@ def test_guarantees(piped) -> None:
     assert text[-1].strip() == "per sample  delta 0.001  colluders 1 of 5 parties"
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_guarantees_for_parties_whose_public_rows_nobody_set_aside(piped) -> None:
     out = "\n".join(piped("dpml", "guarantee", "algo=soft"))
     for entry in json.loads("\n".join(piped("dpml", "guarantee", "algo=soft", "--json"))):

@@ -14,7 +14,6 @@ from harness import composed
 
 from dpml.cli.jobs import run_job
 from dpml.config import catalogue
-from dpml.config.compose import compose
 from dpml.data import Files, Info, Range, Raw
 from dpml.data.bounds import STATED, after_one_hot, check_bounds, maps, stated_apply, stated_target
 from dpml.data.info import values
@@ -283,12 +282,6 @@ def test_a_set_without_ranges_refuses_in_one_sentence(name):
     assert told.startswith(f"dataset={name} has no public ranges, as ")
     assert told.endswith(": leave dataset.bounds=fitted.")
     assert told.count(". ") == 0
-
-
-@pytest.fixture(scope="module")
-def default():
-    """The configuration that Hydra composes of no word."""
-    return compose([])
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,6 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-@pytest.fixture(scope="module")
-def default():
-    """The configuration that Hydra composes of no word."""
-    return compose([])
-
-
 @pytest.fixture
 def files(raw, parsed, monkeypatch):
     monkeypatch.setenv("DPML_CACHE", str(parsed))

@@ -97,10 +97,6 @@ def default() -> DictConfig:
     return compose([])
 
 
-def _after_groups(word: str) -> bool:
-    return not word.startswith(("algo=", "dataset="))
-
-
 @cache
 def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Plan:
     """The same plan for all tests that want it: composing its configuration takes longer than a release.
@@ -109,7 +105,7 @@ def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Plan:
     """
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
-    with patch.object(plans, "compose", lambda words: composed(default(), sorted(words, key=_after_groups))):
+    with patch.object(plans, "compose", lambda words: composed(default(), words)):
         return Plan((*words, *COMMON), stated(), tuple(seats), colluders, dropouts)
 
 
