@@ -1,17 +1,21 @@
 """Experiments without a command line: the same jobs, plans and files."""
 
 import hashlib
+from contextlib import contextmanager
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
 from dpml import code, where
 from dpml.api.words import parsed
 from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
 from dpml.config.build import check_keys
-from dpml.config.compose import initialise
+from dpml.config.compose import compose, initialise
+from dpml.running import expansion
 from dpml.running.plan import Options, make_plan
 from dpml.running.store import Store
 
@@ -55,11 +59,27 @@ def tables(default, words, results):
     return job.tables(made)
 
 
+_OPTIONS = {}  # of dpml's own groups, whose files stay as they are while tests run
+
+
+@contextmanager
+def with_options():
+    """Hydra, with the options that it has composed for other tests."""
+    with initialise():
+        expansion._composed[GlobalHydra.instance().hydra] = _OPTIONS
+        yield
+
+
+@cache
+def _default():
+    return compose([])
+
+
 def jobs(results, content=TINY, words=(), name="mine/tiny"):
     """The job of an experiment that is no file, as `dpml-run experiment=mine/tiny WORDS` would have it."""
-    with initialise():
+    with with_options():
         folders = [word for word in words if word.startswith(("data_dir=", "metrics="))]
-        config = hydra.compose("config", [f"results_dir={results}", *folders])
+        config = composed(_default(), [f"results_dir='{results}'", *folders])
         with open_dict(config):
             config.experiment = content
         return experiment_jobs(config, [f"experiment={name}", *words], [])
@@ -68,7 +88,7 @@ def jobs(results, content=TINY, words=(), name="mine/tiny"):
 def shipped(name, words=()):
     """The job of an experiment that comes with dpml, as `dpml-run experiment=NAME WORDS` would have it."""
     words = [f"experiment={name}", *words]
-    with initialise():
+    with with_options():
         (job,) = experiment_jobs(hydra.compose("config", words), words, [where.folder("experiments")])
     return job
 
