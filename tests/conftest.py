@@ -9,6 +9,7 @@ from pathlib import Path
 
 import absl.logging
 import pytest
+from omegaconf import DictConfig
 from threadpoolctl import threadpool_limits
 
 from dpml import cli
@@ -59,7 +60,24 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     return run
 
 
+@pytest.fixture(scope="session")
+def default() -> DictConfig:
+    """The configuration that Hydra composes of no word."""
+    from dpml.config.compose import compose  # loads Hydra, which most tests do not need
+
+    return compose([])
+
+
+@pytest.fixture
+def uncomposed(monkeypatch: pytest.MonkeyPatch, default: DictConfig) -> None:
+    """`dpml` changes that configuration itself: that Hydra composes one of the words takes longer than a release."""
+    from harness import composed
+
+    monkeypatch.setattr("dpml.cli.setting.compose", lambda words, config_dir: composed(default, list(words)))
+
+
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs draw no figure: it takes longer than the run."""
+    """Runs and experiments draw no figure: it takes longer than the run."""
     monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)
+    monkeypatch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])

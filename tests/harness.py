@@ -2,14 +2,21 @@
 
 import hashlib
 from contextlib import contextmanager
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
 
 import hydra
 import pytest
-from omegaconf import open_dict
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf, open_dict
 
 from dpml import code, where
-from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, write_jobs
-from dpml.config.compose import initialise
+from dpml.api.words import parsed
+from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
+from dpml.config.build import check_keys
+from dpml.config.compose import compose, initialise
+from dpml.running import expansion
 from dpml.running.plan import Options, make_plan
 from dpml.running.store import Store
 
@@ -29,11 +36,51 @@ TINY = {
 CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
 
 
+def composed(default, words):
+    """What Hydra composes of some words, without Hydra, which takes much longer than a small run.
+
+    `default` is what it composes of no word. The words are options and keys that are there, with one value each.
+    """
+    config = deepcopy(default)
+    for word in sorted(parsed(words), key=lambda word: "." in word.key_or_group):  # options before their keys
+        option = where.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
+        value = OmegaConf.load(option) if "." not in word.key_or_group and option.is_file() else word.value()
+        OmegaConf.update(config, word.key_or_group, value, merge=False)
+    return config
+
+
+def tables(default, words, results):
+    """The rows and guarantees of `dpml-run WORDS`, composed as above."""
+    config = composed(default, words)
+    check_keys(config)
+    options = options_of(config)
+    job = run_job(config, words, Path("nowhere"))
+    made, _ = compute_jobs([job], options, results, "dpml-run")
+    job.check(made)
+    return job.tables(made)
+
+
+_OPTIONS = {}  # of dpml's own groups, whose files stay as they are while tests run
+
+
+@contextmanager
+def with_options():
+    """Hydra, with the options that it has composed for other tests."""
+    with initialise():
+        expansion._composed[GlobalHydra.instance().hydra] = _OPTIONS
+        yield
+
+
+@cache
+def _default():
+    return compose([])
+
+
 def jobs(results, content=TINY, words=(), name="mine/tiny"):
     """The job of an experiment that is no file, as `dpml-run experiment=mine/tiny WORDS` would have it."""
-    with initialise():
+    with with_options():
         folders = [word for word in words if word.startswith(("data_dir=", "metrics="))]
-        config = hydra.compose("config", [f"results_dir={results}", *folders])
+        config = composed(_default(), [f"results_dir='{results}'", *folders])
         with open_dict(config):
             config.experiment = content
         return experiment_jobs(config, [f"experiment={name}", *words], [])
@@ -42,7 +89,7 @@ def jobs(results, content=TINY, words=(), name="mine/tiny"):
 def shipped(name, words=()):
     """The job of an experiment that comes with dpml, as `dpml-run experiment=NAME WORDS` would have it."""
     words = [f"experiment={name}", *words]
-    with initialise():
+    with with_options():
         (job,) = experiment_jobs(hydra.compose("config", words), words, [where.folder("experiments")])
     return job
 
@@ -77,6 +124,20 @@ def digests(results):
     """The outputs of mine/..., apart from what says how the cells were come by."""
     files = [path for path in (results / "mine").iterdir() if not path.name.endswith(("_plan.csv", ".json"))]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+# libraries that most commands do not need
+RARE = ["sklearn", "scipy.stats", "scipy.io", "matplotlib", "requests", "cryptography", "joblib", "distributed", "flwr"]
+
+
+def imported(said):
+    """The modules that a process has imported: Python itself said so on stderr, and it said nothing else.
+
+    The process had PYTHONPROFILEIMPORTTIME=1 in its environment.
+    """
+    lines = said.splitlines()
+    assert all(line.startswith("import time:") for line in lines), said
+    return {line.rpartition("|")[2].strip() for line in lines}
 
 
 def forget_code():

@@ -157,15 +157,15 @@ def test_guarantees_are_those_of_the_accountant(algo, parties, colluders):
 
 
 def test_the_noise_of_a_model_is_that_which_is_counted():
-    """Variance over 300 fits of 4 coordinates: 1200 squares, within chi-squared's quantiles at 1e-6 on either side."""
-    X, t = made_up(n=100)
+    """Variance over 100 fits of 13 coordinates: 1300 squares, within chi-squared's quantiles at 1e-6 on either side."""
+    X, t = made_up(n=100, d=12)
     draws = []
-    for seed in range(300):
+    for seed in range(100):
         model = dpml.PrivateClassifier("outpert", 1.0, bounds=UNIT, random_state=seed).fit(X, t > 0)
         draws.append([*model.coef_[0], *model.intercept_])
-    sigma = GaussianOutput(LOSSES["logistic"]).calibrate(Budget(1.0, 1e-5), Problem(1, 100, 4)).sigma
+    sigma = GaussianOutput(LOSSES["logistic"]).calibrate(Budget(1.0, 1e-5), Problem(1, 100, 13)).sigma
     squares = ((np.array(draws) - np.mean(draws, axis=0)) ** 2).sum() / sigma**2
-    low, high = chi2.ppf([1e-6, 1 - 1e-6], 299 * 4)
+    low, high = chi2.ppf([1e-6, 1 - 1e-6], 99 * 13)
     assert low < squares < high
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from harness import tables
 
 from dpml import where
+from dpml.errors import UserError
 from dpml.running.rows import COLUMNS
 
 
@@ -71,11 +73,11 @@ def test_noise_does_not_depend_on_which_other_budgets_are_asked_for(run_command,
 
 
 def test_a_sweep_merges_its_rows_and_draws_a_figure(run_command, tmp_path) -> None:
-    done = run_command("dpml-run", "-m", "algo=capefm,nonpriv", "eps=0.1,1", "draws=3", "hydra.sweep.dir=sw")
+    done = run_command("dpml-run", "-m", "algo=capefm,nonpriv", "eps=[0.1,1]", "draws=3", "hydra.sweep.dir=sw")
     assert done.code == 0, done.err
     rows = read(tmp_path / "sw")
     assert set(rows["algo"]) == {"capefm", "nonpriv"}
-    assert len(rows) == sum(len(read(tmp_path / "sw" / str(job))) for job in range(4))
+    assert len(rows) == sum(len(read(tmp_path / "sw" / str(job))) for job in range(2))
     assert (rows.loc[rows["algo"] == "nonpriv", "proven_eps"] == math.inf).all()
     assert (tmp_path / "sw/figure.png").stat().st_size > 10_000
     again = run_command("dpml", "plot", "sw", "--x", "eps", "--metric", "accuracy")
@@ -93,16 +95,14 @@ def test_a_failing_job_does_not_stop_the_sweep(run_command, tmp_path) -> None:
     assert set(read(tmp_path / "sw")["eps"]) == {1.0}
 
 
-def test_eps_inf_means_no_noise(run_command, tmp_path) -> None:
+def test_eps_inf_means_no_noise(default, tmp_path) -> None:
     for algo in ("capefm", "conv", "fm", "dpfm", "local"):
-        options = ["dataset=synthetic", "partition=equal", "M=4", "eps=inf", "draws=2", "N=400"]
-        assert run_command("dpml-run", f"algo={algo}", *options, f"hydra.run.dir={algo}").code == 0
-        rows = read(tmp_path / algo)
+        words = [f"algo={algo}", "dataset=synthetic", "partition=equal", "M=4", "eps=inf", "draws=2", "N=400"]
+        rows, _ = tables(default, words, tmp_path)
         assert (rows["proven_eps"] == math.inf).all()
         assert rows[rows["metric"] == "optimality_gap"]["value"].abs().max() < 1e-12  # noiseless and exact
         assert rows[rows["metric"] == "err_w"]["value"].max() < 1e-6
-    assert run_command("dpml-run", "algo=objpert", "algo.lam=0.01", "eps=inf", "draws=2", "hydra.run.dir=o").code == 0
-    rows = read(tmp_path / "o")
+    rows, _ = tables(default, ["algo=objpert", "algo.lam=0.01", "eps=inf", "draws=2"], tmp_path)
     assert rows[rows["metric"] == "optimality_gap"]["value"].abs().max() < 1e-12
 
 
@@ -123,7 +123,7 @@ def test_guarantee_is_a_calculator(run_command) -> None:
     assert "colluders" in run_command("dpml", *words).out
 
 
-MISTAKES = [
+MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the data, of a sweep
     (["algo=capfm"], "unknown algo 'capfm': did you mean 'capefm'?"),
     (["dataset=crim"], "unknown dataset 'crim': did you mean 'crime'?"),
     (["partition=simplx"], "unknown partition 'simplx': did you mean 'simplex'?"),
@@ -134,16 +134,27 @@ MISTAKES = [
     (["+algo.foo=1"], "unknown key 'algo.foo'"),
     (["eps"], "cannot read the override 'eps'"),
     (["eps=0"], "eps must be a positive number (inf for no noise), got eps=0"),
+    (["eps=abc"], "eps must be a number, got eps=abc"),
+    (["delta=null"], "algo=capefm adds Gaussian noise and needs a delta"),
+    (["M=1000"], "M=1000 parties need at least one training row each, but N=455"),
+    (
+        ["algo.variant=author"],
+        "algo.variant of capefm must be one of paper, authors, got 'author'",
+    ),
+    (["algo.lam=x"], "algo.lam must be a number"),
+    (["dataset.steps=[minmax]"], "unknown preprocessing step 'minmax' in dataset.steps: did you mean 'min_max'?"),
+    (["dataset=crime", "data_dir=nowhere"], "nowhere/crime/communities.data"),
+    (["algo=capefm,conv"], "'algo=capefm,conv' has several values: add -m"),
+    (["-m", "algo=capefm,capfm"], "unknown algo 'capfm': did you mean 'capefm'?"),
+]
+FURTHER = [  # of the same kinds, which Hydra has nothing to do with
     (["eps=-1"], "eps must be a positive number"),
     (["eps=nan"], "eps must be a positive number"),
-    (["eps=abc"], "eps must be a number, got eps=abc"),
     (["eps=[]"], "eps must be one value or a list of at least one"),
     (["eps=[1,0]"], "eps must be a positive number"),
     (["delta=0"], "delta must lie strictly between 0 and 1"),
     (["delta=1"], "delta must lie strictly between 0 and 1"),
     (["delta=nan"], "delta must lie strictly between 0 and 1"),
-    (["delta=null"], "algo=capefm adds Gaussian noise and needs a delta"),
-    (["M=1000"], "M=1000 parties need at least one training row each, but N=455"),
     (["M=0"], "M must be at least 1"),
     (["M=2.5"], "M must be a whole number"),
     (["N=1000"], "N=1000 training rows were asked for, but dataset=wdbc has 455"),
@@ -151,12 +162,7 @@ MISTAKES = [
     (["draws=0"], "draws must be at least 1"),
     (["seed=-1"], "seed must be a whole number >= 0"),
     (["calibration=tigt"], "calibration must be one of published, tight, got 'tigt'"),
-    (
-        ["algo.variant=author"],
-        "algo.variant of capefm must be one of paper, authors, got 'author'",
-    ),
     (["algo.lam=-1"], "algo.lam of capefm must be a number >= 0"),
-    (["algo.lam=x"], "algo.lam must be a number"),
     (["algo.radius=0"], "algo.radius must be a positive number"),
     (["algo.ridge=-1"], "algo.ridge must be a number >= 0"),
     (["loss=softmax"], "algo=capefm needs loss=squared or loss=logistic, not loss=softmax"),
@@ -165,7 +171,6 @@ MISTAKES = [
     (["dataset=synthetic", "loss=logistic"], "loss=logistic takes the labels -1 and +1, but the data have the label"),
     (["algo=dpfm", "algo.variant=authors", "calibration=tight"], "set calibration=published"),
     (["dataset.steps=[min_max]"], "but the guarantee needs rows in the unit ball"),
-    (["dataset.steps=[minmax]"], "unknown preprocessing step 'minmax' in dataset.steps: did you mean 'min_max'?"),
     (["dataset.steps=clip"], "dataset.steps must be a list"),
     (["dataset.test_fraction=1"], "dataset.test_fraction must be in [0, 1)"),
     (["dataset=synthetic", "dataset.recipe=linaer"], "did you mean 'linear'?"),
@@ -176,15 +181,14 @@ MISTAKES = [
     ),
     (["partition=natural"], "but dataset=wdbc does not say whose: choose another partition"),
     (["partition.auxiliary=2"], "partition.auxiliary must be a share in [0, 1)"),
-    (["dataset=crime", "data_dir=nowhere"], "nowhere/crime/communities.data"),
-    (["algo=capefm,conv"], "'algo=capefm,conv' has several values: add -m"),
-    (["-m", "algo=capefm,capfm"], "unknown algo 'capfm': did you mean 'capefm'?"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
-)
+def ids(value: object) -> str:
+    return " ".join(value) if isinstance(value, list) else ""
+
+
+@pytest.mark.parametrize(("words", "sentence"), MISTAKES, ids=ids)
 def test_a_mistake_gets_one_sentence_and_leaves_nothing(run_command, tmp_path, words, sentence) -> None:
     done = run_command("dpml-run", *words)
     assert done.code == 2
@@ -192,6 +196,15 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(run_command, tmp_path, w
     assert done.err.count("\n") == 1
     assert sentence in done.err
     assert "Traceback" not in done.err + done.out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("words", "sentence"), FURTHER, ids=ids)
+def test_the_sentences_of_further_mistakes(default, tmp_path, words, sentence) -> None:
+    with pytest.raises(UserError) as mistake:
+        tables(default, words, tmp_path / "results")
+    assert sentence in str(mistake.value)
+    assert "\n" not in str(mistake.value)
     assert list(tmp_path.iterdir()) == []
 
 

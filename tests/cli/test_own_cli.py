@@ -9,6 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from harness import tables
+
+from dpml.config.compose import compose
 
 PEOPLE = """\
 name,age,job,member,hospital,income
@@ -112,25 +115,26 @@ def test_mistakes_of_describe_are_sentences(run_command, tmp_path):
 WORDS = ("dataset=csv", "dataset.label=label", "algo=gop", "eps=1", "draws=2", "M=2")
 
 
-def test_a_changed_file_is_computed_again_and_the_same_rows_elsewhere_are_not(run_command, tmp_path):
+def test_a_changed_file_is_computed_again_and_the_same_rows_elsewhere_are_not(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    default = compose([])
     rows = "".join(f"{(7 * i) % 31},{i % 5},{'uv'[i % 3 == 0]}\n" for i in range(60))
     (tmp_path / "f.csv").write_text(f"a,b,label\n{rows}")
 
-    def run(path: str) -> str:
-        outcome = run_command("dpml-run", *WORDS, f"dataset.path={path}", f"hydra.run.dir=out/{path}")
-        assert outcome.code == 0, outcome.err
-        return outcome.out
+    def run(path: str) -> tuple[pd.DataFrame, str]:
+        rows, _ = tables(default, [*WORDS, f"dataset.path={path}"], tmp_path / "results")
+        return rows, capsys.readouterr().out
 
-    assert "0 cached, 1 to run" in run("f.csv")
-    assert "1 cached, 0 to run" in run("f.csv")
+    first, said = run("f.csv")
+    assert "0 cached, 1 to run" in said
+    assert "1 cached, 0 to run" in run("f.csv")[1]
     shutil.copy(tmp_path / "f.csv", tmp_path / "g.csv")
-    assert "1 cached, 0 to run" in run("g.csv")
-    first = (tmp_path / "out" / "f.csv" / "rows.csv").read_text()
+    assert "1 cached, 0 to run" in run("g.csv")[1]
     (tmp_path / "f.csv").write_text(f"a,b,label\n{rows}30,4,u\n")
     os.utime(tmp_path / "f.csv", ns=(1, 1))
-    assert "0 cached, 1 to run" in run("f.csv")
-    second = (tmp_path / "out" / "f.csv" / "rows.csv").read_text()
-    assert first != second  # in this very process, too, which remembers what it has loaded
+    second, said = run("f.csv")
+    assert "0 cached, 1 to run" in said
+    assert not first.equals(second)  # in this very process, too, which remembers what it has loaded
 
 
 def test_mistakes_of_a_run_are_sentences_and_leave_nothing(run_command, tmp_path):

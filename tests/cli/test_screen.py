@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from harness import RARE, imported
 from rich.cells import cell_len
 
 from dpml.cli.screen import short, show
@@ -189,6 +190,7 @@ def piped(run_command, monkeypatch):
     return run
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_an_audit(piped) -> None:
     arguments = ["audit", "algo=capefm", "eps=1.2345", "draws=2000"]
     lines = piped("dpml", *arguments)
@@ -205,6 +207,7 @@ def test_an_audit(piped) -> None:
     assert "eps; per sample; delta 0.001; colluders 1 of 5 parties; attacked:" in words(" ".join(lines))
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_an_audit_without_privacy(run_command) -> None:
     done = run_command("dpml", "audit", "algo=nonpriv")
     assert done.code == 0
@@ -215,9 +218,12 @@ def test_guarantees(piped) -> None:
     arguments = ["guarantee", "algo=capefm", "eps=0.123456"]
     text = piped("dpml", *arguments)
     program = Path(sys.executable).with_name("dpml")
-    environment = os.environ | {"COLUMNS": "80"}
+    environment = os.environ | {"COLUMNS": "80", "PYTHONPROFILEIMPORTTIME": "1"}
     through = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=True)
     assert through.stdout.splitlines() == text  # a pipe gets the same
+    loaded = imported(through.stderr)  # and it does not wait for libraries that it does not need
+    assert "dpml.cli.mistakes" in loaded
+    assert not loaded & {"pandas", *RARE}
     lines = [line.split() for line in text]
     for entry in json.loads("\n".join(piped("dpml", *arguments, "--json"))):
         assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source", "mu"}
@@ -226,6 +232,7 @@ def test_guarantees(piped) -> None:
     assert text[-1].strip() == "per sample  delta 0.001  colluders 1 of 5 parties"
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_guarantees_for_parties_whose_public_rows_nobody_set_aside(piped) -> None:
     out = "\n".join(piped("dpml", "guarantee", "algo=soft"))
     for entry in json.loads("\n".join(piped("dpml", "guarantee", "algo=soft", "--json"))):
@@ -233,10 +240,11 @@ def test_guarantees_for_parties_whose_public_rows_nobody_set_aside(piped) -> Non
         assert f"{entry['eps']:.6g}" in out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_sweep_over_four_keys(piped) -> None:
     out = "\n".join(
-        piped("dpml-run", "-m", "algo=fm,nonpriv", "algo.lam=0.0005,0.25", "eps=[0.0123,12.34]", "M=[5,6]", "draws=2")
+        piped("dpml-run", "-m", "algo.lam=0.0005,0.25", "N=[300,400]", "eps=[0.0123,12.34]", "M=[5,6]", "draws=2")
     )
-    for algo, lam, eps, M in product(("fm", "nonpriv"), ("0.0005", "0.25"), ("0.0123", "12.34"), ("5", "6")):
-        expected = {("algo", algo), ("algo.lam", lam), ("eps", eps), ("M", M)}
+    for lam, N, eps, M in product(("0.0005", "0.25"), ("300", "400"), ("0.0123", "12.34"), ("5", "6")):
+        expected = {("algo.lam", lam), ("N", N), ("eps", eps), ("M", M)}
         assert any(expected <= pairs(paragraph) for paragraph in out.split("\n\n"))

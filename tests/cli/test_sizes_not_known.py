@@ -11,19 +11,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml import where
 from dpml.algorithms import Algorithm
-from dpml.cli.setting import one_setting
 from dpml.config.build import build_algorithm, instantiate
 from dpml.errors import UserError
 from dpml.privacy import CALIBRATIONS, Budget, Problem, UnsizedProblem
 
 ALGOS = sorted(path.stem for path in where.folder("conf").glob("algo/*.yaml"))
 OF_SIZES = {"jayaraman", "la", "wddp"}
-
-
-@pytest.fixture(scope="module")
-def default() -> DictConfig:
-    """The configuration that Hydra composes of no word."""
-    return one_setting([], "guarantee")[0]
 
 
 def of_configuration(default: DictConfig, algo: str) -> list[Algorithm]:
@@ -80,6 +73,7 @@ def test_parties_by_label_have_what_a_run_of_them_proves(run_command, tmp_path) 
         (["partition=two_group", "algo=wddp"], True),
     ],
 )
+@pytest.mark.usefixtures("uncomposed")
 def test_a_refusal_is_one_sentence(run_command, words, given) -> None:
     done = run_command("dpml", "guarantee", "dataset=wdbc", "delta=1e-5", *words)
     assert (done.code == 0) == given

@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from harness import composed
 
 from dpml.cli.jobs import run_job
 from dpml.config import catalogue
-from dpml.config.compose import compose
 from dpml.data import Files, Info, Range, Raw
 from dpml.data.bounds import STATED, after_one_hot, check_bounds, maps, stated_apply, stated_target
 from dpml.data.info import values
@@ -296,9 +296,9 @@ def test_a_set_without_ranges_refuses_in_one_sentence(name):
         (["dataset=crime", "dataset.bounds=public", "dataset.steps=[max_nrm]"], "did you mean 'max_norm'"),
     ],
 )
-def test_mistakes_are_told_before_any_file_is_read(overrides, told):
+def test_mistakes_are_told_before_any_file_is_read(default, overrides, told):
     with pytest.raises(UserError, match=re.escape(told)) as caught:
-        run_job(compose(overrides), overrides, Path())
+        run_job(composed(default, overrides), overrides, Path())
     assert "\n" not in str(caught.value)
 
 
@@ -400,7 +400,14 @@ def test_kdd_on_generated_files(tmp_path, monkeypatch):
     np.testing.assert_allclose(seen, [1, 1, 1, 0.2])
 
 
-@pytest.mark.parametrize("name", [name for name in PUBLIC if name not in ("har", "kddcup99", "kddcup99_70k")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == "har_73of561" else ())
+        for name in PUBLIC
+        if name not in ("har", "kddcup99", "kddcup99_70k")
+    ],
+)
 def test_public_bounds_on_real_rows(name, raw, parsed, monkeypatch):
     monkeypatch.setenv("DPML_CACHE", str(parsed))
     source = public(name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness import composed
 from scipy.io import savemat
 from sklearn.datasets import load_breast_cancer
 
@@ -67,14 +68,20 @@ def test_the_data_sets_of_the_papers_are_there():
     assert set(NAMES) - set(CANONICAL) == {"har", "url", "creditcard", "twitter_buzz"}  # tested on generated files
 
 
+@pytest.fixture(scope="module")
+def options():
+    """What Hydra makes of the files of all data sets, at once."""
+    config = compose([f"+dataset@all.{name}={name}" for name in NAMES])
+    return config["all"]
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_a_yaml_file_says_what_the_class_says(name):
+def test_a_yaml_file_says_what_the_class_says(name, options):
     source = catalogue.source(name)
     assert source == type(source)()  # the defaults in both places agree
     assert source.info.name == name
-    config = compose([f"dataset={name}"])
-    assert {key for key in config.dataset if key != "_target_"} == {field.name for field in fields(source)}
-    assert source == instantiate(config.dataset, "dataset")  # Hydra makes nothing else of the file
+    assert {key for key in options[name] if key != "_target_"} == {field.name for field in fields(source)}
+    assert source == instantiate(options[name], "dataset")  # Hydra makes nothing else of the file
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -208,7 +215,10 @@ def test_nothing_is_written_into_data_dir(files, raw):
     assert sorted(raw.rglob("*")) == before
 
 
-@pytest.mark.parametrize(("name", "folder"), [("crime", "crime"), ("har_73of561", "har"), ("bank", "bank")])
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("crime", "crime"), pytest.param("har_73of561", "har", marks=pytest.mark.slow), ("bank", "bank")],
+)
 def test_real_files_over_loopback(name, folder, raw, server, tmp_path):
     server.folder.rmdir()
     server.folder.symlink_to(raw)
@@ -477,9 +487,9 @@ def test_two_gaussians_have_the_authors_means():
         (["dataset=crime", "dataset.test_fraction=1"], r"must be in \[0, 1\)"),
     ],
 )
-def test_mistakes_in_options_are_told_before_any_file_is_read(overrides, told):
+def test_mistakes_in_options_are_told_before_any_file_is_read(default, overrides, told):
     with pytest.raises(UserError, match=told):
-        run_job(compose(overrides), overrides, Path())
+        run_job(composed(default, overrides), overrides, Path())
 
 
 def test_seeds_are_the_rounds_of_a_cross_validation(files):

@@ -148,7 +148,14 @@ def test_every_public_name_is_there():
     assert "dpml.algorithms" in page
 
 
-def test_every_figure_is_in_the_gallery_with_its_command_and_files():
+@pytest.fixture(scope="module")
+def figures():
+    """All figures, read once."""
+    return gallery.figures()
+
+
+def test_every_figure_is_in_the_gallery_with_its_command_and_files(figures, monkeypatch):
+    monkeypatch.setattr(gallery, "figures", lambda: figures)
     text = gallery.pages()
     pictures = {
         path for path in (ROOT / "results").glob("*/*.png") if json.loads(manifest(path).read_text("utf-8"))["files"]
@@ -165,7 +172,7 @@ def test_every_figure_is_in_the_gallery_with_its_command_and_files():
         for kind in ("csv", "md"):
             assert f"<{target.removesuffix('png')}{kind}>" in page
     names = list(where.folder("experiments").glob("*/[!_]*.yaml"))
-    assert len(names) == len(gallery.figures())
+    assert len(names) == len(figures)
 
 
 def manifest(path):
@@ -184,9 +191,10 @@ def test_every_verdict_is_there():
     assert int(total.split("|")[-2]) == len(known)
 
 
-def test_claims_of_figures_stand_beside_them():
-    for figure in gallery.figures():
-        own = [claim for claim in claims.read() if claim.experiment == figure.name]
+def test_claims_of_figures_stand_beside_them(figures):
+    known = claims.read()
+    for figure in figures:
+        own = [claim for claim in known if claim.experiment == figure.name]
         if figure.files:
             assert all(f"**{claim.name}**" in gallery.page(figure) for claim in own)
 

@@ -5,14 +5,19 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from harness import composed
+from omegaconf import DictConfig
 
+from dpml.config.compose import compose
 from dpml.data import Dataset
 from dpml.data.own.bounds_file import Stated, stated_from
 from dpml.data.partition import Parties
+from dpml.federated import plan as plans
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.party import Member
 from dpml.federated.plan import Plan, Seat
@@ -87,11 +92,21 @@ def tables() -> tuple[str, ...]:
 
 
 @cache
+def default() -> DictConfig:
+    """The configuration that Hydra composes of no word."""
+    return compose([])
+
+
+@cache
 def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Plan:
-    """The same plan for all tests that want it: composing its configuration takes longer than a release."""
+    """The same plan for all tests that want it: composing its configuration takes longer than a release.
+
+    So one composed by Hydra serves all; the tests of plans and of the command have Hydra compose theirs.
+    """
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
-    return Plan((*words, *COMMON), stated(), tuple(seats), colluders, dropouts)
+    with patch.object(plans, "compose", lambda words: composed(default(), words)):
+        return Plan((*words, *COMMON), stated(), tuple(seats), colluders, dropouts)
 
 
 def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:

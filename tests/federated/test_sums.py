@@ -25,13 +25,13 @@ from dpml.protocols import FixedPoint, Stage
         ("algo=ssp_descent", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
         ("algo=ssp_descent", "algo.noise=discrete", "algo.rounds=3"),
         ("algo=ssp_descent", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),
-        ("algo=dpgd", "algo.rounds=6"),
-        ("algo=dpgd", "algo.rounds=6", "algo.unit=party"),  # with a clip that follows the parties
-        ("algo=dpgd", "algo.rounds=6", "algo.unit=party", "algo.clip=0.2"),
-        ("algo=dpgd", "algo.rounds=6", "algo.noise=discrete"),
-        ("algo=dpgd", "algo.rounds=6", "algo.noise=discrete", "algo.unit=party"),
-        ("algo=psgd", "algo.rounds=6"),
-        ("algo=psgd", "algo.rounds=6", "algo.tolerance=1e3"),  # ends after one
+        ("algo=dpgd", "algo.rounds=3"),
+        ("algo=dpgd", "algo.rounds=3", "algo.unit=party"),  # with a clip that follows the parties
+        ("algo=dpgd", "algo.rounds=3", "algo.unit=party", "algo.clip=0.2"),
+        ("algo=dpgd", "algo.rounds=3", "algo.noise=discrete"),
+        ("algo=dpgd", "algo.rounds=3", "algo.noise=discrete", "algo.unit=party"),
+        ("algo=psgd", "algo.rounds=3"),
+        ("algo=psgd", "algo.rounds=3", "algo.tolerance=1e3"),  # ends after one
     ],
     ids=" ".join,
 )

@@ -59,6 +59,7 @@ def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) ->
 
 
 @pytest.mark.parametrize("positive", ["well", "ill"])
+@pytest.mark.usefixtures("uncomposed")
 def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, people, tmp_path, positive) -> None:
     words = (*STATED, "algo=ssp_descent", "eps=5", f"dataset.positive={positive}")
     assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
@@ -66,6 +67,7 @@ def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, 
     assert (pd.read_csv(tmp_path / "out.csv")["prediction"] == people["health"]).mean() > 0.75
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) -> None:
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, well, ill]"))
     words = (*STATED, "algo=ssp_descent", "eps=5", "dataset.positive=ill")
@@ -76,6 +78,7 @@ def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) 
     assert ((found == "ill") == (people["health"] == "ill")).mean() > 0.75
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, people, tmp_path) -> None:
     """Else a replaced row would change how long the published weights are, and how much noise they have."""
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, ill, well, young]"))
@@ -90,6 +93,7 @@ def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, peo
     assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_two_releases_of_the_same_setting_have_different_noise_and_one_ledger(run_command, people, tmp_path) -> None:
     for name in ("a.json", "b.json"):
         assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", name).code == 0
@@ -100,6 +104,7 @@ def test_two_releases_of_the_same_setting_have_different_noise_and_one_ledger(ru
     assert ledger.spent("sample", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(mu * np.sqrt(2), 1e-5))
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -> None:
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "--cap", "1.2", "-o", "a.json").code == 0
     done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "b.json")
@@ -117,18 +122,21 @@ def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -
         (("algo=fm", "calibration=published"), "floating-point numbers"),
     ],
 )
+@pytest.mark.usefixtures("uncomposed")
 def test_least_noise_of_sums_is_exact_and_published_noise_is_as_published(run_command, people, words, noise) -> None:
     done = run_command("dpml", "release", *FOUR, *words, "eps=0.5", "-o", "model.json")
     assert done.code == 0, done.err
     assert f"Noise: {noise}" in " ".join(done.out.split())
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_what_is_no_sum_has_floating_point_noise_and_says_so(run_command, people) -> None:
     done = run_command("dpml", "release", *STATED, "algo=gop", "eps=1", "-o", "model.json")
     assert done.code == 0, done.err
     assert "Noise: floating-point numbers" in " ".join(done.out.split())
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp_path) -> None:
     """Nothing in the file but the weights changes when a row is replaced, and no row is counted."""
     texts = []
@@ -175,6 +183,7 @@ def test_what_is_refused_leaves_no_model(run_command, people, tmp_path, words, s
     assert not (tmp_path / "model.json").exists()
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> None:
     (tmp_path / "model.json").write_text("published")
     done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1")
@@ -183,6 +192,7 @@ def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> 
     assert not (tmp_path / "people.csv.ledger").exists()
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
     """Where the entry cannot be made, no noise is drawn and nothing is published."""
     (tmp_path / "people.csv.ledger").mkdir()
@@ -193,6 +203,7 @@ def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["ssp", "gop", "la"])
+@pytest.mark.usefixtures("uncomposed")
 def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch, algorithm) -> None:
     """With the system's random numbers held fixed two releases are the same: their noise has no other source.
 
@@ -330,6 +341,7 @@ def test_a_file_that_another_program_sets_out_anew_is_the_same_model(tmp_path) -
         ("age,job,smoker\nold,farm,yes\n", "line 2, column 'age': 'old' is no number"),
     ],
 )
+@pytest.mark.usefixtures("uncomposed")
 def test_rows_that_the_model_cannot_read(run_command, people, tmp_path, content, sentence) -> None:
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
     (tmp_path / "new.csv").write_text(content)
@@ -338,6 +350,7 @@ def test_rows_that_the_model_cannot_read(run_command, people, tmp_path, content,
     assert sentence in done.err
 
 
+@pytest.mark.usefixtures("uncomposed")
 def test_an_unknown_category_and_values_outside_are_taken(run_command, people, tmp_path) -> None:
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
     (tmp_path / "new.csv").write_text("age,job,smoker\n500,pilot,yes\n-3,farm,no\n")

@@ -54,12 +54,17 @@ def copy(tmp_path_factory):
     return folder, copied
 
 
-@pytest.fixture
-def key(copy, monkeypatch):
-    """A function: the key of a cell when its code is that of a copy, after `old` was replaced by `new` in a file."""
-    folder, copied = copy
+@pytest.fixture(scope="module")
+def point():
     with initialise():
         (point,) = Expansion.from_config(hydra.compose("config", ["algo=capefm"]), []).run()
+    return point
+
+
+@pytest.fixture
+def key(copy, point, monkeypatch):
+    """A function: the key of a cell when its code is that of a copy, after `old` was replaced by `new` in a file."""
+    folder, copied = copy
     monkeypatch.setattr(cell_module, "code", copied)
     originals = {}
 
@@ -122,8 +127,8 @@ def test_a_metric_of_ones_own_is_in_the_key(tmp_path, monkeypatch):
     assert len(keys) == 2
 
 
-def test_an_old_number_is_never_shown_for_a_new_formula(tmp_path):
-    """End to end: the accuracy is turned round in a copy of the package, and both are run."""
+def test_an_old_number_is_never_shown_for_a_new_formula(tmp_path, run_command):
+    """End to end: the accuracy is turned round in a copy of the package, which is run after this one."""
     for name in ("conf", "experiments"):
         source = PACKAGE / name if (PACKAGE / name).is_dir() else PACKAGE.parent / name
         shutil.copytree(source, tmp_path / name)
@@ -131,24 +136,22 @@ def test_an_old_number_is_never_shown_for_a_new_formula(tmp_path):
     metrics = tmp_path / "dpml" / "running" / "metrics.py"
     original = metrics.read_text(encoding="utf-8")
 
-    def run(folder):
-        program = "from dpml.cli import dpml_run; dpml_run()"
-        done = subprocess.run(
-            [sys.executable, "-c", program, "algo=nonpriv", f"hydra.run.dir={folder}"],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        rows = pd.read_csv(tmp_path / folder / "rows.csv")
-        return rows.loc[rows["metric"] == "accuracy", "value"].iloc[0], done.stdout
-
-    accuracy, said = run("a")
-    assert "0 cached, 1 to run" in said
     metrics.write_text(original.replace(*FORMULAS["metrics"][1:]), encoding="utf-8")
-    inverted, said = run("b")
-    assert "0 cached, 1 to run" in said
+    assert "0 cached, 1 to run" in run_command("dpml-run", "algo=nonpriv", "hydra.run.dir=a").out
+    program = "from dpml.cli import dpml_run; dpml_run()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "algo=nonpriv", "hydra.run.dir=b"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "0 cached, 1 to run" in done.stdout
+    accuracy, inverted = (
+        rows.loc[rows["metric"] == "accuracy", "value"].iloc[0]
+        for rows in (pd.read_csv(tmp_path / folder / "rows.csv") for folder in "ab")
+    )
     assert inverted == pytest.approx(1 - accuracy)
 
 

@@ -22,14 +22,14 @@ CONTENT = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def done(tmp_path):
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
     """A plan whose nine cells are finished, and its task."""
     with initialise():
         points = Expansion.from_config(hydra.compose("config"), []).experiment(
             Experiment.from_content("mine/two", CONTENT)
         )
-    task, store = plan.Task("mine/two", points), Store(tmp_path)
+    task, store = plan.Task("mine/two", points), Store(tmp_path_factory.mktemp("plan"))
     for entry in plan.make_plan([task], store, plan.Options()).waiting():
         store.write(entry.key, entry.identity, attempt(entry.point.cell))
     return plan.make_plan([task], store, plan.Options()), task

@@ -13,6 +13,7 @@ import pytest
 from harness import CELLS, CONV, TINY, digests, plan, run
 
 from dpml.errors import UserError
+from dpml.reporting import artifacts
 from dpml.running import cell as experiment
 from dpml.running import executors as engines
 from dpml.running.executors import Failure, compute
@@ -143,7 +144,9 @@ def broken(monkeypatch):
     return broken
 
 
-def test_a_failure_is_shown_at_once_and_the_rest_goes_on(tmp_path, broken, capsys):
+def test_a_failure_is_shown_at_once_and_the_rest_goes_on(tmp_path, broken, capsys, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(artifacts, "plot_experiment", lambda charts, *rest: drawn.append(charts) or [])
     content = TINY | {"panels": TINY["panels"][:1]}
     assert run(tmp_path, content) == 1
     shown = capsys.readouterr().err
@@ -153,7 +156,7 @@ def test_a_failure_is_shown_at_once_and_the_rest_goes_on(tmp_path, broken, capsy
     logs = list(tmp_path.glob(".cells/*/*/error.txt"))
     assert len(logs) == CONV
     assert "Traceback" in logs[0].read_text()
-    assert (tmp_path / "mine" / "tiny.png").exists()
+    assert [set(chart.summary["algo"]) for charts in drawn for chart in charts] == [{"nonpriv", "capefm"}]
 
     broken.clear()
     (tmp_path / ".cells" / written(tmp_path)[0][:2]).rename(tmp_path / "elsewhere")  # missing, but it has not failed
@@ -170,6 +173,7 @@ def test_stop_at_the_first_failure(tmp_path, broken, capsys):
     assert not (tmp_path / "mine" / "tiny.png").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_cannot_be_is_skipped_with_its_reason(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("DPML_OFFLINE", "1")
     content = TINY | {
@@ -311,6 +315,7 @@ def test_hydras_own_launchers_still_sweep_in_processes(tmp_path, launcher):
     assert merged(tmp_path) == {"capefm", "conv"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_panel_over_shares_shows_the_test_error(tmp_path):
     content = {
         **TINY,
