@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import harness
 import pytest
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
@@ -51,3 +52,16 @@ def test_an_option_sets_exactly_the_fields_of_its_class(composed: DictConfig, gr
 def test_only_algorithms_that_label_public_rows_ask_for_some() -> None:
     kinds = {path.stem: get_class(OmegaConf.load(path)["_target_"]) for path in PATHS if path.parent.name == "algo"}
     assert {name: kind.auxiliary for name, kind in kinds.items() if kind.auxiliary} == {"soft": 0.1, "vote": 0.1}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["eps=0.1", "algo=objpert", "algo.lam=1e-3", "delta=null"],
+        ["dataset.d=3", "dataset=synthetic", "partition=simplex", "adversary.colluders=2", "seed=7"],
+        ["algo=capefm", "calibration=tight", "dataset=crime", "results_dir='a b'", "metrics=[math.fsum]"],
+    ],
+)
+def test_tests_that_do_without_hydra_have_what_it_composes(default: DictConfig, words: list[str]) -> None:
+    assert harness.composed(default, words) == compose(words)
