@@ -37,6 +37,7 @@ _FEW, _MANY = 1 << 16, 1 << 20  # points of a window
 _WIDE = 1 << 21  # of a single loss
 _SPREAD = 1e-4  # the part of the variance that a grid may add
 _SLACK = 1e-14  # relative error of a mass
+FADED = -700.0  # log of a mass that counts for nothing: exp takes twenty times as long where it underflows
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
     tilted = np.roll(_power(parts, grids, tilt, n), -(first % n))
     at = step * (first + np.arange(n, dtype=float))
     with np.errstate(under="ignore", divide="ignore"):
-        mass = np.exp(np.minimum(np.log(tilted) + (log_moment + tilt * (mean - at)), 1.0))
+        mass = np.exp(np.clip(np.log(tilted) + (log_moment + tilt * (mean - at)), FADED, 1.0))
     # no loss is above all the largest together; only errors are
     at = np.minimum(at, sum(count * float(part.at[-1]) for part, count in parts))
     beyond = math.exp(min(log_moment - _TAIL + tilt * (mean - step * (first + n - 1)), 0.0))
@@ -203,7 +204,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
         with np.errstate(under="ignore"):
             exponents = tilt * apart + log_mass
             top = float(exponents.max())
-            weights = np.exp(exponents - top)
+            weights = np.exp(np.maximum(exponents - top, FADED))
         total = float(weights.sum())
         centre = float(weights @ apart) / total
         log_moment += count * (top + math.log(total) - tilt * centre)
@@ -274,7 +275,7 @@ def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array
     for (part, count), (first, mass, _) in zip(parts, grids, strict=True):
         log_moment, mean, _ = _moments([(part, 1)], tilt)
         with np.errstate(divide="ignore", under="ignore"):
-            weights = np.exp(np.log(mass) + (tilt * (part.at - mean) - log_moment))
+            weights = np.exp(np.maximum(np.log(mass) + (tilt * (part.at - mean) - log_moment), FADED))
             spectrum = np.fft.rfft(np.bincount((first + np.arange(len(mass))) % n, weights, n))
             size = np.abs(spectrum)
             log_size += count * np.log(size)

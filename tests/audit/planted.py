@@ -57,7 +57,8 @@ def attacked(
     what is proven, in mu, has the standard error ``sqrt(2 / draws)``, and an accusation takes 3.6 of them.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpml.audit.worse_pair", partial(worse_pair, tries=tries))
+        search = partial(worse_pair, tries=tries) if tries else lambda algorithm, pair, *others: pair
+        patch.setattr("dpml.audit.worse_pair", search)
         if not self_test:
             patch.setattr("dpml.audit.POWER", math.inf)
         return {found.view: found for found in audit(Only(algorithm, views), BUDGET, problem, draws)}

@@ -16,7 +16,8 @@ from dpml.optim.slopes import Slopes
 from dpml.privacy import gdp, noise
 
 LOGISTIC = LOSSES["logistic"]
-DRAWS = 12_000  # half of the noise is missed in 1 of 1000 audits of `wang`, whose pair shows least, else in none
+DRAWS = 12_000  # half of the noise is missed in 1 of 1000 audits of `wang`, whose pair shows least
+FEWER = 5_000  # and of the others in 1 of 10^5
 PLAIN = 2_000  # enough where nothing is hidden any more, or the pair itself shows more than is proven
 WANG = Central(LOGISTIC, rounds=ROUNDS["rounds"])
 JAYARAMAN = Jayaraman(LOGISTIC, rounds=ROUNDS["rounds"], calibration="tight")
@@ -34,7 +35,7 @@ def name(algorithm) -> str:
 
 @pytest.mark.parametrize("algorithm", [*IN_THE_OPEN, LOCAL], ids=name)
 def test_nobody_is_accused_of_what_is_right(algorithm) -> None:
-    assert bugs(algorithm, DRAWS, ALL) == set()
+    assert bugs(algorithm, DRAWS if algorithm is WANG else FEWER, ALL) == set()
 
 
 @slow
@@ -49,7 +50,7 @@ def test_nobody_is_accused_of_what_is_right_in_a_whole_audit(algorithm, seed) ->
 @pytest.mark.parametrize("share", [0.5, 0.0])
 def test_too_little_noise_and_none(monkeypatch, algorithm, share) -> None:
     monkeypatch.setattr(noise, "single_gaussian", times(share)(noise.single_gaussian))
-    assert bugs(algorithm, DRAWS if share else PLAIN)
+    assert bugs(algorithm, PLAIN if share == 0 else DRAWS if algorithm is WANG else FEWER)
 
 
 @pytest.mark.parametrize("by", [2, pytest.param(3, marks=slow), pytest.param(5, marks=slow)])
@@ -57,7 +58,7 @@ def test_too_little_noise_and_none(monkeypatch, algorithm, share) -> None:
 def test_scales_that_are_too_small(monkeypatch, algorithm, by) -> None:
     right = WeightedDescent.unit_scales
     monkeypatch.setattr(WeightedDescent, "unit_scales", lambda self, parties: right(self, parties) / by)
-    assert bugs(algorithm, DRAWS)
+    assert bugs(algorithm, FEWER)
 
 
 @pytest.mark.parametrize("algorithm", IN_THE_OPEN, ids=name)
@@ -98,10 +99,10 @@ def test_half_of_the_rounds_and_the_sensitivity_of_the_other_adjacency(monkeypat
 SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
 
 
-@pytest.mark.parametrize("algorithm", SIGMOID, ids=name)
+@pytest.mark.parametrize("algorithm", [pytest.param(SIGMOID[0], marks=slow), SIGMOID[1]], ids=name)
 def test_a_single_round_that_the_accountant_forgets(monkeypatch, algorithm) -> None:
     """The sigmoid loss is steepest at 0: of a row across the path of the model, and of its mirror image, always."""
-    found = attacked(algorithm, DRAWS, {"aggregate", "colluders"}, self_test=True)
+    found = attacked(algorithm, 2 * PLAIN, {"aggregate", "colluders"}, self_test=True)
     assert len(found) == 2
     for finding in found.values():
         assert 0.97 < finding.power <= 1.1  # a bound from draws may be too large

@@ -243,11 +243,13 @@ def test_who_listens_changes_no_bit_of_a_descent(algorithm, kind) -> None:
     assert watch.messages == ROUNDS["rounds"]
 
 
-@pytest.mark.parametrize("calibration", ["published", "tight"])
+# the published noise of a network is that of one round, by the same code
+@pytest.mark.parametrize("calibration", [pytest.param("published", marks=slow), "tight"])
 @pytest.mark.parametrize("algorithm", [*EACH, PSGD], ids=lambda a: a.name)
 def test_the_right_code_is_not_accused(algorithm, calibration) -> None:
     algorithm = replace(algorithm, calibration=calibration)
-    for finding in attacked(algorithm, PLAIN).values():
+    # a network's pair is known to show all; `test_audit.py` attacks the same code with more draws
+    for finding in attacked(algorithm, PLAIN if algorithm.name == "psgd" else FEW).values():
         assert finding.verdict != "BUG"
         if isinstance(algorithm, PrivateNetwork) and finding.view != "release":
             assert finding.exact == pytest.approx(finding.proven, rel=1e-6)  # as bad as can be

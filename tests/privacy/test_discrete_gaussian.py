@@ -115,6 +115,7 @@ def test_a_sum_of_parties_has_the_law_that_is_counted() -> None:
     assert p_value(np.bincount(total + 40 * parties, minlength=len(law)), law) > 1e-6
 
 
+@pytest.mark.slow
 def test_the_tail_is_there_and_not_more() -> None:
     """Beyond 4.5 sigma: 34 of 5 million expected, Poisson."""
     variance = Fraction(2**40)

@@ -106,12 +106,12 @@ def test_constant_rounds(c, T):
 
 
 def test_expanding_rounds_are_composed_and_many_rounds_neither_overflow_nor_vanish():
-    T = 1_000_000
+    T = 250_000
     ones = np.ones(T)
-    assert last_iterate_mu(1.5 * ones, ones, ones) == pytest.approx(1000, rel=1e-8)
-    assert last_iterate_mu(1e6 * ones, ones, ones) == pytest.approx(1000, rel=1e-8)
+    assert last_iterate_mu(1.5 * ones, ones, ones) == pytest.approx(500, rel=1e-8)
+    assert last_iterate_mu(1e6 * ones, ones, ones) == pytest.approx(500, rel=1e-8)
     last = np.append(ones[1:], 1e9)  # a last round that hides what all others leave
-    assert last_iterate_mu(1.5 * ones, ones, last) == pytest.approx(1000, rel=1e-3)
+    assert last_iterate_mu(1.5 * ones, ones, last) == pytest.approx(500, rel=1e-3)
     assert last_iterate_mu(1e-6 * ones, ones, ones) == pytest.approx(1, rel=1e-5)
     few = ones[:100_000]  # are pooled one by one
     mixed = last_iterate_mu(np.exp(np.random.default_rng(0).normal(0, 3, len(few))), few, few)

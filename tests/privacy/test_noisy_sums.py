@@ -112,7 +112,10 @@ def test_the_longest_shift_is_the_worst() -> None:
         assert np.all(np.diff(curves, axis=0) >= -1e-9)
 
 
-@pytest.mark.parametrize(("eps", "parties", "d", "rounds"), [(2.0, 3, 3, 20), (0.5, 1, 10, 20), (1.0, 1, 2, 30)])
+@pytest.mark.parametrize(
+    ("eps", "parties", "d", "rounds"),
+    [(2.0, 3, 3, 20), pytest.param(0.5, 1, 10, 20, marks=pytest.mark.slow), (1.0, 1, 2, 30)],
+)
 def test_rounds_without_eta_by_sampling(eps: float, parties: int, d: int, rounds: int) -> None:
     """The constant shift by 2, all rounds' losses summed; false alarms: 5 standard errors."""
     rng, n, total = np.random.default_rng(4), 60_000, 0.0
@@ -148,7 +151,10 @@ def test_known_answers() -> None:
     assert proven(77, 0.7, 10, 1, 0.0, 1e-6)[0] < pld.pure(0.7, 77).eps(1e-6)
 
 
-@pytest.mark.parametrize(("parties", "d", "eps", "rounds"), [(1, 20, 3.0, 10), (2, 20, 3.0, 10), (1, 7, 0.5, 30)])
+@pytest.mark.parametrize(
+    ("parties", "d", "eps", "rounds"),
+    [(1, 20, 3.0, 10), (2, 20, 3.0, 10), pytest.param(1, 7, 0.5, 30, marks=pytest.mark.slow)],
+)
 def test_eta_by_sampling_the_scales(parties: int, d: int, eps: float, rounds: int) -> None:
     """delta averaged over Gaussian mechanisms of mu^2 = S + 1/common^2, S as drawn; false alarms: 5 standard errors."""
     n, common = 200_000, 10 / eps
@@ -215,17 +221,22 @@ def eps_of(**setting: float) -> float:
 
 
 @pytest.mark.parametrize("axis", list(AXES))
-def test_the_whole_range_without_an_exception_and_monotone(axis: str) -> None:
-    """Along every axis from some points of the range."""
-    points = [
+@pytest.mark.parametrize(
+    "point",
+    [
         {"rounds": 1000, "eps": 0.1, "parties": 5, "d": 30, "common": 100.0, "delta": 1e-5},
         {"rounds": 30, "eps": 1.0, "parties": 10**6, "d": 561, "common": 0.0, "delta": 1e-12},
-        {"rounds": 2, "eps": 5.0, "parties": 1, "d": 2, "common": 1.0, "delta": 0.01},
-    ]
-    for point in points:
-        found = [eps_of(**point | {axis: value}) for value in AXES[axis]]
-        assert np.all(np.isfinite(found))
-        assert np.all(np.diff(found) >= -1e-3 * np.array(found)[1:]), (point, found)
+        pytest.param(
+            {"rounds": 2, "eps": 5.0, "parties": 1, "d": 2, "common": 1.0, "delta": 0.01}, marks=pytest.mark.slow
+        ),
+    ],
+    ids=["many rounds", "many parties", "few of all"],
+)
+def test_the_whole_range_without_an_exception_and_monotone(point: dict[str, float], axis: str) -> None:
+    """Along every axis from some points of the range."""
+    found = [eps_of(**point | {axis: value}) for value in AXES[axis]]
+    assert np.all(np.isfinite(found))
+    assert np.all(np.diff(found) >= -1e-3 * np.array(found)[1:]), found
 
 
 def test_many_parties_and_features_where_a_quantile_used_to_miss_the_noise() -> None:

@@ -28,15 +28,16 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from scipy.special import gammainccinv, gammaincinv, gammaln, kve
+from scipy.special import gammainccinv, gammaincinv, gammaln, k0e, k1e
 
 from dpml.arrays import Array
-from dpml.privacy.pld import Losses
+from dpml.privacy.pld import FADED, Losses
 
 _RATIO = 1.06  # of neighbouring distances from the centre of P
 _BELTS = 120  # values of rho
 _SLACK = 1e-12  # relative error of a density, and the error of a loss per unit of v
 _FAR = 45.0  # e^-45 is beyond the last t
+_BLOCK = 1 << 13  # numbers at once
 
 
 @lru_cache(maxsize=16)
@@ -70,7 +71,8 @@ def losses(eps: float, parties: int, d: int) -> Losses:
         log_p, at = loss(at_t[:, None, :, None], at_rho[None, :, None, :])
         with np.errstate(divide="ignore", under="ignore"):
             log_p = log_p + log_scale + ((d - 2) * np.log(at_rho[None, :, None, :]) if d > 1 else 0.0)
-            p = np.exp(log_p) * weight_t[:, None, :, None] * weight_rho[None, :, None, :] * (1 + _SLACK)
+            density = np.exp(np.maximum(log_p, FADED)) * (1 + _SLACK)
+            p = density * weight_t[:, None, :, None] * weight_rho[None, :, None, :]
             q = p * np.exp(-at)
         up = np.where(flat, 1.0, np.clip(np.expm1(low - at) / np.expm1(-gap), 0.0, 1.0))
         down = np.where(flat, 1.0, np.clip(np.expm1(at - high) / np.expm1(-gap), 0.0, 1.0))
@@ -110,22 +112,26 @@ def _nodes(edges: Array, order: int) -> tuple[Array, Array]:
 
 
 def _log_profile(v: float, r: Array) -> Array:
-    """``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow.
+    """``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow; in blocks of numbers that stay in cache."""
+    blocks = np.array_split(r.ravel(), math.ceil(r.size / _BLOCK))
+    return np.concatenate([_log_profile_of(v, block) for block in blocks]).reshape(r.shape)
 
-    The ratios ``r K_(v+1)/K_v`` follow from each other by a sum of positive terms.
-    """
+
+def _log_profile_of(v: float, r: Array) -> Array:
+    """The ratios ``r K_(v+1)/K_v`` follow from each other by a sum of positive terms."""
     if v % 1:
         total, ratio, order = np.full_like(r, math.log(math.pi / 2) / 2), r + 1, 0.5
     else:
         tiny = np.maximum(r, 1e-150)
-        first = tiny * kve(1, tiny)
+        first = tiny * k1e(tiny)
         total, order = np.log(first), 1.0
-        ratio = 2 + tiny**2 * kve(0, tiny) / first
-    product = np.ones_like(r)
+        ratio = 2 + tiny**2 * k0e(tiny) / first
+    product, square = np.ones_like(r), r**2
     while order < v:
-        product = product * ratio
+        product *= ratio
         order += 1
         if order % 8 < 1:
             total, product = total + np.log(product), np.ones_like(r)
-        ratio = 2 * order + r**2 / ratio
+        np.divide(square, ratio, out=ratio)
+        ratio += 2 * order
     return np.asarray(total + np.log(product))

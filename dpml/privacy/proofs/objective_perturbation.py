@@ -47,7 +47,7 @@ Chaudhuri et al. 2011, Rajkumar & Agarwal 2012 and Kifer et al. 2012 bound noise
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -130,21 +130,19 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     most = np.log1p(k)
     base = (t[:, None] - most) / right - right / 2
 
-    def slope(v: Array) -> Array:
-        return 1 / np.expm1(v) - (base + v / right) / right
-
     start = np.maximum(-base * right, 0.0)  # where A >= 0; and A grows by at most 1 from there
     end = np.minimum(start + right, most)
-    at_end = slope(end)
+    v = end
     for _ in range(20):
-        v = (start + end) / 2
-        at = slope(v)
-        rising = at > 0
-        start, end, at_end = np.where(rising, v, start), np.where(rising, end, v), np.where(rising, at_end, at)
-        rest = np.maximum(-at_end, 0.0) * (end - start)  # the tangent's rise
+        grown, steep = np.expm1(v), (base + v / right) / right
+        level = 1 - grown * steep  # of the sign of the slope, and concave: Newton's steps come down to its root
+        slope = level / grown
+        rest = np.maximum(slope * (end - v), slope * (start - v))  # the tangent's rise, to either side
         if rest.max() < 1e-4:
             break
-    log_most = -((base + end / right) ** 2) / 2 + np.log(-np.expm1(-end)) + np.log1p(1 / k) + rest
+        step = level / (steep + grown * steep + grown / right / right)
+        v = np.clip(v + step, np.maximum(start, v / 1024), end)  # where more is lost, rounding would decide
+    log_most = -((base + v / right) ** 2) / 2 + np.log(-np.expm1(-v)) + np.log1p(1 / k) + rest
     least = -(np.maximum(t[:, None] / left - left / 2, 0.0) ** 2) / 2
     ratio = np.minimum(least - log_most, 0.0)
     cells = log_most + np.log(-np.expm1(ratio)) + np.log((right - left) / math.sqrt(2 * math.pi))
@@ -175,19 +173,26 @@ def sigma_of(eps: float, ridge: float, delta: float) -> float:
         return low
     growth = 1.01
     high = low * growth
-    while log_delta_of(eps, high, ridge) > log_delta:
+    excess = cache(lambda sigma: log_delta_of(eps, sigma, ridge) - log_delta)
+    while excess(high) > 0:
         growth *= growth
         low, high = high, high * growth
-    return _crossing(lambda sigma: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-7)
+    return _crossing(excess, low, high) * (1 + 1e-7)
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Where `excess`, which falls, crosses 0 in [low, high], low > 0; rounded up, so that it is not positive there."""
+    """Where `excess`, which falls, crosses 0 in [low, high], low > 0; rounded up, so that it is not positive there.
+
+    Both ends and the root are asked for more than once, and a value takes milliseconds.
+    """
+    excess = cache(excess)
     if excess(low) <= 0:
         return low
     if excess(high) > 0:  # by rounding: it is known not to be
         return high
-    root = math.exp(brentq(lambda x: excess(math.exp(x)), math.log(low), math.log(high), xtol=1e-9))
+    bottom, top = math.log(low), math.log(high)
+    ends = {bottom: low, top: high}
+    root = math.exp(brentq(lambda x: excess(ends.get(x) or math.exp(x)), bottom, top, xtol=1e-9))
     step = 1e-10
     while root < high and excess(root) > 0:
         root *= 1 + step
