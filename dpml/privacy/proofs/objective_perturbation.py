@@ -132,8 +132,9 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
 
     start = np.maximum(-base * right, 0.0)  # where A >= 0; and A grows by at most 1 from there
     end = np.minimum(start + right, most)
-    v = end
+    following = end
     for _ in range(20):
+        v = following
         grown, steep = np.expm1(v), (base + v / right) / right
         level = 1 - grown * steep  # of the sign of the slope, and concave: Newton's steps come down to its root
         slope = level / grown
@@ -141,7 +142,7 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
         if rest.max() < 1e-4:
             break
         step = level / (steep + grown * steep + grown / right / right)
-        v = np.clip(v + step, np.maximum(start, v / 1024), end)  # where more is lost, rounding would decide
+        following = np.clip(v + step, np.maximum(start, v / 1024), end)  # where more is lost, rounding would decide
     log_most = -((base + v / right) ** 2) / 2 + np.log(-np.expm1(-v)) + np.log1p(1 / k) + rest
     least = -(np.maximum(t[:, None] / left - left / 2, 0.0) ** 2) / 2
     ratio = np.minimum(least - log_most, 0.0)
