@@ -1,6 +1,7 @@
 """What the tests share: running the commands in this process, from an empty folder."""
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -10,7 +11,6 @@ from pathlib import Path
 import absl.logging
 import pytest
 from omegaconf import DictConfig
-from threadpoolctl import threadpool_limits
 
 from dpml import cli
 
@@ -18,7 +18,9 @@ from dpml import cli
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 # a shell that starts the tests in the background ignores Ctrl-C for them, and their commands would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
-threadpool_limits(1)  # small matrices: a second BLAS thread only gets in the way
+# before NumPy and SciPy are loaded, and for the processes of tests too: with small matrices, a second BLAS thread only
+# gets in the way
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def pytest_collection_finish() -> None:
