@@ -169,22 +169,47 @@ def hamm_cases() -> list[Case]:
     ]
 
 
-def kang_cases() -> list[Case]:
+@dataclass(frozen=True)
+class Descents:
     """Rounds of noisy descent at the size of Adult as Kang et al. 2019 use it, with their noise and updates."""
-    n, d, rounds, budgets, draws = 45_222, 105, 30, 16, 8
-    runs = budgets * draws
-    X, y = labelled_rows(n, d)
-    rows = Rows.of(LOSSES["logistic"], X, y, np.full(n, 1 / n))
-    scales, step, start = np.geomspace(0.01, 1, budgets), 0.5, np.zeros(d)
-    square = np.random.default_rng(0).standard_normal((2048, 2048), dtype=np.float32)
-    products = round(rounds * 2 * n * d * runs / 2048**3)
-    single = X.astype(np.float32)
 
-    def ours() -> object:
-        rng = np.random.default_rng(0)
-        return descend(
-            [rows], start, np.array([step]), scales[None], lambda: single_gaussian(rng, (1, draws, d)), rounds
-        )
+    n: int = 45_222
+    d: int = 105
+    rounds: int = 30
+    draws: int = 8
+    step: float = 0.5
+
+    @property
+    def scales(self) -> np.ndarray:
+        """The noise of every budget."""
+        return np.geomspace(0.01, 1, 16)
+
+    @property
+    def title(self) -> str:
+        runs = self.draws * len(self.scales)
+        return f"noisy descent, {self.rounds} rounds of {runs} runs, n = {self.n}, d = {self.d}"
+
+    def ours(self) -> Callable[[], object]:
+        """All of it, as dpml does it."""
+        X, y = labelled_rows(self.n, self.d)
+        rows, start = Rows.of(LOSSES["logistic"], X, y, np.full(self.n, 1 / self.n)), np.zeros(self.d)
+
+        def work() -> object:
+            rng = np.random.default_rng(0)
+            draw = lambda: single_gaussian(rng, (1, self.draws, self.d))  # noqa: E731
+            return descend([rows], start, np.array([self.step]), self.scales[None], draw, self.rounds)
+
+        return work
+
+
+def kang_cases() -> list[Case]:
+    """Descents against products of matrices, and against their definition in NumPy."""
+    same = Descents()
+    n, d, runs = same.n, same.d, same.draws * len(same.scales)
+    X, y = labelled_rows(n, d)
+    square = np.random.default_rng(0).standard_normal((2048, 2048), dtype=np.float32)
+    products = round(same.rounds * 2 * n * d * runs / 2048**3)
+    ours, single = same.ours(), X.astype(np.float32)
 
     def multiply() -> None:
         for _ in range(products):
@@ -195,14 +220,14 @@ def kang_cases() -> list[Case]:
 
         def work() -> None:
             rng, w = np.random.default_rng(0), np.zeros((d, runs), X.dtype)
-            width = np.repeat(scales, draws).astype(X.dtype)
-            for _ in range(rounds // 10):
+            width = np.repeat(same.scales, same.draws).astype(X.dtype)
+            for _ in range(same.rounds // 10):
                 slopes = -labels / (1 + np.exp(labels * (X @ w)))
-                w -= X.dtype.type(step) * (X.T @ slopes / n + width * rng.standard_normal((d, runs), X.dtype))
+                w -= X.dtype.type(same.step) * (X.T @ slopes / n + width * rng.standard_normal((d, runs), X.dtype))
 
         return work
 
-    title = f"noisy descent, {rounds} rounds of {runs} runs, n = {n}, d = {d}"
+    title = same.title
     return [
         Case(title, "as many multiplications in float32 products of 2048 x 2048", ours, multiply, 1.0),
         Case(title, "the definition in NumPy, all runs at once, float32", ours, unblocked(single), 0.1),
@@ -211,30 +236,40 @@ def kang_cases() -> list[Case]:
 
 
 def peer_cases() -> list[Case]:
-    """A program of others, in an environment of its own that is made from PyPI the first time (``--peers``)."""
+    """Programs of others, each in an environment of its own that is made from PyPI the first time (``--peers``)."""
     from growth import cell_of
     from peers import python_of
+
+    work = Path("build/peers")
+    work.mkdir(parents=True, exist_ok=True)
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+    def peer(name: str, *words: str, **arrays: object) -> Callable[[], float]:
+        """What a program in `timed` prints, given these arrays in a file, and further words."""
+        program, data = Path(__file__).parent / "timed" / f"{name}.py", work / f"{name}.npz"
+        np.savez(data, **arrays)  # type: ignore[arg-type]
+        python = python_of(program, work / f"timed_{name}")
+        run = [python, program, data, *words]
+        return lambda: float(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True, env=one_thread).stdout)
 
     eps, draws = np.geomspace(0.1, 10, 16), 8
     words = "dataset=synthetic dataset.recipe=logistic dataset.d=105 N=45222 M=1 algo=objpert algo.lam=1e-3 delta=null"
     cell = cell_of(*words.split(), f"eps=[{','.join(map(str, eps))}]", f"draws={draws}")
     parties, rng = deal(cell), np.random.default_rng
-    work = Path("build/peers")
-    work.mkdir(parents=True, exist_ok=True)
-    np.savez(work / "timed.npz", X=parties.X, y=parties.y)
-    program = Path(__file__).parent / "timed" / "diffprivlib_fits.py"
-    python = python_of(program, work / "timed_diffprivlib")
-    one_thread = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    fits = peer("diffprivlib_fits", "0.1", "1", "10", X=parties.X, y=parties.y)
 
-    def ours() -> object:
+    def releases() -> object:
         return cell.algorithm.prepare(replace(parties), rng(0)).release(cell.budgets, rng(0), draws)
 
-    def theirs() -> float:
-        run = [python, program, work / "timed.npz", "0.1", "1", "10"]
-        return float(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True, env=one_thread).stdout)
-
+    same = Descents()
+    X, y = labelled_rows(same.n, same.d)
+    widths = np.repeat(same.scales, same.draws)
+    descents = peer("torch_descent", str(same.rounds // 10), X=X, y=y, step=same.step, widths=widths)
     title = f"objective perturbation, {draws} draws x {len(eps)} eps, n = 45222, d = 105"
-    return [Case(title, "diffprivlib 0.6.6, a fit for each", ours, theirs, 3 / (draws * len(eps)))]
+    return [
+        Case(title, "diffprivlib 0.6.6, a fit for each", releases, fits, 3 / (draws * len(eps))),
+        Case(same.title, "PyTorch, all runs at once by autograd, float32", same.ours(), descents, 0.1),
+    ]
 
 
 @dataclass
@@ -344,7 +379,7 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", choices=["", *makers, "peers"], help="one family; then nothing is written"
     )
-    parser.add_argument("--peers", action="store_true", help="also diffprivlib, which pip fetches")
+    parser.add_argument("--peers", action="store_true", help="also diffprivlib and PyTorch, which pip fetches (5 GB)")
     options = parser.parse_args()
     repeats, only = options.repeats, options.only
     if options.peers or only == "peers":
