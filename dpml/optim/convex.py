@@ -142,14 +142,15 @@ def _newton(problems: _Problems, tolerance: float) -> Array:
         descent = np.sum(gradient * step, axis=1)
         size = np.where(length > enough, 1.0, 0.0)
         for _ in range(40):
-            trial, gradient, curvature = problems.at(w + size[:, None] * step)
+            tried = w + size[:, None] * step
+            trial, gradient, curvature = problems.at(tried)
             short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
             # so close to the minimum a full step is right, and the value, a difference of large terms, is too coarse
             short &= descent < -1e-12
             if not short.any():
                 break
             size = np.where(short, size / 2, size)
-        w, value = w + size[:, None] * step, trial
+        w, value = tried, trial
     raise NotConvergedError(
         f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after at most {_STEPS} steps: "
         f"set a larger algo.lam, or rescale the features."
