@@ -1,0 +1,199 @@
+"""Tiny releases of every algorithm, protocol, noise and unit, and what they were when they were written down.
+
+``python -m tests.golden.settings`` compares bit for bit, and says which differ by how much; with ``--write`` it writes
+down what they are now. Bits depend on the machine's BLAS: a test allows for that, a refactoring on one machine does not.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from dpml import where
+from dpml.data import Files
+from dpml.data.partition import Equal, Fractions, partition
+from dpml.data.sets.synthetic import Synthetic
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget
+from dpml.running.cell import limit_blas
+from dpml.seeds import generator
+
+FILE = Path(__file__).with_name("releases.json")
+BUDGETS = Budget(0.5, 1e-5), Budget(5.0, 1e-5)
+DRAWS, M = 2, 5
+RECIPES = {"logistic": "logistic", "sigmoid": "logistic", "squared": "linear"}
+
+BOTH = ({"unit": "sample"}, {"unit": "party"})
+CARRIED = [
+    {"protocol": protocol, "noise": noise}
+    for protocol in ("simulate", "secagg")
+    for noise in ("continuous", "discrete")
+]
+
+
+def settings() -> dict[str, tuple[str, dict[str, Any]]]:
+    """The algorithm and the options of every release, by name."""
+    chosen: list[tuple[str, dict[str, Any]]] = []
+    for loss in ("squared", "logistic"):
+        for unit, carried in product(BOTH, CARRIED):
+            chosen += [(algo, {"loss": loss, **unit, **carried}) for algo in ("ssp", "ssp_descent")]
+            chosen += [("dpgd", {"loss": loss, "rounds": 6, **unit, **carried})]
+        for calibration in ("published", "tight"):
+            chosen += [(algo, {"loss": loss, "calibration": calibration}) for algo in ("fm", "conv", "local", "dpfm")]
+            chosen += [
+                ("capefm", {"loss": loss, "calibration": calibration, "protocol": protocol})
+                for protocol in ("simulate", "secagg")
+            ]
+        chosen += [
+            ("capefm", {"loss": loss, "calibration": "tight", "noise": "discrete", "protocol": protocol})
+            for protocol in ("simulate", "secagg")
+        ]
+        chosen += [("fm", {"loss": loss, "calibration": "tight", "noise": "discrete", "lam": 0.1})]
+        chosen += [("fm", {"loss": loss, "calibration": "published", "variant": "authors"})]
+        chosen += [("dpfm", {"loss": loss, "calibration": "published", "variant": "authors"})]
+        chosen += [("outpert", {"loss": loss})]
+        chosen += [(algo, {"loss": loss}) for algo in ("nonpriv", "constant")]
+    chosen += [("adassp", {"loss": "squared", "calibration": calibration}) for calibration in ("published", "tight")]
+    chosen += [("dpgd", {"loss": loss, "rounds": 6, "lam": 0.1}) for loss in ("squared", "logistic")]
+    chosen += [("dpgd", {"loss": "logistic", "rounds": 6, "unit": "party", "lam": 0.1})]
+    chosen += [
+        ("psgd", {"rounds": 8, "protocol": protocol, **options})
+        for protocol in ("simulate", "secagg")
+        for options in ({"calibration": "published"}, {"calibration": "tight"}, {"variant": "halving"})
+    ]
+    chosen += [("psgd", {"rounds": 8, "calibration": "tight", "tolerance": 0.1}), ("newton", {"rounds": 3})]
+    chosen += [("newton", {"rounds": 3, "lam": 0.01, "curvature": "hessian"})]
+    for algo in ("wang", "jayaraman", "wddp"):
+        chosen += [(algo, {"rounds": 6}), (algo, {"rounds": 6, "calibration": "tight"})]
+        chosen += [
+            (algo, {"rounds": 6, "calibration": "tight", "tuned": tuned})
+            for tuned in ("private", "oracle", "validated")
+        ]
+        chosen += [(algo, {"rounds": 6, "tuned": "oracle", "lam": 0.1}), (algo, {"rounds": 6, "loss": "sigmoid"})]
+    chosen += [("wang", {"rounds": 6, "calibration": "tight", "protects": "aggregate", "loss": "squared"})]
+    chosen += [
+        ("wddp", {"rounds": 6, "calibration": "tight", "protects": protects}) for protects in ("colluders", "client")
+    ]
+    chosen += [
+        ("wddp", {"rounds": 6, "variant": variant, "calibration": calibration})
+        for variant in ("synchronous", "once")
+        for calibration in ("published", "tight")
+    ]
+    chosen += [("wddp", {"rounds": 6, "variant": "synchronous", "calibration": "tight", "protects": "client"})]
+    chosen += [
+        (algo, {"epochs": 3, "calibration": calibration})
+        for algo in ("nn_cape", "nn_conv", "nn_nonpriv")
+        for calibration in ("published", "tight")
+    ]
+    chosen += [(algo, {"epochs": 2, "variant": "authors"}) for algo in ("nn_cape", "nn_conv", "nn_nonpriv")]
+    chosen += [("nn_cape", {"epochs": 2, "batch": 64, "calibration": "tight"})]
+    chosen += [
+        (algo, {"calibration": calibration})
+        for algo in ("gop", "objpert", "amp", "la", "avg", "vote", "soft")
+        for calibration in ("published", "tight")
+    ]
+    chosen += [("gop", {"calibration": "tight", "shift": 2.0}), ("batch", {}), ("indiv", {})]
+    chosen += [
+        ("soft", {"variant": "per_coordinate"}),
+        ("avg", {"variant": "radial"}),
+        ("vote", {"protect_auxiliary": True}),
+    ]
+    return {_named(algo, options): (algo, options) for algo, options in chosen}
+
+
+def _named(algo: str, options: dict[str, Any]) -> str:
+    return " ".join([algo, *(f"{key}={value}" for key, value in options.items())])
+
+
+def parties_of(loss: str, auxiliary: float, equal: bool) -> Any:
+    """Five parties' rows: of equal and of unequal numbers."""
+    data = Synthetic(RECIPES[loss], d=4, rows=200, test_rows=50, scale=3.0).load(Files(), 200, generator(1, "data"))
+    if loss == "squared":
+        data = replace(data, y=np.clip(data.y, -1, 1), y_test=np.clip(data.y_test, -1, 1))
+    rule = Equal(auxiliary=auxiliary) if equal else Fractions(fractions=(0.1, 0.2, 0.3, 0.2, 0.2), auxiliary=auxiliary)
+    return partition(data, rule, M, generator(1, "partition"))
+
+
+def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What one setting releases, and its guarantees, as plain values."""
+    target = yaml.safe_load((where.folder("conf") / "algo" / f"{algo}.yaml").read_text())["_target_"]
+    module, _, name = target.rpartition(".")
+    kind = getattr(import_module(module), name)
+    loss = options.get("loss", "logistic")
+    calibration = {} if algo in ("batch", "indiv", "nonpriv", "constant") else {"calibration": "published"}
+    if algo in ("ssp", "ssp_descent", "dpgd", "newton", "outpert"):
+        calibration = {"calibration": "tight"}
+    algorithm = kind(**{**calibration, **options, "loss": LOSSES[loss]})
+    equal = algo in ("avg", "vote", "soft", "nn_cape", "nn_conv", "conv")
+    parties = parties_of(loss, getattr(algorithm, "auxiliary", 0.0), equal)
+    guarantees = [
+        [g.view, g.unit, g.eps, g.delta, g.basis, g.mu]
+        for b in BUDGETS
+        for g in algorithm.guarantees(b, parties.problem)
+    ]
+    with limit_blas():
+        mechanism = algorithm.prepare(parties, generator(1, "start"))
+        release = mechanism.release(list(BUDGETS), generator(1, "noise", algo), DRAWS)
+    metrics = {key: np.ravel(values).tolist() for key, values in release.metrics.items()}
+    weights = [] if release.weights is None else np.ravel(release.weights).tolist()
+    return {"weights": weights, "metrics": metrics, "guarantees": guarantees}
+
+
+def current() -> dict[str, dict[str, Any]]:
+    """Of all settings; a setting that is refused has the sentence that says why."""
+    everything = {}
+    for name, (algo, options) in settings().items():
+        try:
+            everything[name] = released(algo, options)
+        except UserError as error:
+            everything[name] = {"refused": str(error)}
+    return everything
+
+
+def numbers(value: Any) -> list[float]:
+    """All numbers in a plain value, in order; words count as nothing."""
+    if isinstance(value, dict):
+        return [number for each in value.values() for number in numbers(each)]
+    if isinstance(value, list):
+        return [number for each in value for number in numbers(each)]
+    return [float(value)] if isinstance(value, int | float) else []
+
+
+def difference(was: Any, now: Any) -> float:
+    """The largest relative difference between the numbers of two plain values; inf where they are not alike."""
+    first, second = np.array(numbers(was)), np.array(numbers(now))
+    if first.shape != second.shape:
+        return float("inf")
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    apart = np.abs(first - second) / np.maximum(np.abs(first), np.abs(second))
+    return float(np.max(np.where(same, 0.0, apart), initial=0.0))
+
+
+def main() -> int:
+    """Compare, or write."""
+    now = json.loads(json.dumps(current()))
+    if "--write" in sys.argv:
+        FILE.write_text(json.dumps(now, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+        print(f"{len(now)} releases written; refused: {[name for name in now if 'refused' in now[name]]}")
+        return 0
+    was = json.loads(FILE.read_text())
+    changed = 0
+    for name in dict.fromkeys([*was, *now]):
+        if was.get(name) != now.get(name):
+            changed += 1
+            parts = [key for key in was.get(name, {}) if was[name].get(key) != now.get(name, {}).get(key)]
+            worst = {key: difference(was[name][key], now.get(name, {}).get(key)) for key in parts}
+            print(f"{name}: {worst or 'only on one side'} {now.get(name, {}).get('refused', '')}")
+    print(f"{len(now)} releases, {changed} differ")
+    return changed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
