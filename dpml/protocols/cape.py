@@ -77,6 +77,9 @@ class Settings:
         least: the number of survivors whose noise must still have standard deviation tau; None: all M.
         dropouts: sites that drop out, and the first message that each does not send.
         topology: which sites share masks; None: all, or for many sites a sparse ring.
+        drawn: how many numbers the noise has as it is drawn, if `project` makes the d numbers of a message of them.
+        project: makes the noise of a message, (..., d), linearly from what is drawn, (..., drawn).
+        rounding: random numbers to round with; None: a child of those for the noise.
     """
 
     transport: Transport | None = None
@@ -85,6 +88,9 @@ class Settings:
     least: int | None = None
     dropouts: Dropouts = field(default_factory=dict)
     topology: Topology | None = None
+    drawn: int | None = None
+    project: Callable[[Array], Array] | None = None
+    rounding: Generator | None = None
 
 
 _SIMULATE = Settings()
@@ -117,7 +123,7 @@ def cape_sum(
     least = settings.least
     if least is not None and not 1 <= least <= parties:
         raise ProtocolError(f"least must be between 1 and the {parties} sites, got {least}.")
-    rounding = rng.spawn(1)[0]
+    rounding = rng.spawn(1)[0] if settings.rounding is None else settings.rounding
     masks, own = _drawn(rng, parties, d, settings)
     if settings.transport is None:
         sent = _messages(shares, scales, masks + own)
@@ -138,22 +144,6 @@ def cape_sum(
     return cape
 
 
-def site_message(
-    share: Array, scales: Array, rng: Generator, site: int, parties: int, settings: Settings
-) -> tuple[Ring, Array]:
-    """The message of one site of `parties`, computed on its own machine: ehat in the ring, and its ``m_k``, both flat.
-
-    With the same `rng` it is the site's message in `cape_sum`; for this the noise of all sites is drawn. `share` is
-    (d,).
-    """
-    rounding = rng.spawn(1)[0]
-    masks, own = (drawn[site : site + 1] for drawn in _drawn(rng, parties, len(share), settings))
-    rounding.random((site, *masks.shape[1:]))  # the draws of the sites before it
-    codec = codec_of(parties, settings)
-    encoded = codec.encode(masks, rounding)
-    return encoded.ravel(), _messages(share[None], scales, codec.decode(encoded) + own).ravel()
-
-
 def codec_of(parties: int, settings: Settings) -> FixedPoint:
     """The codec that puts the ehat_k into the ring."""
     return FixedPoint.fit(parties, _WIDTHS * settings.spread)
@@ -161,7 +151,9 @@ def codec_of(parties: int, settings: Settings) -> FixedPoint:
 
 def _drawn(rng: Generator, parties: int, d: int, settings: Settings) -> tuple[Array, Array]:
     """The ``ehat_k`` and ``g_k`` of all sites, (M, draws, d) each, in units of tau."""
-    ehat, g = noise.cape_parties(rng, settings.draws, parties, d)
+    ehat, g = noise.cape_parties(rng, settings.draws, parties, settings.drawn or d)
+    if settings.project is not None:
+        ehat, g = settings.project(ehat), settings.project(g)
     ehat *= settings.spread
     own = 1 / math.sqrt(parties if settings.least is None else settings.least) * g.transpose(1, 0, 2)
     return np.ascontiguousarray(ehat.transpose(1, 0, 2)), own

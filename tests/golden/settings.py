@@ -1,11 +1,12 @@
 """Tiny releases of every algorithm, protocol, noise and unit, and what they were when they were written down.
 
-``python -m tests.golden.settings`` compares bit for bit, and says which differ by how much; with ``--write`` it writes
-down what they are now. Bits depend on the machine's BLAS: a test allows for that, a refactoring on one machine does not.
+``python -m tests.golden.settings [ALGO ...]`` compares bit for bit, and says which differ by how much; with ``--write``
+it writes down what they are now. Bits depend on the machine's BLAS: a test allows for that.
 """
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import product
@@ -123,8 +124,9 @@ def parties_of(loss: str, auxiliary: float, equal: bool) -> Any:
 
 def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
     """What one setting releases, and its guarantees, as plain values."""
-    target = yaml.safe_load((where.folder("conf") / "algo" / f"{algo}.yaml").read_text())["_target_"]
-    module, _, name = target.rpartition(".")
+    node = yaml.safe_load((where.folder("conf") / "algo" / f"{algo}.yaml").read_text())
+    module, _, name = node["_target_"].rpartition(".")
+    options = {key: node[key] for key in ("sites",) if key in node} | options
     kind = getattr(import_module(module), name)
     loss = options.get("loss", "logistic")
     calibration = {} if algo in ("batch", "indiv", "nonpriv", "constant") else {"calibration": "published"}
@@ -146,10 +148,12 @@ def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
     return {"weights": weights, "metrics": metrics, "guarantees": guarantees}
 
 
-def current() -> dict[str, dict[str, Any]]:
-    """Of all settings; a setting that is refused has the sentence that says why."""
+def current(only: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Of all settings, or those of some algorithms; a setting that is refused has the sentence that says why."""
     everything = {}
     for name, (algo, options) in settings().items():
+        if only and algo not in only:
+            continue
         try:
             everything[name] = released(algo, options)
         except UserError as error:
@@ -171,21 +175,23 @@ def difference(was: Any, now: Any) -> float:
     first, second = np.array(numbers(was)), np.array(numbers(now))
     if first.shape != second.shape:
         return float("inf")
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(first - second) / np.maximum(np.abs(first), np.abs(second))
     same = (first == second) | (np.isnan(first) & np.isnan(second))
-    apart = np.abs(first - second) / np.maximum(np.abs(first), np.abs(second))
     return float(np.max(np.where(same, 0.0, apart), initial=0.0))
 
 
 def main() -> int:
     """Compare, or write."""
-    now = json.loads(json.dumps(current()))
+    only = [word for word in sys.argv[1:] if not word.startswith("--")]
+    now = json.loads(json.dumps(current(only)))
     if "--write" in sys.argv:
         FILE.write_text(json.dumps(now, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
         print(f"{len(now)} releases written; refused: {[name for name in now if 'refused' in now[name]]}")
         return 0
     was = json.loads(FILE.read_text())
     changed = 0
-    for name in dict.fromkeys([*was, *now]):
+    for name in now if only else dict.fromkeys([*was, *now]):
         if was.get(name) != now.get(name):
             changed += 1
             parts = [key for key in was.get(name, {}) if was[name].get(key) != now.get(name, {}).get(key)]

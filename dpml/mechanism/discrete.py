@@ -16,15 +16,12 @@ eps of 10^10 say, there is more than is needed.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.adders import IN_PROCESS, Adder
-from dpml.algorithms.hyperparameters import SumProtocol
 from dpml.errors import UserError
 from dpml.privacy import Problem
 from dpml.privacy.discrete import DiscreteGaussian
@@ -38,12 +35,12 @@ NOISES: tuple[Noise, ...] = ("continuous", "discrete")
 BITS = 20
 """Fractional bits of rows, gradients and counts that are summed; fewer where there is much noise."""
 
-_HELD = 1 << 22  # numbers drawn at once
+_NUMBERS = 1 << 22  # numbers drawn at once
 _MARGIN = 1e-6
-_WIDEST = 2.0**55  # standard deviation of the noise in a sum, in steps
+_WIDEST_NOISE = 2.0**55  # standard deviation of the noise in a sum, in steps
 
 
-def asked(mu: float) -> float:
+def target_mu(mu: float) -> float:
     """The mu that noise on a grid is calibrated to, of a budget of `mu`: a millionth is kept for what rounding adds."""
     return mu * (1 - _MARGIN)
 
@@ -54,7 +51,7 @@ def whole_steps(most: int, width: float) -> int:
     Raises:
         UserError: not even one step fits.
     """
-    steps = min(most, int(_WIDEST / max(width, 1.0)))
+    steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
             "algo.noise=discrete cannot fit so much noise into 64 bits: ask for a larger eps or delta, or set "
@@ -93,43 +90,8 @@ def total(variances: Sequence[Fraction], parties: int, draws: int, size: int, rn
 def _blocks(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Iterator[Integers]:
     """The noise of some parties after the other, (P, len(variances) * draws, size)."""
     kept = getattr(rng, "variance_kept", 1)  # below 1 in the self-test of an audit only (`dpml.audit.half_noise`)
-    together = max(1, _HELD // max(len(variances) * draws * size, 1))
+    together = max(1, _NUMBERS // max(len(variances) * draws * size, 1))
     for start in range(0, parties, together):
         shape = min(together, parties - start), draws, size
         each = [DiscreteGaussian(kept * v).sample(shape, rng.bytes) if v else np.zeros(shape, int) for v in variances]
         yield np.concatenate(each, axis=1)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Coordinates of a sum that have noise alike: `size` of them, and of each budget the variance of a party's."""
-
-    size: int
-    variances: Sequence[Fraction]
-
-
-@dataclass(frozen=True)
-class DiscreteSharing:
-    """Every party adds its noise to its own integers; the sum alone is shown, the same by either protocol."""
-
-    problem: Problem
-    protocol: SumProtocol
-    adder: Adder = IN_PROCESS
-
-    def noisy(
-        self, answers: Integers, columns: Sequence[Columns], draws: int, rng: Generator, watched: bool
-    ) -> tuple[Integers, Integers | None]:
-        """The noisy sum (B, k) of answers (P, B, k), and the noise (M, B, k) of every party where that is `watched`.
-
-        The real protocol needs the answers of all M parties, and one that is simulated may have their sum, P = 1. B
-        runs are `draws` of one budget after the other.
-        """
-        each = watched or self.protocol == "secagg"
-        draw = parts if each else total
-        drawn = [draw(some.variances, self.problem.M, draws, some.size, rng) for some in columns]
-        noise = np.concatenate(drawn, axis=-1)
-        if self.protocol == "secagg":
-            messages = answers + noise
-            summed = self.adder.integers(messages.reshape(len(messages), -1), self.problem)
-            return summed.reshape(messages.shape[1:]), noise
-        return answers.sum(axis=0) + (noise.sum(axis=0) if each else noise), noise if each else None

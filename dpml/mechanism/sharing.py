@@ -6,13 +6,13 @@ the sum plus noise; a mechanism counts the mu of the sum, and every view is a mu
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.transcript import PLAIN, Channel, Watch
 from dpml.arrays import Array
+from dpml.mechanism.observer import PLAIN, Channel
 from dpml.privacy import Calibration, Problem, View, noise
 
 # Zero-sum noise costs no accuracy, as it cancels in the sum. `tight` makes it this much wider than the noise that
@@ -20,19 +20,28 @@ from dpml.privacy import Calibration, Problem, View, noise
 MASK = 1e3
 
 
-class NoiseSharing(Protocol):
+class Sharing(Protocol):
     """How the noise of a released sum is shared among the parties that draw it."""
+
+    @property
+    def secure(self) -> bool:
+        """Whether secure aggregation hides the parties' messages, or a part of them."""
+        ...
 
     def views(self, problem: Problem) -> dict[View, float]:
         """mu of every view the adversary may have, as a multiple of the sum's own."""
         ...
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """What a view sees of the sites' messages, in terms of the sources of `total`."""
+        """What a view sees of the sites' messages, in terms of the sources of `observed`."""
         ...
 
-    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
-        """The sum of all sites' noise: (draws, size). `watch` records the noise of every source in it."""
+    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        """The sum of all sites' noise: (draws, size)."""
+        ...
+
+    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
+        """The same from the same distribution, and the noise of every source in it: (sources, draws, size)."""
         ...
 
 
@@ -41,6 +50,7 @@ class TrustedCurator:
     """One trusted curator has all data and draws the noise once; every one of the `visible` views sees the sum."""
 
     visible: tuple[View, ...] = ("release",)
+    secure: ClassVar[bool] = False
 
     def views(self, problem: Problem) -> dict[View, float]:
         return dict.fromkeys(self.visible, 1.0)
@@ -48,11 +58,12 @@ class TrustedCurator:
     def channel(self, view: View, problem: Problem) -> Channel:
         return PLAIN
 
-    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
-        total = noise.gaussian(rng, (draws, size))
-        if watch is not None:
-            watch.drawn(total[None])
-        return total
+    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        return noise.gaussian(rng, (draws, size))
+
+    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
+        total = self.total(rng, draws, M, size)
+        return total, total[None]
 
 
 @dataclass(frozen=True)
@@ -60,11 +71,12 @@ class CapeNoise:
     """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): zero-sum noise ``e_k`` and every site's own ``g_k``.
 
     Only the ``g_k``, of variance 1/M, survive the sum. `spread` is the standard deviation of the zero-sum noise before
-    it is centred. The sources of a watch are the noise ``e_k + g_k`` in the M messages, and the M secrets ``ehat_k`` of
+    it is centred. The observed sources are the noise ``e_k + g_k`` in the M messages, and the M secrets ``ehat_k`` of
     which the ``e_k`` are made.
     """
 
     spread: float
+    secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
         M = problem.M
@@ -101,24 +113,25 @@ class CapeNoise:
         deviations = seen @ drawn
         return Channel(seen, total, deviations @ deviations.T)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
-        own = 1 / math.sqrt(M)
-        if watch is None:
-            return noise.cape_total(rng, draws, M, size, self.spread, own)
+    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        return noise.cape_total(rng, draws, M, size, self.spread, 1 / math.sqrt(M))
+
+    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
         parts = np.empty((2, M, draws, size))
 
-        def heard(columns: slice, messages: Array, ehat: Array) -> None:
+        def keep(columns: slice, messages: Array, ehat: Array) -> None:
             parts[0, ..., columns] = messages.transpose(1, 0, 2)
             parts[1, ..., columns] = self.spread * ehat.transpose(1, 0, 2)
 
-        total = noise.cape_total(rng, draws, M, size, self.spread, own, heard)
-        watch.drawn(parts.reshape(2 * M, draws, size))
-        return total
+        total = noise.cape_total(rng, draws, M, size, self.spread, 1 / math.sqrt(M), keep)
+        return total, parts.reshape(2 * M, draws, size)
 
 
 @dataclass(frozen=True)
 class IndependentNoise:
     """Every site's message is protected by noise of its own alone, of 1/M of the sum's variance."""
+
+    secure: ClassVar[bool] = False
 
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)
@@ -131,17 +144,16 @@ class IndependentNoise:
         seen = {"release": total[None], "aggregate": total[None], "client": each[-1:]}.get(view, each[::-1])
         return Channel.of(seen, total, each / M)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
-        if watch is None:
-            return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
+    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
+
+    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
         parts = np.empty((M, draws, size))
 
-        def heard(columns: slice, messages: Array) -> None:
+        def keep(columns: slice, messages: Array) -> None:
             parts[..., columns] = messages.transpose(1, 0, 2) / math.sqrt(M)
 
-        total = noise.gaussian_total(rng, draws, M, size, heard) / math.sqrt(M)
-        watch.drawn(parts)
-        return total
+        return noise.gaussian_total(rng, draws, M, size, keep) / math.sqrt(M), parts
 
 
 @dataclass(frozen=True)
@@ -150,6 +162,8 @@ class SecureSumNoise:
 
     The colluders know their own shares, so that H/M of the variance protects the H honest parties.
     """
+
+    secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
         return {"release": 1.0, "aggregate": 1.0, "colluders": math.sqrt(problem.M / problem.honest)}
@@ -161,20 +175,20 @@ class SecureSumNoise:
         known = problem.colluders if view == "colluders" else 0
         return Channel.of(np.vstack([total, each[:known]]), total, each / M)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int, watch: Watch | None = None) -> Array:
-        if watch is None:
-            return noise.gaussian(rng, (draws, size))
+    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        return noise.gaussian(rng, (draws, size))
+
+    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
         parts = self.parts(rng, draws, M, size)
-        watch.drawn(parts)
         total: Array = parts.sum(axis=0)
-        return total
+        return total, parts
 
     def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         """Every party's share: (M, draws, size)."""
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
 
-def secure_sharing(problem: Problem) -> NoiseSharing:
+def secure_sharing(problem: Problem) -> Sharing:
     """The noise of a sum whose terms are hidden: drawn by a trusted curator (M = 1) or by M parties in equal shares."""
     return TrustedCurator() if problem.M == 1 else SecureSumNoise()
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dpml.algorithms import Hyperparameters
+from dpml.mechanism.algorithm import Hyperparameters
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import Loss
 from dpml.privacy import CALIBRATIONS, Calibration

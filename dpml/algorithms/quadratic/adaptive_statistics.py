@@ -1,0 +1,166 @@
+"""Least squares from noisy sufficient statistics, with a ridge that a noisy eigenvalue chooses (Wang 2018).
+
+Released are the least eigenvalue of X'X, X'X, and X'y, each with Gaussian noise of standard deviation s. With
+``c = log(6/delta)``, a lower bound ``l = max(0, lambda_min + s z - s sqrt c)`` of that eigenvalue, noise Z of standard
+deviation t off the diagonal of X'X, and `RHO` = .05, the model is
+
+    (X'X + Z + k I)^-1 (X'y + z),    k = max(0, t sqrt(d log(2 d^2/RHO)) - l):
+
+the ridge k makes up for what the eigenvalues lack to be above the noise. If the matrix is not positive definite even
+so, its spectrum is trimmed. Bounds on rows and labels are 1, as everywhere here.
+
+*published*: s = t = 3 sqrt(c)/eps, an (eps/3, delta/3) each, for a row that is added or removed: it moves each of the
+three by at most 1. *proven*, for a row that is replaced: let rows x, x' have the inner product g, and
+``D = xx' - x'x''``. Two rows of length 1 with the same g move X'y at least as far, and have ``||D||_F^2 = 2 - 2 g^2`` and
+eigenvalues ``+-sqrt(1 - g^2)``, where shorter rows r, q have ``||D||_F^2 = r^4 + q^4 - 2 g^2``, and of eigenvalues u - v
+= r^2 - q^2, u v = r^2 q^2 - g^2 the larger has ``u^2 = (r^2 - q^2) u + u v <= r^2 - (1 - r^2) q^2 - g^2 <= 1 - g^2``.
+lambda_min moves by at most the larger (Weyl). So its part is at most half of that of X'X, and all three together are as
+X'X with noise s/sqrt(1.5) and X'y with s (`joint_sensitivity`): mu = sqrt(16/3)/s. On a line (d = 1) lambda_min and X'X
+are one number: 2/s. Noise of one variance on the upper triangle, as published, changes nothing: D may be diagonal.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from dpml.algorithms.quadratic.coefficients import quadratic_of
+from dpml.algorithms.quadratic.objective import draws_together
+from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
+from dpml.arrays import Array, Index
+from dpml.data.partition import Parties
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.options import check_common
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Sharing, TrustedCurator
+from dpml.optim.losses import Loss
+from dpml.optim.quadratic import minimise_quadratic
+from dpml.privacy import Budget, Calibration, Problem, gdp
+from dpml.privacy.discrete.rounding import Integers
+
+RHO = 0.05
+"""How likely the noise on X'X may be longer than the ridge rule assumes: the paper's."""
+
+
+@dataclass(frozen=True)
+class Statistics(Statistic):
+    """lambda_min of X'X + ridge I, X'y, and the upper triangle of that matrix, at one curator.
+
+    Entries beside the diagonal are divided by `off_diagonal`, so that all numbers have noise alike.
+    """
+
+    ridge: float
+    off_diagonal: float
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (1 + d + d * (d + 1) // 2,)
+
+    def on(self, parties: Parties) -> "StatisticsTerms":
+        return StatisticsTerms(self, parties)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N * (1 + self.ridge)
+
+
+@dataclass(frozen=True)
+class StatisticsTerms:
+    """The statistics of some rows. They are no sum over parties: lambda_min is not."""
+
+    statistic: Statistics
+    parties: Parties
+
+    def total(self, *at: Array) -> Array:
+        return self._total
+
+    @cached_property
+    def _total(self) -> Array:
+        X, y = self.parties.X, self.parties.y
+        square = X.T @ X + self.statistic.ridge * np.eye(X.shape[1])
+        i, j = np.triu_indices(X.shape[1])
+        triangle = square[i, j] / np.where(i == j, 1.0, self.statistic.off_diagonal)
+        return np.concatenate([[float(np.linalg.eigvalsh(square)[0])], y @ X, triangle])
+
+    def each(self, *at: Array) -> Array:
+        raise NotImplementedError("a curator's statistics are not sent by parties")
+
+    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+        raise NotImplementedError("lambda_min is no sum of integers")
+
+
+@dataclass(frozen=True)
+class AdaptiveStatistics(Program):
+    """`adassp` (Wang 2018, Alg. 2, AdaSSP), for squared loss at one trusted curator.
+
+    `tight` has the least s that is proven to be enough, and the isometric noise of a symmetric matrix, t = s/sqrt 2,
+    which hides a diagonal D as well. A sum over parties does not have lambda_min in it, so there is no distributed
+    version: `ssp` is one.
+
+    Args:
+        loss: squared.
+        calibration: `published` noise, or `tight`.
+        lam: coefficient of lam/2 ||w||^2, part of the objective: N lam/2 is added to X'X, exactly.
+    """
+
+    name: ClassVar[str] = "adassp"
+    claim: ClassVar[str | None] = "Wang 2018, Alg. 2"
+    proof: ClassVar[str] = "Gaussian DP of all three (adaptive_statistics.AdaptiveStatistics)"
+
+    loss: Loss
+    calibration: Calibration = "published"
+    lam: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_common(self, ("squared",))
+
+    @property
+    def off_diagonal(self) -> float:
+        """The noise off the diagonal of X'X, over that on it."""
+        return 1 / math.sqrt(2) if self.calibration == "tight" else 1.0
+
+    def joint(self, d: int) -> Scales:
+        """Noise on -2 X'y and X'X that has the mu of noise of standard deviation 1 on all three."""
+        return Scales(math.inf, 2.0, math.sqrt(1 / 1.5 if d > 1 else 1 / 2))
+
+    def sensitivity(self, d: int) -> float:
+        """How far lambda_min, X'X and X'y move together when one row is replaced, in units of their noise."""
+        return joint_sensitivity(quadratic_of(self.loss), self.joint(d), d)
+
+    def scale(self, budget: Budget, problem: Problem) -> float:
+        """s."""
+        if math.isinf(budget.eps):
+            return 0.0
+        delta = budget.require_delta("algo=adassp")
+        if self.calibration == "tight":
+            return self.sensitivity(problem.d) / gdp.mu_of(budget.eps, delta)
+        return math.sqrt(math.log(6 / delta)) / (budget.eps / 3)
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return TrustedCurator()
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        of = Statistics(problem.N * self.lam / 2, self.off_diagonal)
+        return (Sum(of, self.sensitivity(problem.d), self.scale(budget, problem)),)
+
+    def together(self, d: int) -> int:
+        return draws_together(d)
+
+    def run(self, carrier: Carrier) -> Release:
+        """Models, and whether the spectrum of a matrix had to be trimmed (`trimmed`)."""
+        d = carrier.problem.d
+        scales = np.array([messages[0].noise for messages in carrier.messages])
+        # in units of s: bounds on the noise in lambda_min and on the norm of that in X'X, with high probability
+        below = np.array([math.sqrt(math.log(6 / b.delta)) if b.delta else 0.0 for b in carrier.budgets])
+        above = self.off_diagonal * math.sqrt(d * math.log(2 * d * d / RHO))
+        noisy = carrier.by_budget(carrier.ask(0))
+        i, j = np.triu_indices(d)
+        square = np.empty((*noisy.shape[:2], d, d))
+        square[..., i, j] = noisy[..., 1 + d :] * np.where(i == j, 1.0, self.off_diagonal)
+        square[..., j, i] = square[..., i, j]
+        bound = np.maximum(0.0, noisy[..., 0] - (scales * below)[:, None])
+        ridge = np.maximum(0.0, (scales * above)[:, None] - bound)
+        w, trimmed = minimise_quadratic(square + ridge[..., None, None] * np.eye(d), -2 * noisy[..., 1 : 1 + d])
+        return Release(w, {"trimmed": trimmed.astype(float)})

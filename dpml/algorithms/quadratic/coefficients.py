@@ -1,0 +1,204 @@
+"""The sums of the coefficients of a quadratic objective, of reals and of integers.
+
+The empirical risk is written as a polynomial in w, exactly (squared loss) or to second order at 0 (logistic),
+
+    f(w) = L0 + L1'w + w'L2 w,    L0 = mean c0(y),  L1 = mean c1(y) x,  L2 = mean c2 x x'.
+
+Summed are N times L0 (if it is released), L1, and L2: its diagonal, and the entries above it. N is the number of units:
+rows, or parties, each of which then contributes the mean of its rows' coefficients.
+
+*On a grid.* A row becomes integers z of length at most 2^20, its label an integer, once. The sums of ``y z`` and
+``z z'`` are exact, and each is what the real row z/2^20 in the unit ball has: the sensitivity that is proven for real
+rows holds as it is. A party's means are rounded once, by which two of them move apart by one step more in every
+coordinate. Very many rows and very wide noise have fewer bits than 20 (`Coefficients.resolution`).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+
+from dpml.arrays import Array, Index
+from dpml.data.partition import Parties
+from dpml.mechanism.discrete import BITS, whole_steps
+from dpml.mechanism.message import Statistic
+from dpml.mechanism.options import Unit
+from dpml.optim.losses import Loss, Quadratic
+from dpml.privacy import Problem
+from dpml.privacy.discrete import divide, to_integers
+from dpml.privacy.discrete.rounding import Integers
+
+_SUMS = 1 << 61  # the largest sum of integers
+_FINE = 21  # bits by which a step is finer than 1/d
+_ENTRIES = 1 << 26  # of rows that are weighted together: 512 MiB
+
+
+@dataclass(frozen=True)
+class Coefficients(Statistic):
+    """The blocks L0 (if `constant`), L1, the diagonal of L2, and its entries above the diagonal.
+
+    Noise is drawn for all 1 + d + d^2 numbers, and of an entry beside the diagonal the mean of two noises is kept: as
+    ``w'Ew`` sees the symmetric part of E only, this is the same release. With `mirrored`, one of the two is kept.
+
+    Args:
+        loss: squared or logistic.
+        constant: whether L0 is released.
+        unit: what is summed over: rows, or parties.
+        last: only the rows of the last party.
+        mirrored: how the noise beside the diagonal is made.
+    """
+
+    loss: Loss
+    constant: bool = False
+    unit: Unit = "sample"
+    last: bool = False
+    mirrored: bool = False
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        own = (d, d, d * (d - 1) // 2)
+        return (1, *own) if self.constant else own
+
+    def on(self, parties: Parties) -> "CoefficientTerms":
+        return CoefficientTerms(self, parties)
+
+    def largest(self, problem: Problem) -> float:
+        q = quadratic_of(self.loss)
+        count = problem.N if self.unit == "sample" else 1
+        constant = np.abs(q.constant(np.array([-1.0, 0.0, 1.0]))).max() if self.constant else 0.0
+        return count * max(q.linear_bound, q.square, float(constant))
+
+    def drawn(self, d: int) -> tuple[int, ...]:
+        return (1 + d + d * d,)
+
+    def project(self, noise: Array, d: int) -> Array:
+        square = noise[..., 1 + d :]
+        on, (i, j) = np.arange(d), np.triu_indices(d, 1)
+        beside = square[..., i * d + j]
+        if not self.mirrored:
+            beside = (beside + square[..., j * d + i]) / 2
+        return np.concatenate([noise[..., 1 - self.constant : 1 + d], square[..., on * d + on], beside], axis=-1)
+
+    def deviations(self, d: int) -> tuple[float, ...]:
+        own = (1.0, 1.0, 1.0 if self.mirrored else math.sqrt(0.5))
+        return (1.0, *own) if self.constant else own
+
+    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
+        """The fractional bits of rows: 20 where the sums of N rows and the noise fit into 64 bits.
+
+        Raises:
+            UserError: so much noise does not fit into 64 bits on a grid that is fine enough (`rounding`).
+        """
+        slope, square = self._units()
+        linear, square = widths[0] / slope, widths[1] / square
+        width = max(linear, square)
+        finest = min(1 << 2 * BITS, _SUMS // problem.N)
+        coarsest = 4 ** (((problem.d << _FINE).bit_length() + 1) // 2)
+        return ((whole_steps(finest // coarsest, width * coarsest) * coarsest).bit_length() - 1) // 2
+
+    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
+        slope, square = self._units()
+        one = 4.0**resolution
+        return -slope / one, square / one, square / one
+
+    def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
+        """A party's mean is rounded once in every coordinate, so that two of them move apart by one step more there.
+
+        That is at most ``d 2^(-2 bits)`` of mu, less than half of what `discrete.target_mu` leaves.
+        """
+        if self.unit == "sample":
+            return 0.0
+        linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
+        d = problem.d
+        return math.sqrt(d * linear**2 + (d + d * (d - 1)) * square**2)
+
+    def _units(self) -> tuple[float, float]:
+        """What y x and x x' are multiplied by in L1, but for its sign, and in L2."""
+        q = quadratic_of(self.loss)
+        return abs(float(q.linear(np.ones(1))[0])), q.square  # both losses have c1(y) = -slope y
+
+
+@dataclass(frozen=True)
+class CoefficientTerms:
+    """The coefficients of some parties' rows."""
+
+    statistic: Coefficients
+    parties: Parties
+
+    def total(self, *at: Array) -> Array:
+        return self._total
+
+    @cached_property
+    def _total(self) -> Array:
+        X, y, parties = self.parties.X, self.parties.y, self.parties
+        if self.statistic.last:
+            own = parties.of(len(parties.sizes) - 1)
+            X, y = X[own], y[own]
+        if self.statistic.unit == "sample":
+            return self._packed(X, y)
+        return self._packed(X, y, np.repeat(1 / parties.sizes, parties.sizes))
+
+    def each(self, *at: Array) -> Array:
+        parties = self.parties
+        party = self.statistic.unit == "party"
+        rows = [parties.of(k) for k in range(parties.problem.M)]
+        parts = [self._packed(parties.X[own], parties.y[own]) / (own.stop - own.start if party else 1) for own in rows]
+        return np.array(parts)
+
+    def _packed(self, X: Array, y: Array, weights: Array | None = None) -> Array:
+        """The weighted sums of some rows' coefficients, (k,)."""
+        q = quadratic_of(self.statistic.loss)
+        if weights is None:
+            square = X.T @ X
+        else:
+            square = np.zeros((X.shape[1], X.shape[1]))
+            height = max(1, _ENTRIES // X.shape[1])  # a block is copied
+            for start in range(0, len(y), height):
+                some = slice(start, start + height)
+                square += (weights[some] * X[some].T) @ X[some]
+        weigh = np.ones(len(y)) if weights is None else weights
+        linear = (weigh * q.linear(y)) @ X
+        constant = [weigh @ q.constant(y)] if self.statistic.constant else []
+        return np.concatenate([constant, linear, q.square * square[entries(X.shape[1])]])
+
+    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+        known: dict[int, Integers] = {}
+        for bits in dict.fromkeys(resolutions.tolist()):
+            each = self._parts(bits, secure)
+            known[bits] = np.stack(list(each)) if secure else reduce(np.add, each)[None]
+        return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
+
+    def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
+        """One party's after the other; at record level they may be one, where nobody looks."""
+        parties, party = self.parties, self.statistic.unit == "party"
+        z = to_integers(parties.X, bits, 1.0)
+        y = np.rint(np.ldexp(np.clip(parties.y, -1, 1), bits)).astype(np.int64)
+        where = entries(z.shape[1])
+        for rows in map(parties.of, range(parties.problem.M)) if party or secure else [slice(None)]:
+            own = z[rows]
+            sums = np.concatenate([y[rows] @ own, np.einsum("ij,ik->jk", own, own)[where]])
+            yield divide(sums, len(own)) if party else sums
+
+
+def quadratic_of(loss: Loss) -> Quadratic:
+    """The loss's polynomial form, of losses that have one."""
+    assert loss.quadratic is not None
+    return loss.quadratic
+
+
+def entries(d: int) -> tuple[Index, Index]:
+    """The rows and columns of the entries on the diagonal of a matrix (d, d), and then of those above it."""
+    on, (i, j) = np.arange(d), np.triu_indices(d, 1)
+    return np.concatenate([on, i]), np.concatenate([on, j])
+
+
+def polynomial(packed: Array, d: int, count: float, lam: float) -> tuple[Array, Array]:
+    """L1 (..., d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; L0 may come before them."""
+    start = packed.shape[-1] - 2 * d - d * (d - 1) // 2
+    i, j = entries(d)
+    A = np.empty((*packed.shape[:-1], d, d))
+    A[..., i, j] = A[..., j, i] = packed[..., start + d :] / count
+    if lam:
+        A += lam / 2 * np.eye(d)
+    return packed[..., start : start + d] / count, A

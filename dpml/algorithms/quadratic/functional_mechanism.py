@@ -1,0 +1,178 @@
+"""The functional mechanism, at one curator and at M sites (Imtiaz, Mohammadi & Sarwate 2019).
+
+What is released, and how its noise is counted: `coefficients` and `sensitivity`. Site k sends N_k/N of its own
+coefficients (the weights of the paper's Remark 3), so that sites of any size behave alike: their messages move by the
+same amount when a sample is replaced.
+
+*CAPE* (Alg. 4, `capefm`). Site k adds to its share of the coefficients a zero-sum ``e_k``, agreed on through secure
+aggregation, and its own ``g_k``. Only the latter survive the sum. With H honest sites, spread s of the zero-sum noise
+and 1/M the variance of ``g_k`` (the sum has variance 1), the whole view of the aggregator and the colluders - every
+site's message, the broadcast sum, the colluders' own noise - has ``mu^2 = M/H + (1 - 1/H) / (s^2 + 1/M)``. At the
+published s = 1 that is M/(M+1) (1 + M/H), where the paper's Theorem 1 has about 1: it inverts a covariance with a wrong
+factor and leaves the colluders' noise random. As `tight`, the zero-sum noise is wide enough to leave only M/H.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.algorithms.quadratic.coefficients import Coefficients
+from dpml.algorithms.quadratic.objective import (
+    SOURCE,
+    coefficients_sum,
+    draws_together,
+    minimised,
+    raised_to_floor,
+    split,
+)
+from dpml.algorithms.quadratic.sensitivity import Scales
+from dpml.arrays import Array
+from dpml.errors import UserError
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.discrete import NOISES, Noise
+from dpml.mechanism.message import Sum
+from dpml.mechanism.options import (
+    SUM_PROTOCOLS,
+    VARIANTS,
+    SumProtocol,
+    Variant,
+    check_choice,
+    check_common,
+    check_not_negative,
+    check_positive,
+)
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator, cape_spread
+from dpml.optim.interior_point import stop_in_box, usual_start
+from dpml.optim.losses import Loss
+from dpml.optim.quadratic import minimise_quadratic
+from dpml.privacy import Budget, Calibration, Problem, gdp
+
+PUBLISHED_SENSITIVITY = {"squared": (1.0, 4.0, math.sqrt(2)), "logistic": (0.0, 1.0, math.sqrt(2) / 8)}
+"""The paper's L2 sensitivities of (L0, L1, L2), times N (Secs. 4.3 and H)."""
+
+Sites = Literal["curator", "cape", "independent", "last"]
+
+NAMES: dict[Sites, str] = {"curator": "fm", "cape": "capefm", "independent": "conv", "last": "local"}
+CLAIMS: dict[Sites, str] = {
+    "curator": "Imtiaz et al. 2019, Thm 2",
+    "cape": "Imtiaz et al. 2019, Thms 1 and 2",
+    "independent": "Imtiaz et al. 2019, Sec. 4.4",
+    "last": "Imtiaz et al. 2019, Thm 2",
+}
+
+
+@dataclass(frozen=True)
+class FunctionalMechanism(Program):
+    """The improved functional mechanism: `fm` (Alg. 3), `capefm` (Alg. 4), `conv` (Sec. 4.4) and `local`.
+
+    Args:
+        loss: squared or logistic.
+        calibration: `published` noise, or `tight`: the least noise proven to give (eps, delta) in the worst view.
+        sites: who draws the noise: one trusted `curator`; the sites, correlated by `cape`, so that the sum has the
+            curator's noise; every site an `independent` noise that alone protects its message; or the `last` site only,
+            on its own rows, while the others reveal nothing.
+        variant: `paper` solves, `published`, as Zhang et al. 2012, Sec. 6: add a ridge, and trim the spectrum if that
+            is not enough; `tight`, by raising its eigenvalues to a floor. `authors` is what the authors ran: minimise
+            over the box [-1, 1]^d, and stop where their solver does, before it has converged if d is large.
+        lam: coefficient of lam/2 ||w||^2, part of the objective.
+        radius: the norm of w that the `tight` split of the noise between L1 and L2 is best for; None: 2 (squared) or 4
+            (logistic).
+        ridge: the published ridge, in units of the spectral edge of the noise on L2 (data-independent, so it costs no
+            privacy); `tight` has a floor under the spectrum instead.
+        protocol: of `cape`: `simulate` adds up the noise that the sites draw; with `secagg` every site's coefficients
+            and noise go through the real protocol (`dpml.protocols.cape`), all budgets and a block of draws at once.
+        noise: `continuous`; or `discrete`, of `curator` and `cape` with calibration=tight: exact integers on a grid
+            (docs/privacy/discrete_noise.md). Modulo 2^64 zero-sum noise can be uniform: nothing but the sum is seen.
+    """
+
+    loss: Loss
+    calibration: Calibration = "published"
+    sites: Sites = "curator"
+    variant: Variant = "paper"
+    lam: float = 0.0
+    radius: float | None = None
+    ridge: float = 1.25
+    protocol: SumProtocol = "simulate"
+    noise: Noise = "continuous"
+
+    proof: ClassVar[str] = SOURCE
+
+    def __post_init__(self) -> None:
+        check_choice("algo.sites", self.sites, tuple(NAMES))
+        check_common(self, ("squared", "logistic"), VARIANTS)
+        if self.radius is not None:
+            check_positive("algo.radius", self.radius)
+        check_not_negative("algo.ridge", self.ridge)
+        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
+        check_choice("algo.noise", self.noise, NOISES)
+        if self.protocol == "secagg" and self.sites != "cape":
+            raise UserError(f"algo.protocol=secagg is for algo=capefm: there is no secure sum in algo={self.name}.")
+        if self.noise == "discrete" and self.sites not in ("curator", "cape"):
+            raise UserError(f"algo.noise=discrete is for algo=fm and algo=capefm, not for algo={self.name}.")
+        if self.noise == "discrete" and self.calibration != "tight":
+            raise UserError(
+                f"algo.noise=discrete of algo={self.name} is the least noise that is proven to be enough: set "
+                "calibration=tight."
+            )
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return NAMES[self.sites]
+
+    @property
+    def claim(self) -> str:  # type: ignore[override]
+        return CLAIMS[self.sites]
+
+    def sharing(self, problem: Problem) -> Sharing:
+        if self.sites == "independent":
+            return IndependentNoise()
+        if self.sites == "cape":
+            return CapeNoise(cape_spread(self.calibration)) if self.noise == "continuous" else SecureSumNoise()
+        return TrustedCurator() if self.sites == "curator" else TrustedCurator(("release", "client"))
+
+    def scales(self, budget: Budget, problem: Problem) -> Scales:
+        """The noise on N times (L0, L1, L2)."""
+        if math.isinf(budget.eps):
+            return Scales(math.inf if self.calibration == "tight" else 0.0, 0.0, 0.0)
+        if self.calibration == "tight":
+            return split(self.loss, problem.d, self.target_mu(budget, problem), self.radius)
+        delta = budget.require_delta(f"algo={self.name}")
+        wider = math.sqrt(problem.M) if self.sites == "independent" else 1.0
+        width = wider / gdp.classical_mu(budget.eps, delta)
+        return Scales(*(width * sensitivity for sensitivity in PUBLISHED_SENSITIVITY[self.loss.name]))
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        scales = self.scales(budget, problem)
+        of = Coefficients(self.loss, constant=math.isfinite(scales.constant), last=self.sites == "last")
+        return (coefficients_sum(of, scales, problem.d),)
+
+    def together(self, d: int) -> int:
+        return draws_together(d)
+
+    def run(self, carrier: Carrier) -> Release:
+        return minimised(carrier, self.lam, self.minimisers)
+
+    def minimisers(self, A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """The models, as the variant and the calibration have them."""
+        if self.variant == "authors":
+            return in_the_authors_box(A, b)
+        if self.calibration == "tight":
+            return raised_to_floor(A, b, edges)
+        return with_ridge(A, b, self.ridge * edges)
+
+
+def in_the_authors_box(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Where the authors' solver stops in the box [-1, 1]^d."""
+    d = b.shape[-1]
+    flat = stop_in_box(A.reshape(-1, d, d), b.reshape(-1, d), usual_start(d))
+    return flat.reshape(b.shape), np.zeros(b.shape[:-1], dtype=bool)
+
+
+def with_ridge(A: Array, b: Array, ridges: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """The minimisers with a ridge (budgets,), and the spectrum trimmed where that is not enough."""
+    return minimise_quadratic(A + ridges[:, None, None, None] * np.eye(b.shape[-1]), b)

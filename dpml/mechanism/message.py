@@ -1,0 +1,172 @@
+"""A release as a list of messages: what is summed, how far a unit moves the sum, how much noise is in it, how often.
+
+An algorithm of noisy sums declares its messages for a budget as plain values. Whatever else is to be known follows from
+them: the noise that is drawn, the proven guarantees of every view (`mu_of`), the number and length of secure sums, what
+an audit measures residuals with.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpml.arrays import Array, Index
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.privacy import Problem
+from dpml.privacy.discrete.rounding import Integers
+
+
+class Terms(Protocol):
+    """The rows of some parties, ready to be summed. `at` is what a message is about: the models on the way, say.
+
+    Sums are of B runs, (B, k), or where they depend on nothing but the rows the same for all, (k,).
+    """
+
+    def total(self, *at: Array) -> Array:
+        """The sum over all parties: (B, k) or (k,)."""
+        ...
+
+    def each(self, *at: Array) -> Array:
+        """Every party's part of it: (M, B, k) or (M, k)."""
+        ...
+
+    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+        """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum."""
+        ...
+
+
+class Statistic(ABC):
+    """What the rows, or the parties, contribute to a sum: a plain value that knows no rows.
+
+    Its numbers come in blocks that have a unit each.
+    """
+
+    @abstractmethod
+    def lengths(self, d: int) -> tuple[int, ...]:
+        """How many numbers are in each block, for rows of d features."""
+
+    @abstractmethod
+    def on(self, parties: Parties) -> Terms:
+        """The statistic of some rows."""
+
+    @abstractmethod
+    def largest(self, problem: Problem) -> float:
+        """A public bound on the size of every number of a party's part."""
+
+    # For noise that is drawn for more numbers than are sent.
+
+    def drawn(self, d: int) -> tuple[int, ...]:
+        """How many numbers the noise of a sum has, as they are drawn one lot after the other."""
+        return (sum(self.lengths(d)),)
+
+    def project(self, noise: Array, d: int) -> Array:
+        """The noise of the numbers that are sent, (..., k), from what was drawn."""
+        return noise
+
+    def deviations(self, d: int) -> tuple[float, ...]:
+        """The standard deviation of projected unit noise, for every block."""
+        return (1.0,) * len(self.lengths(d))
+
+    # For noise on a grid of integers.
+
+    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
+        """How fine the grid is for noise of these standard deviations, one for each block; it reads no row.
+
+        Raises:
+            UserError: so much noise does not fit into 64 bits, or the statistic has no grid.
+        """
+        raise UserError("algo.noise=discrete is not possible for this sum: set algo.noise=continuous.")
+
+    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
+        """What a step of the grid is, for every block."""
+        raise NotImplementedError
+
+    def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
+        """How much rounding parts to the grid adds to the mu of a sum."""
+        return 0.0
+
+    # For parties on machines of their own.
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        """The type and the lengths of the arrays that a sum is about: what is sent to the parties before it."""
+        return "<f8", ()
+
+    def valid(self, *at: Array) -> bool:
+        """Whether an honest aggregator could send this."""
+        return True
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Messages of one kind: a noisy sum over the rows, or over the parties, and how often it is sent.
+
+    Attributes:
+        of: what is summed.
+        sensitivity: how far the sum moves at most, in L2 norm, when a unit is replaced; block j in units of
+            ``units[j]``.
+        noise: the standard deviation of the noise in the sum of all parties, in the same units; 0: there is none.
+        units: of the numbers in every block.
+        times: how often it is sent; what is asked for may depend on all answers before.
+        joined: in how many of these a unit takes part at most; None: in all.
+        constant: the standard deviation of noise that is drawn once and is in every one of them; None: there is none.
+    """
+
+    of: Statistic
+    sensitivity: float
+    noise: float
+    units: tuple[float, ...] = (1.0,)
+    times: int = 1
+    joined: int | None = None
+    constant: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """The mu of one such sum with Gaussian noise."""
+        return self.sensitivity / self.noise if self.noise else math.inf
+
+    @property
+    def mu(self) -> float:
+        """The mu of all of them together, adaptively chosen (Dong, Roth & Su 2019, Cor. 3.3)."""
+        times = self.times if self.joined is None else self.joined
+        return math.sqrt(times) * self.ratio if times else 0.0
+
+    def block_widths(self) -> tuple[float, ...]:
+        """The standard deviation of the noise in every block."""
+        return tuple(self.noise * unit for unit in self.units)
+
+    def widths(self, d: int) -> Array:
+        """What unit noise is multiplied by, for every number: (k,)."""
+        return np.repeat(self.block_widths(), self.of.lengths(d))
+
+
+def discrete_rest(message: Sum, problem: Problem) -> float:
+    """How much noise on a grid, instead of continuous noise, adds to the mu of a message's sums at most.
+
+    Raises:
+        UserError: so much noise does not fit into 64 bits.
+    """
+    from dpml.privacy.discrete.accounting import REST
+
+    widths = message.block_widths()
+    resolution = message.of.resolution(widths, problem)
+    return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
+
+
+def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
+    """The mu of a whole release with Gaussian noise, in a view that knows none of it: Gaussian DP composes exactly."""
+    mus = [message.mu for message in messages]
+    if discrete:
+        mus = [
+            mu + discrete_rest(message, problem) if math.isfinite(mu) else mu
+            for mu, message in zip(mus, messages, strict=True)
+        ]
+    return math.sqrt(sum(mu * mu for mu in mus)) if len(mus) > 1 else mus[0]
+
+
+def sums_in(messages: Sequence[Sum]) -> int:
+    """How many vectors are summed in a release."""
+    return sum(message.times for message in messages)

@@ -1,0 +1,127 @@
+"""An algorithm as a program of noisy sums: options, messages, and a loop of post-processing that asks for the sums.
+
+The guarantees of every view follow from the messages, and so does all that carries the algorithm out: simulation, secure
+aggregation, noise on a grid of integers, parties on machines of their own, the audit.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from numpy.random import Generator
+
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.mechanism.algorithm import Release, require_domain
+from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.discrete import NOISES, target_mu
+from dpml.mechanism.message import Sum, mu_of
+from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
+from dpml.mechanism.sharing import Sharing, secure_sharing
+from dpml.optim.losses import Loss
+from dpml.privacy import Budget, Guarantee, Problem, View, gdp
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The proven eps of a view at the budget's delta, and why; `mu` where mu-GDP is proven, and then at any delta."""
+
+    eps: float
+    source: str
+    mu: float | None = None
+
+
+class Program(ABC):
+    """The base class: a frozen dataclass of options defines `messages` and `run`, and the values below that differ."""
+
+    name: ClassVar[str]
+    auxiliary: ClassVar[float] = 0.0
+    claim: ClassVar[str | None] = None
+    """Where the guarantee of published noise is claimed; None: nowhere."""
+    proof: ClassVar[str] = "Gaussian DP of all noisy sums"
+    calibration: Any = "tight"
+    variant: Any = "paper"
+    unit: Any = "sample"
+    protocol: Any = "simulate"
+    noise: Any = "continuous"
+    lam: float = 0.0
+    loss: Loss
+
+    @abstractmethod
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        """What is sent in a release under `budget`, in this order: the only place that knows the noise."""
+
+    @abstractmethod
+    def run(self, carrier: Carrier) -> Release:
+        """Ask for the noisy sums, `carrier.ask(number, ...)`, and make models (budgets, draws, d) of them."""
+
+    def begin(self, parties: Parties, rng: Generator) -> Any:
+        """What is drawn before any noise, and is public: an initial model, say."""
+        return None
+
+    def together(self, d: int) -> int | None:
+        """How many draws run at once; None: all."""
+        return None
+
+    def sharing(self, problem: Problem) -> Sharing:
+        """How the noise of a sum is shared: one trusted curator's, or M parties' who add up securely."""
+        return secure_sharing(problem)
+
+    def target_mu(self, budget: Budget, problem: Problem) -> float:
+        """The mu of all sums together with which the worst view has exactly the budget."""
+        if math.isinf(budget.eps):
+            return math.inf
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+        mu = target_mu(mu) if self.noise == "discrete" else mu
+        return mu / max(self.sharing(problem).views(problem).values())
+
+    def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
+        """What is proven for every view: the mu of all Gaussian messages, times what the view knows of their noise."""
+        delta = budget.require_delta(f"algo={self.name}")
+        total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete")
+        mus = {view: total * factor for view, factor in self.sharing(problem).views(problem).items()}
+        return {view: Proof(gdp.eps_of(mu, delta), self.proof, mu) for view, mu in mus.items()}
+
+    def claimed(self, view: View) -> str | None:
+        """Where the budget is claimed as the guarantee of a view; None: nowhere."""
+        return self.claim if self.calibration == "published" else None
+
+    def pure(self, budget: Budget) -> bool:
+        """Whether what is claimed and proven has delta = 0."""
+        return False
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """The claimed and the proven guarantee of every view."""
+        delta = 0.0 if self.pure(budget) else budget.require_delta(f"algo={self.name}")
+        guarantees = []
+        for view, proof in self.proven(budget, problem).items():
+            claim = self.claimed(view)
+            if claim is not None:
+                guarantees.append(Guarantee(view, self.unit, budget.eps, delta, "published", claim))
+            guarantees.append(Guarantee(view, self.unit, proof.eps, delta, "proven", proof.source, proof.mu))
+        return guarantees
+
+    def prepare(self, parties: Parties, rng: Generator) -> Prepared:
+        """Check the rows, and draw what is public."""
+        require_domain(parties, self.loss)
+        return Prepared(self, parties, self.begin(parties, rng))
+
+
+def check_carriage(program: Program) -> None:
+    """Raise UserError unless its `unit`, `protocol` and `noise` are known."""
+    check_choice("algo.unit", program.unit, UNITS)
+    check_choice("algo.protocol", program.protocol, SUM_PROTOCOLS)
+    check_choice("algo.noise", program.noise, NOISES)
+
+
+def check_share(key: str, value: float) -> None:
+    """Raise UserError unless `value` lies strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise UserError(f"{key} must lie strictly between 0 and 1, got {value}.")
+
+
+def check_rounds(name: str, rounds: int | None) -> None:
+    """Raise UserError unless there is at least one round, or no number is given."""
+    if rounds is not None and rounds < 1:
+        raise UserError(f"algo.rounds of {name} must be at least 1, got {rounds}.")
