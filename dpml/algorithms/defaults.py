@@ -4,6 +4,11 @@ All are public, and none is read from the rows of a run. "Adult" is UCI Adult wi
 eps = .05 to 1 unless said otherwise; "Crime" is Communities and Crime.
 """
 
+from dataclasses import dataclass
+from typing import Literal
+
+from dpml.mechanism.options import Unit
+
 QUADRATIC_NORM = {"squared": 2.0, "logistic": 4.0}
 """The norm of w at which `tight` makes the noise in a quadratic objective's gradient least, unless `radius` says
 otherwise; on no data. For w of any norm up to 8, the published split of the same mu has at least 1.3 times the energy of
@@ -11,3 +16,44 @@ that noise (squared), or at least 0.96 times (logistic)."""
 
 SPECTRAL_FLOOR = 0.42
 """The least eigenvalue that a noisy L2 is left with, in units of the spectral edge of its noise. On Adult."""
+
+
+@dataclass(frozen=True)
+class DescentRule:
+    """Hyper-parameters of `dpgd`: T, the clip, half of how far noise moves a model in a round, and the largest step.
+
+    A clip called `step` is as long as the step: then it is 1 on a mean of gradients, 2 over the squared loss's
+    smoothness.
+    """
+
+    rounds: int
+    clip: float | Literal["adaptive", "step"]
+    noise_step: float
+    largest: float
+
+
+DESCENT_RULES: dict[tuple[str, Unit], DescentRule] = {
+    ("logistic", "sample"): DescentRule(300, 0.1, 0.1, 60.0),
+    ("logistic", "party"): DescentRule(400, "adaptive", 0.05, 60.0),
+    ("squared", "sample"): DescentRule(100, "step", 0.01, 0.3),
+    ("squared", "party"): DescentRule(100, "step", 0.01, 0.3),
+}
+"""Those for the logistic loss on Adult, those for the squared loss on Crime."""
+
+COUNTING_SHARE = 0.05
+"""The part of mu^2 that the counts of an adaptive clip get. On Adult."""
+CLIP_QUANTILE = 0.25
+"""The quantile of the parties' lengths that an adaptive clip follows. On Adult."""
+CLIP_PACE = 0.3
+"""By how much an adaptive clip moves in a round, in logarithms, if no party's gradient is below it, or all are. On
+Adult."""
+FIRST_CLIP = 0.3
+"""Where an adaptive clip starts. On Adult."""
+
+PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
+    ("logistic", "sample"): (10, 0.3),
+    ("logistic", "party"): (20, 0.1),
+    ("squared", "sample"): (10, 0.3),
+    ("squared", "party"): (20, 0.1),
+}
+"""T and the clip of `ssp_descent`. On Adult."""

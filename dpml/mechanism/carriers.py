@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
@@ -169,6 +170,14 @@ class Carrier:
         both = [self.sharing.observed(self.rng, self.draws, M, size) for size in of.drawn(d)]
         totals, sources = zip(*both, strict=True)
         return of.project(_beside(totals), d), of.project(_beside(sources), d)
+
+    def single_noise(self, number: int) -> tuple[NDArray[np.float32], Array | None]:
+        """`unit_noise` in single precision and in half the time, for rounds that a loop carries out itself."""
+        if self.observer is not None:
+            total, parts = self.unit_noise(number)
+            return total.astype(np.float32), parts
+        size = sum(self.statistic(number).drawn(self.problem.d))
+        return noise.single_gaussian(self.rng, (self.draws, size)), None
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Array, ...]) -> None:
         """Report a message of one budget, and the unit noise of its sources, in units of the message's noise."""

@@ -1,0 +1,1 @@
+"""Descents: programs whose messages are sums of gradients, asked for at one model after the other."""

@@ -1,0 +1,136 @@
+"""Descent on sums of clipped gradients with Gaussian noise: `dpgd`, at one place or over M parties' secure sums.
+
+T rounds of ``w <- w - step (sum_i clip(g_i) + noise)``, g_i the gradient of row i (record level), or the mean gradient
+of party i's rows (party level). None is longer than c, so that a row, or all rows of a party, that are replaced move a
+sum by at most 2c: with noise of standard deviation z c the T rounds have ``mu = 2 sqrt(T) / z``, whatever they depend
+on (Dong, Roth & Su 2019, Cor. 3.3), also if all models on the way are seen. Their average is post-processing.
+
+*Record level.* Rows are in the unit ball, so it is the slope that is cut: that of the logistic loss, ``min(sigma(-y
+x'w), c)``, is the slope of a convex loss, straight below the margin log((1 - c)/c); that of the squared loss, Huber's.
+
+*Party level.* How long a party's mean gradient is depends on how its labels lie, and so does the best c: it follows a
+quantile of the lengths, after Andrew et al. 2021 (NeurIPS, "Differentially private learning with adaptive clipping").
+In every round the parties report whether theirs was at most c long. The sum of these M bits, of which a party moves
+one, gets noise of its own, and ``c <- c exp(-pace (share - 1/4))``. The accounting includes it: ``mu^2 = T (4/z^2 +
+1/b^2)``, b the standard deviation of that noise.
+
+*One rule.* With z = 2 sqrt(T)/mu, a step of `noise_step` n mu / sqrt(T) times the noisy *mean* of gradients in units of
+c moves a model by noise of standard deviation ``2 noise_step`` in every coordinate and round, whatever n, mu and c are:
+what grows with n mu is how far the data move it. The constants (`defaults.DESCENT_RULES`) are the same for all data.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpml.algorithms.defaults import COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients
+from dpml.algorithms.descent.rounds import Schedule, take_rounds, take_rounds_at_once
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.discrete import Noise
+from dpml.mechanism.message import Sum
+from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_common, check_positive
+from dpml.mechanism.program import Program, check_carriage, check_rounds
+from dpml.optim.descent import Single
+from dpml.optim.losses import Loss
+from dpml.privacy import Budget, Calibration, Problem
+
+
+@dataclass(frozen=True)
+class ClippedDescent(Program):
+    """`dpgd`: the average of the last models of clipped noisy gradient descent from 0.
+
+    One party is a trusted curator. With M, each adds 1/M of the noise to its term of a secure sum; colluders know their
+    own shares, so that their mu is sqrt(M/H) times that of the sum, and the noise is calibrated to it.
+
+    Args:
+        loss: logistic or squared.
+        calibration: `tight`: there is no paper's noise.
+        unit: what is protected: `sample`, one row; or `party`, all rows of a party.
+        lam: coefficient of lam/2 ||w||^2, part of the objective.
+        rounds: T; None: by the rule.
+        clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule, at party level
+            adaptive.
+        noise_step: half of how far noise moves a model in a round, in every coordinate; None: by the rule.
+        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
+        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
+    """
+
+    name: ClassVar[str] = "dpgd"
+    proof: ClassVar[str] = "Gaussian DP of all adaptive rounds (descent.clipped)"
+
+    loss: Loss
+    calibration: Calibration = "tight"
+    unit: Unit = "sample"
+    lam: float = 0.0
+    rounds: int | None = None
+    clip: float | None = None
+    noise_step: float | None = None
+    protocol: SumProtocol = "simulate"
+    noise: Noise = "continuous"
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic", "squared"))
+        check_choice("calibration", self.calibration, ("tight",))
+        check_carriage(self)
+        check_rounds(self.name, self.rounds)
+        for key in ("clip", "noise_step"):
+            if getattr(self, key) is not None:
+                check_positive(f"algo.{key} of {self.name}", getattr(self, key))
+
+    @property
+    def rule(self) -> DescentRule:
+        """The constants for this loss and unit."""
+        return DESCENT_RULES[self.loss.name, self.unit]
+
+    def schedule(self, budget: Budget, problem: Problem) -> Schedule:
+        """The noise in the rounds and their steps."""
+        rule = self.rule
+        rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
+        mu = self.target_mu(budget, problem)
+        step = min((self.noise_step or rule.noise_step) * self.counted(problem) * mu / math.sqrt(rounds), rule.largest)
+        length = FIRST_CLIP if clip == "adaptive" else step if clip == "step" else clip
+        if self.lam:  # a longer step would overshoot
+            step = min(step, length / self.lam)
+        counting = COUNTING_SHARE if clip == "adaptive" else 0.0
+        width = 2 * math.sqrt(rounds / (1 - counting)) / mu
+        return Schedule(rounds, length, step, width, math.sqrt(rounds / counting) / mu if counting else math.inf)
+
+    def counted(self, problem: Problem) -> int:
+        """The number of gradients in a sum."""
+        return problem.N if self.unit == "sample" else problem.M
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        schedule = self.schedule(budget, problem)
+        clip = None if schedule.adaptive else schedule.clip
+        return (schedule.message(ClippedGradients(self.loss, self.unit, clip)),)
+
+    def run(self, carrier: Carrier) -> Release:
+        """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""
+        schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
+        steps = carrier.per_run([schedule.step for schedule in schedules])
+        if carrier.simulated and self.unit == "sample":
+            weights = take_rounds_at_once(carrier, 0, schedules, self.lam)
+            clips = np.full(len(steps), schedules[0].clip)
+        else:
+            weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
+        used = {"rounds": np.full(len(steps), float(schedules[0].rounds)), "step": steps, "clip": clips.astype(float)}
+        return Release(weights, {key: carrier.by_budget(values) for key, values in used.items()})
+
+    def _rounds(self, carrier: Carrier, first: Schedule, step: Single) -> tuple[Single, Single]:
+        """One sum after the other, for steps (B, 1)."""
+        n, lam = self.counted(carrier.problem), self.lam
+
+        def move(w: Single, gradients: Single, clip: Single) -> Single:
+            towards = gradients / np.float32(n)
+            if not lam:
+                return step * towards
+            length = clip[:, None]  # a clip that has become short shortens the step, or it would turn the model round
+            return np.minimum(step, length / np.float32(lam)) * (towards + lam * w / length)
+
+        start = np.zeros((len(step), carrier.problem.d), np.float32)
+        weights, clips = take_rounds(carrier, 0, first, start, move)
+        return carrier.by_budget(weights).astype(float), clips
