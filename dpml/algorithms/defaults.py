@@ -57,3 +57,6 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
     ("squared", "party"): (20, 0.1),
 }
 """T and the clip of `ssp_descent`. On Adult."""
+
+NEWTON_ROUNDS, NEWTON_SHARE, NEWTON_NORM = 12, 0.5, 1.0
+"""T of `newton`, the part of mu^2 that pays for gradients, and the length of the model that R is best for. On Adult."""

@@ -1,0 +1,220 @@
+"""Newton's method with noise on gradients and on directions (`newton`: Ganesh, Haghifam, Steinke & Thakurta 2023).
+
+All rows are at one trusted curator. A round of the *double noise* mechanism, at a public model w, releases
+
+    1. the sum G of the rows' gradients plus noise, and then, with G public,
+    2. the direction ``(H + R I)^-1 G`` plus noise, H the sum of the rows' curvatures, each at most 1/4 xx',
+
+and w goes on by the second. Rows lie in the unit ball, one is replaced. The sensitivity of each release:
+
+1. At a model of length L all gradients lie in a ball of radius h(L) (`dpml.privacy.proofs.gradient_balls`), so by at
+   most ``2 h(||w||)``, and w is public: 1 at w = 0, less than 2 anywhere. The noise of a round follows it.
+2. Without the row that is replaced the matrix is K >= R I. The row makes it ``K + k u u'``, and by Sherman & Morrison
+   takes ``P = k K^-1 u u' K^-1 / (1 + k u'K^-1 u)`` away from the inverse: P has rank one, ``0 <= P <= m I`` with
+
+       m = k / (R (R + k)) at most,    that is 1/(R (4 R + 1)) for k = 1/4,
+
+   since ``||K^-1 u||^2 <= u'K^-1 u / R`` and ``u'K^-1 u <= 1/R``. Its successor takes a P' with the same bounds, and
+   the difference of two such matrices has norm at most m, as either: the direction moves by at most ``m ||G||``.
+   For K = R I, u along G and an empty row in its place it does. The paper has the same number for *adding* a row.
+
+T rounds of both are Gaussian releases that depend on those before: they compose exactly (Dong, Roth & Su 2019, Cor.
+3.3). Both are sent in units of their sensitivity.
+
+*The rule for R.* After T rounds R acts like a ridge of R/T, which costs about ``R/T W^2/2`` for ||w*|| = W. The noise of
+the last direction, where G is mostly noise, ``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m =
+1/(4 R^2). The sum is least for
+
+    R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
+
+The paper adds R to all eigenvalues, or clips them at R; here R is added, as its sensitivity is known exactly. The paper
+counts in zCDP and here is GDP only, so that nothing is `published`. It finds R by a noisy trace of H; the rule reads no
+row.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from dpml.algorithms.defaults import NEWTON_NORM, NEWTON_ROUNDS, NEWTON_SHARE
+from dpml.arrays import Array, Index
+from dpml.data.partition import Parties
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.program import Program, check_rounds, check_share
+from dpml.mechanism.sharing import Sharing, TrustedCurator
+from dpml.optim.convex import mean_hessian
+from dpml.optim.losses import LOSSES, Logistic, Loss, mean_gradient
+from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.proofs.gradient_balls import logistic_radius
+
+CURVATURE = 0.25
+"""The largest of the logistic loss, and of its quadratic upper bound."""
+LEAST_FLOOR = 1e-9
+"""The least R/N: what can be solved."""
+
+_BLOCK = 1 << 22  # numbers held at once for a block of models: 32 MiB
+
+
+class UpperBound(Logistic):
+    """The logistic loss with the curvature of the parabola that touches it at a score, and at its negative, from above.
+
+    ``tanh(t/2) / (2t)`` (Jaakkola & Jordan 2000): 1/4 at 0, and falls to 0 more slowly than the loss's own curvature.
+    """
+
+    def curvature(self, scores: Array, y: Array) -> Array:
+        half = scores / 2
+        return np.divide(np.tanh(half), 4 * half, out=np.full_like(half, CURVATURE), where=half != 0)
+
+
+CURVATURES: dict[str, Loss] = {"bound": UpperBound(), "hessian": LOSSES["logistic"]}
+
+
+@dataclass(frozen=True)
+class Newton(Statistic):
+    """What a curator computes in a round about models w (B, d), in units of how far a row can move it.
+
+    The gradient of the summed objective at w; or the direction ``(H + R I)^-1 G``, about w, G (B, d) and R (B, 1).
+    """
+
+    loss: Loss
+    lam: float
+    curvature: str
+    direction: bool
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (d,)
+
+    def on(self, parties: Parties) -> "NewtonTerms":
+        return NewtonTerms(self, parties)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (d, d, 1) if self.direction else (d,)
+
+    def unit(self, *at: Array) -> Array:
+        """The sensitivity, (B, 1)."""
+        if not self.direction:
+            return 2 * logistic_radius(np.linalg.norm(at[0], axis=1))[:, None]
+        _, G, floor = at
+        length = np.linalg.norm(G, axis=1)[:, None]
+        return np.maximum(length * CURVATURE / (floor * (floor + CURVATURE)), np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class NewtonTerms:
+    """Gradients and directions of some rows; they are at one curator, so that parties have no part of them."""
+
+    statistic: Newton
+    parties: Parties
+
+    def total(self, *at: Array) -> Array:
+        exact = self.directions(*at) if self.statistic.direction else self.gradients(*at)
+        return exact / self.statistic.unit(*at)
+
+    def gradients(self, w: Array) -> Array:
+        """The gradients of the summed objective at w (B, d): (B, d)."""
+        X, y, counts = self.parties.folded
+        return len(self.parties.y) * (mean_gradient(self.statistic.loss, X, y, w, counts) + self.statistic.lam * w)
+
+    def directions(self, w: Array, G: Array, floor: Array) -> Array:
+        """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
+        X, y, counts = self.parties.folded
+        n, d = X.shape
+        directions = np.empty_like(w)
+        height = max(1, _BLOCK // max(n, d * d))
+        for start in range(0, len(w), height):
+            some = slice(start, start + height)
+            K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some], counts)
+            K *= len(self.parties.y)
+            K += floor[some, :, None] * np.eye(d)
+            directions[some] = np.linalg.solve(K, G[some, :, None])[..., 0]
+        return directions
+
+    def each(self, *at: Array) -> Array:
+        raise NotImplementedError("a curator's rounds are not sent by parties")
+
+    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+        raise NotImplementedError("a direction is no sum of integers")
+
+
+@dataclass(frozen=True)
+class NoisyNewton(Program):
+    """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023), all of which may be seen.
+
+    Args:
+        loss: logistic.
+        calibration: `tight`.
+        variant: `paper`.
+        lam: coefficient of lam/2 ||w||^2, part of the objective.
+        rounds: T.
+        curvature: `bound`, that of a quadratic upper bound, with which no step without noise makes the objective
+            larger; or `hessian`, the loss's own, with which a step from far away may.
+        budget_share: of mu^2 that pays for gradients.
+        model_norm: W, the length of the model that R is best for.
+    """
+
+    name: ClassVar[str] = "newton"
+    proof: ClassVar[str] = "Gaussian DP of T noisy gradients and directions (descent.newton)"
+
+    loss: Loss
+    calibration: Calibration = "tight"
+    variant: str = "paper"
+    lam: float = 0.0
+    rounds: int = NEWTON_ROUNDS
+    curvature: Literal["bound", "hessian"] = "bound"
+    budget_share: float = NEWTON_SHARE
+    model_norm: float = NEWTON_NORM
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic",))
+        check_choice("calibration", self.calibration, ("tight",))
+        check_choice("algo.curvature", self.curvature, tuple(CURVATURES))
+        check_positive("algo.model_norm", self.model_norm)
+        check_rounds(self.name, self.rounds)
+        check_share("algo.budget_share of newton", self.budget_share)
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return TrustedCurator(("release", "aggregate"))
+
+    def mus(self, budget: Budget, problem: Problem) -> tuple[float, float]:
+        """The mu of all gradients, and of all directions."""
+        mu = self.target_mu(budget, problem)
+        return mu * math.sqrt(self.budget_share), mu * math.sqrt(1 - self.budget_share)
+
+    def floor(self, budget: Budget, problem: Problem) -> float:
+        """R."""
+        gradient, direction = self.mus(budget, problem)
+        flat = problem.N * problem.d * self.rounds**3
+        best = (flat / (2 * self.model_norm * gradient * direction) ** 2) ** (1 / 5)
+        return problem.N * self.lam + max(best, problem.N * LEAST_FLOOR)
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        return tuple(
+            Sum(
+                Newton(self.loss, self.lam, self.curvature, direction),
+                1.0,
+                math.sqrt(self.rounds) / mu,
+                times=self.rounds,
+            )
+            for direction, mu in zip((False, True), self.mus(budget, problem), strict=True)
+        )
+
+    def run(self, carrier: Carrier) -> Release:
+        """The models after T rounds; the first is 0."""
+        gradients, directions = carrier.statistic(0), carrier.statistic(1)
+        assert isinstance(gradients, Newton)
+        assert isinstance(directions, Newton)
+        floor = carrier.per_run([self.floor(budget, carrier.problem) for budget in carrier.budgets])[:, None]
+        w = np.zeros((len(floor), carrier.problem.d))
+        for _ in range(self.rounds):
+            G = gradients.unit(w) * carrier.ask(0, w)
+            w = w - directions.unit(w, G, floor) * carrier.ask(1, w, G, floor)
+        return Release(carrier.by_budget(w))

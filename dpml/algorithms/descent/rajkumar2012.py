@@ -1,0 +1,306 @@
+"""Regularised logistic regression over M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
+
+`psgd` approaches the minimiser that `gop` (`perturbation.objective`) computes at one place: a third party asks the M
+parties for the gradient, who answer with fresh noise rho and with their share of eta, and it sees the sum of the
+answers only. One sample is the unit.
+
+Party k answers round t with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to
+exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. With ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, sum z_t is
+infinite and sum z_t^2 is not (Robbins & Monro 1951), the first step is 1/(the largest curvature), and the distance to
+the limit point falls as T^-1/2, because no curvature is below (lam + Delta)/2.
+
+The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the third
+party has seen are all sums: the proven guarantees are those of all sums (`proofs.noisy_sums`), for each view of them.
+`tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every round, no eta, T rounds
+composed exactly; each party's share is so large that the honest ones' is enough. More rounds then cost nothing but time,
+as the mean of their noise stays the same. It has the ridge of gop's `tight`, not for privacy, but because where the
+objective is flatter T rounds of noise would not average out. Who sees the last model only learns no less: the weight
+``z_t prod_(s > t) (1 - z_s (lam + Delta))`` of a round in it is the same for all rounds, so that a row whose gradient
+does not turn moves it as T rounds do.
+
+*Halving* is what the paper tries first (Sec. 3.2), and expects to fail: no eta and no Delta, and in round t = 1, 2, ...
+rho of density proportional to exp(-eps_t/2 ||rho||) with ``eps_t = eps/2^t``. One party's rho makes a round eps_t-DP in
+every view of it, so that T adaptive rounds are eps (1 - 2^-T)-DP, delta = 0, in every view, and no number of rounds is
+above eps. The noise doubles from round to round.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.perturbed_objectives import (
+    SENSITIVITY,
+    SMOOTHNESS,
+    Perturbation,
+    perturbed_minimisers,
+    published_perturbation,
+    tight_perturbation,
+)
+from dpml.arrays import Array, Index
+from dpml.data.partition import Parties
+from dpml.data.preprocess import distinct
+from dpml.errors import UserError
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.observer import Channel
+from dpml.mechanism.options import (
+    SUM_PROTOCOLS,
+    SumProtocol,
+    check_choice,
+    check_common,
+    check_not_negative,
+    check_positive,
+    check_published_only,
+)
+from dpml.mechanism.program import Program, Proof, check_rounds
+from dpml.mechanism.sharing import Sharing, secure_sharing
+from dpml.optim.losses import Loss
+from dpml.privacy import Budget, Calibration, Problem, View, noise
+from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.proofs import noisy_sums
+
+_BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
+_MOST_HALVINGS = 400  # the square of 2^400, in N d of them, is a number still
+
+
+@dataclass(frozen=True)
+class Gradients(Statistic):
+    """The sum of the rows' logistic gradients at models w (B, d)."""
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (d,)
+
+    def on(self, parties: Parties) -> "GradientTerms":
+        return GradientTerms(parties)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N  # rows of norm 1
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (d,)
+
+
+@dataclass(frozen=True)
+class GradientTerms:
+    """The rows times their labels."""
+
+    parties: Parties
+
+    def total(self, *at: Array) -> Array:
+        return _summed(at[0], *self._all)
+
+    def each(self, *at: Array) -> Array:
+        return np.array([_summed(at[0], *rows) for rows in self._by_party])
+
+    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+        raise NotImplementedError("psgd has continuous noise")
+
+    @cached_property
+    def _all(self) -> tuple[Array, Array | None]:
+        return self._signed(slice(None))
+
+    @cached_property
+    def _by_party(self) -> list[tuple[Array, Array | None]]:
+        return [self._signed(self.parties.of(k)) for k in range(self.parties.problem.M)]
+
+    def _signed(self, own: slice) -> tuple[Array, Array | None]:
+        """Rows times their labels, and how often each is there, where that saves a quarter; None: once."""
+        rows = self.parties.y[own, None] * self.parties.X[own]
+        first, _, counts = distinct(rows)
+        return (rows, None) if len(first) > 0.75 * len(rows) else (rows[first], counts.astype(float))
+
+
+def _summed(w: Array, signed: Array, counts: Array | None) -> Array:
+    """``- sum_i u_i / (1 + exp(u_i'w))``, u = y x, at w (B, d): three times as fast as by way of `Logistic.slope`."""
+    total = np.zeros_like(w)
+    height = max(64, _BLOCK // len(w))
+    for start in range(0, len(signed), height):
+        block = signed[start : start + height]
+        slope = w @ block.T
+        with np.errstate(over="ignore"):  # exp(710) is infinite, and such a row's slope 0
+            np.exp(slope, out=slope)
+        slope += 1
+        np.divide(1 if counts is None else counts[start : start + height], slope, out=slope)
+        total -= slope @ block
+    return total
+
+
+@dataclass(frozen=True)
+class PublishedNoise:
+    """Every party adds its own rho, of density exp(-||rho||), to its answer; the paper hides answers in a secure sum.
+
+    The paper's noise is also counted for an adversary who sees a single party's messages.
+    """
+
+    secure: ClassVar[bool] = True
+
+    def views(self, problem: Problem) -> dict[View, float]:
+        """One for each view: how mu scales is not defined for this noise (`proofs.noisy_sums`)."""
+        return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
+
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """The sum; the last party's answers; or the sum and the noise of the colluders, who are the first parties."""
+        each, total = np.eye(problem.M), np.ones(problem.M)
+        known = problem.colluders if view == "colluders" else 0
+        return Channel.of(each[-1:] if view == "client" else np.vstack([total, each[:known]]), total)
+
+    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        return noise.l2_laplace_total(rng, draws, M, size)
+
+    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
+        parts = self.parts(rng, draws, M, size)
+        total: Array = parts.sum(axis=0)
+        return total, parts
+
+    def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        """Every party's rho: (M, draws, size)."""
+        return np.array([noise.l2_laplace_total(rng, draws, 1, size) for _ in range(M)])
+
+    def reach(self, d: int) -> float:
+        """What no entry exceeds, but once in 10^40 numbers."""
+        return 6 * d + 100.0
+
+
+@dataclass(frozen=True)
+class PrivateSGD(Program):
+    """`psgd` (Alg. 1): gradient descent on noisy sums, ``w <- w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``.
+
+    Args:
+        loss: logistic.
+        calibration: `published` noise, or `tight`: the least that is proven to be enough.
+        variant: `paper`, or `halving`: the budget of a round is half that of the one before.
+        lam: coefficient of lam/2 ||w||^2.
+        rounds: T, counted in full by the guarantees.
+        tolerance: a run stops before that as soon as a step is at most this long; 0 for never.
+        protocol: `simulate` draws the sums; with `secagg` every party's answers go through the real secure aggregation
+            (`dpml.protocols.secure_sum`), one run a round for all budgets and draws.
+    """
+
+    name: ClassVar[str] = "psgd"
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.01
+    rounds: int = 1000
+    tolerance: float = 0.0
+    protocol: SumProtocol = "simulate"
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic",), ("paper", "halving"))
+        check_published_only(self)
+        check_positive("algo.lam of psgd", self.lam)
+        check_rounds("psgd", self.rounds)
+        if self.halving and self.rounds > _MOST_HALVINGS:
+            raise UserError(
+                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "
+                f"in every round, got {self.rounds}."
+            )
+        check_not_negative("algo.tolerance of psgd", self.tolerance)
+        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
+
+    @property
+    def halving(self) -> bool:
+        """Whether every round has half the budget of the one before."""
+        return self.variant == "halving"
+
+    @property
+    def tight(self) -> bool:
+        """Whether the noise is the least proven."""
+        return self.calibration == "tight"
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return secure_sharing(problem) if self.tight else PublishedNoise()
+
+    def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
+        """The noise that is drawn once, and the ridge."""
+        if self.halving:
+            return Perturbation(0.0, 0.0)
+        if self.tight:
+            return Perturbation(0.0, tight_perturbation(budget, problem, self.lam, "algo=psgd").extra)
+        return published_perturbation(budget, problem, self.lam, "algo=psgd")
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        """Published: `noise` is the scale 1/beta of a party's rho. Tight: the standard deviation of the sum."""
+        constant = self.perturbation(budget, problem).sigma
+        if math.isinf(budget.eps):
+            width = 0.0
+        elif self.tight:
+            width = SENSITIVITY * math.sqrt(self.rounds) / self.target_mu(budget, problem)
+        else:
+            width = SENSITIVITY / budget.eps
+        if not self.halving:
+            return (Sum(Gradients(), SENSITIVITY, width, times=self.rounds, constant=constant),)
+        grown = (width * 2.0**t for t in range(1, self.rounds + 1))
+        return tuple(Sum(Gradients(), SENSITIVITY, each, constant=constant) for each in grown)
+
+    def pure(self, budget: Budget) -> bool:
+        return self.halving
+
+    def claimed(self, view: View) -> str | None:
+        """What the third party sees, and so what it releases."""
+        if self.tight or view not in ("release", "aggregate"):
+            return None
+        return f"Rajkumar & Agarwal 2012, {'Sec. 3.2 (eps/2^t)' if self.halving else 'Thm 4.2 (the limit point)'}"
+
+    def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
+        views = self.sharing(problem).views(problem)
+        rounds = f", T = {self.rounds}"
+        if math.isinf(budget.eps):
+            return dict.fromkeys(views, Proof(math.inf, f"no noise{rounds}"))
+        if self.halving:
+            eps = float(np.sum([budget.eps / 2.0**t for t in range(1, self.rounds + 1)]))
+            return dict.fromkeys(views, Proof(eps, f"pure rounds of eps/2^t{rounds}"))
+        if self.tight:
+            proven = super().proven(budget, problem)
+            return {view: Proof(p.eps, f"Gaussian DP of the rounds{rounds}", p.mu) for view, p in proven.items()}
+        delta, M = budget.require_delta("algo=psgd"), problem.M
+        sigma = self.perturbation(budget, problem).sigma
+        protecting = {"client": 1, "colluders": problem.honest}
+        found = {}
+        for view in views:
+            h = protecting.get(view, M)
+            own = sigma * math.sqrt(h / M)
+            eps, source = noisy_sums.proven(self.rounds, budget.eps, h, problem.d, own, delta)
+            found[view] = Proof(eps, f"{source}{rounds}")
+        return found
+
+    def run(self, carrier: Carrier) -> Release:
+        """The last iterates.
+
+        `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach, with the same eta;
+        `rounds` is how many were used.
+        """
+        perturbations = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
+        strength = carrier.per_run([self.lam + p.extra for p in perturbations])[:, None]
+        w, used = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))
+        weights = carrier.by_budget(w)
+        assert carrier.constant is not None
+        eta = np.array([p.sigma for p in perturbations])[:, None, None] * carrier.constant.sum(axis=0)
+        limit = perturbed_minimisers(self.loss, self.lam, carrier.mechanism.parties, perturbations, eta)
+        distance = np.linalg.norm(weights - limit, axis=-1)
+        return Release(weights, {"distance": distance, "rounds": carrier.by_budget(used)})
+
+    def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> tuple[Array, Array]:
+        """The last models (B, d) of runs with ridges (B, 1), and the rounds they took (B,); sums are asked for.
+
+        ``ask(w, t)`` gets the models and the round, from 0, and returns the sums.
+        """
+        w = np.zeros((len(strength), problem.d))
+        used = np.zeros(len(w))
+        moving = np.ones((len(w), 1), dtype=bool)
+        for t in range(self.rounds):
+            step = moving * (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
+            w = w - step
+            used += moving[:, 0]
+            if self.tolerance:
+                moving &= np.linalg.norm(step, axis=1, keepdims=True) > self.tolerance
+                if not moving.any():
+                    break
+        return w, used
