@@ -307,7 +307,7 @@ class Carrier:
         return noisy.reshape(-1, noisy.shape[-1])
 
     def _drawn_once(self) -> Array | None:
-        if self.messages[0][0].constant is None:
+        if not self.messages[0] or self.messages[0][0].constant is None:
             return None
         M, (size,) = self.problem.M, self.statistic(0).lengths(self.problem.d)
         if self._secagg or self.observer is not None:

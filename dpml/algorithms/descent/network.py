@@ -1,0 +1,305 @@
+"""A small neural network trained on noisy sums of clipped gradients (Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1).
+
+One hidden layer of ReLU units and one sigmoid output, so that the score of a row x is ``t = v'relu(U x + a) + c`` and
+the loss of label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum of their
+rows' clipped gradients, and Adam takes a step; only that sum sees the data, so all rounds together cost
+
+    mu^2 = sum over the rounds that a sample takes part in of mu_round^2 = epochs * mu_round^2
+
+(Dong, Roth & Su 2019, Cor. 3.3; adaptively chosen rounds). The rows are dealt to minibatches anew in every epoch by a
+permutation that does not look at the data, so a sample takes part in one round of each epoch and the other rounds are
+the same for neighbours. What is *published* is one round's eps; what is proven is that of all rounds together.
+
+*The authors' variant* is what they ran: minibatches at one place, each row's term divided by the number of rows once too
+often and clipped at 1 after that, noise as if that were a sensitivity of one over the number of rows in each of four
+blocks (M times as much for `nn_conv`, where sqrt M is meant), at most a tenth of the rows in a minibatch, and Adam
+without the correction of its second moment.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.arrays import Array, Index
+from dpml.data.partition import Parties
+from dpml.data.preprocess import distinct
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.options import VARIANTS, Variant, check_choice, check_common, check_positive, check_published_only
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import CapeNoise, IndependentNoise, Sharing, TrustedCurator, cape_spread
+from dpml.optim.losses import Loss
+from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.privacy.discrete.rounding import Integers
+
+_CHECKS = 10  # how often the training loss is evaluated on the way
+
+Sites = Literal["none", "cape", "independent"]
+NAMES: dict[Sites, str] = {"none": "nn_nonpriv", "cape": "nn_cape", "independent": "nn_conv"}
+
+ALL: Index = np.empty(0, np.intp)
+"""Stands for all rows in the place of a minibatch's."""
+
+
+@dataclass(frozen=True)
+class NetworkGradients(Statistic):
+    """The sum of the gradients of networks (B, size) of some of the rows.
+
+    Args:
+        loss: logistic.
+        hidden: units in the hidden layer.
+        clip: the longest gradient of a row; None: its terms are clipped as the authors do.
+    """
+
+    loss: Loss
+    hidden: int
+    clip: float | None
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (self.hidden * (d + 2) + 1,)
+
+    def on(self, parties: Parties) -> "NetworkTerms":
+        return NetworkTerms(self, parties)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N * (2.0 if self.clip is None else self.clip)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", self.lengths(d)
+
+
+@dataclass(frozen=True)
+class NetworkTerms:
+    """The training rows with a one at their ends, folded where some are the same."""
+
+    statistic: NetworkGradients
+    parties: Parties
+
+    def total(self, *at: Array) -> Array:
+        """For networks (B, size) and the numbers of the rows, or `ALL`."""
+        flat, rows = at
+        models = Models.of(flat, self.statistic.hidden)
+        X, y, counts = self.minibatch(rows) if len(rows) else self.folded
+        loss, clip = self.statistic.loss, self.statistic.clip
+        if clip is None:
+            return sum_of_clipped_terms(models, X, y, loss, counts).flat()
+        return clipped_sum(models, X, y, loss, clip, counts).flat()
+
+    def each(self, *at: Array) -> Array:
+        raise NotImplementedError("the parties of networks are simulated")
+
+    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+        raise NotImplementedError("networks have continuous noise")
+
+    @cached_property
+    def folded(self) -> tuple[Array, Array, Array | None]:
+        """The rows, their labels, and how often each is there; None: once."""
+        X, y, counts = self.parties.folded
+        return with_ones(X), y, counts
+
+    def minibatch(self, rows: Index) -> tuple[Array, Array, Array | None]:
+        """Some of the rows, as `folded` has all of them."""
+        X, y, counts = self.folded
+        if counts is None:
+            return X[rows], y[rows], None
+        kinds, times = np.unique(self._kinds[rows], return_counts=True)
+        return X[kinds], y[kinds], times.astype(float)
+
+    @cached_property
+    def _kinds(self) -> Index:
+        """Of which of the rows in `folded` each row is a copy."""
+        return distinct(self.parties.X, self.parties.y)[1]
+
+
+class Start(NamedTuple):
+    """The initial network, (1, size), and the seed of the order of the rows: the same for all budgets and draws."""
+
+    weights: Array
+    order: int
+
+
+@dataclass(frozen=True)
+class Network(Program):
+    """`nn_cape`, `nn_conv` and `nn_nonpriv`, without noise and clipping, for a network of one hidden layer.
+
+    Args:
+        loss: logistic.
+        calibration: `published`: eps is that of one round; `tight`: of all rounds, in the worst view.
+        sites: who draws the noise of a round's sum: the sites, correlated by `cape` (the views are those of `capefm`);
+            every site an `independent` noise that alone protects its message; or `none`.
+        variant: `paper`: clip each row's gradient, then average; `authors`: what they ran, at one place.
+        hidden: units in the hidden layer.
+        epochs: passes over the rows.
+        batch: rows in a minibatch; None: all in `paper` (one round per epoch), 64 in `authors`.
+        rate: Adam's step.
+        clip: bound on the norm of a row's gradient, in `paper`.
+    """
+
+    proof: ClassVar[str] = "Gaussian DP of all rounds (descent.network)"
+
+    loss: Loss
+    calibration: Calibration = "published"
+    sites: Sites = "none"
+    variant: Variant = "paper"
+    hidden: int = 5
+    epochs: int = 500
+    batch: int | None = None
+    rate: float = 0.01
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("algo.sites", self.sites, tuple(NAMES))
+        check_common(self, ("logistic",), VARIANTS)
+        check_published_only(self)
+        for key in ("hidden", "epochs", "batch", "rate", "clip"):
+            value = getattr(self, key)
+            if value is not None:
+                check_positive(f"algo.{key} of {self.name}", value)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return NAMES[self.sites]
+
+    @property
+    def private(self) -> bool:
+        """Whether there is noise."""
+        return self.sites != "none"
+
+    def sharing(self, problem: Problem) -> Sharing:
+        if self.variant == "authors" or not self.private:
+            return TrustedCurator(("release", "aggregate"))
+        return CapeNoise(cape_spread(self.calibration)) if self.sites == "cape" else IndependentNoise()
+
+    def rows_per_round(self, N: int) -> int:
+        """Rows in a minibatch of N training rows; the last one of an epoch may have fewer."""
+        if self.variant == "authors":
+            return max(1, min(self.batch or 64, N // 10))
+        return min(self.batch or N, N)
+
+    def sensitivity(self) -> float:
+        """How far a round's sum moves at most when a sample is replaced."""
+        if self.variant == "authors":
+            return 2 * math.sqrt(4)  # four blocks, in each a term of norm at most 1 is replaced by another
+        return 2 * self.clip
+
+    def scale(self, budget: Budget, problem: Problem, rows: int) -> float:
+        """The standard deviation of the noise on what a round of `rows` rows releases."""
+        if math.isinf(budget.eps):
+            return 0.0
+        if self.calibration == "tight":
+            return self.sensitivity() * math.sqrt(self.epochs) / self.target_mu(budget, problem)
+        believed = 1 / rows if self.variant == "authors" else self.sensitivity()
+        if self.sites == "independent":
+            # the authors multiply by M what only averaging M messages should make sqrt(M) as wide
+            believed *= float(problem.M) if self.variant == "authors" else math.sqrt(problem.M)
+        return believed / gdp.classical_mu(budget.eps, budget.require_delta(f"algo={self.name}"))
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        """The rounds of whole minibatches, and those of the last, smaller one of every epoch."""
+        if not self.private:
+            return ()
+        of = NetworkGradients(self.loss, self.hidden, None if self.variant == "authors" else self.clip)
+        rows = self.rows_per_round(problem.N)
+        whole, left = divmod(problem.N, rows)
+
+        def of_rows(n: int, times: int, joined: int) -> Sum:
+            return Sum(of, self.sensitivity(), self.scale(budget, problem, n), times=times, joined=joined)
+
+        messages = (of_rows(rows, whole * self.epochs, self.epochs),)
+        # a row is in a whole minibatch or in the smaller one, which has no less noise: it counts once, as in the whole
+        return (*messages, of_rows(left, self.epochs, 0)) if left else messages
+
+    def claimed(self, view: View) -> str | None:
+        return "Imtiaz et al. 2019, Sec. 5.1: for one round" if self.calibration == "published" else None
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        from dpml.algorithms.guarantees import no_privacy
+
+        return super().guarantees(budget, problem) if self.private else no_privacy("sample", "no noise")
+
+    def begin(self, parties: Parties, rng: Generator) -> Start:
+        """Draw the initial weights (He et al. 2015: variance 2 over the width below) and the order of the rows."""
+        start = initial_weights(rng, self.hidden, parties.problem.d).flat()
+        return Start(start, int(rng.integers(2**63)))
+
+    def run(self, carrier: Carrier) -> Release:
+        """Train all budgets' and draws' networks side by side, and score them, for they are not linear models.
+
+        `loss` and `train_accuracy` are those of the private rows, `accuracy` of the test rows; `path_loss` is the mean
+        training loss at ten moments evenly spread over the rounds: less means sooner there.
+        """
+        parties = carrier.mechanism.parties
+        trained, path = self.train(carrier)
+        X, y, counts = _terms(carrier, self).folded
+        loss, train_accuracy = score(trained, X, y, self.loss, counts)
+        metrics = {"loss": loss, "train_accuracy": train_accuracy, "path_loss": path}
+        data = parties.data
+        if len(data.y_test):
+            metrics["accuracy"] = score(trained, with_ones(data.X_test), data.y_test, self.loss)[1]
+        runs = len(carrier.budgets) * carrier.draws
+        # without noise nothing differs between budgets and draws
+        return Release(None, {key: carrier.by_budget(np.broadcast_to(v, runs)).copy() for key, v in metrics.items()})
+
+    def train(self, carrier: Carrier) -> tuple[Models, Array]:
+        """The trained models, and the mean of their training losses on the way (B,)."""
+        N, terms = carrier.problem.N, _terms(carrier, self)
+        runs = len(carrier.budgets) * carrier.draws if self.private else 1
+        models = Models.of(np.repeat(carrier.start.weights, runs, axis=0), self.hidden)
+        adam = Adam(models, self.rate, corrected=self.variant == "paper")
+        rounds = -(-N // self.rows_per_round(N)) * self.epochs
+        checks = set(np.linspace(0, rounds - 1, min(_CHECKS, rounds)).round().astype(int).tolist())
+        path = []
+        X, y, counts = terms.folded
+        for step, rows in enumerate(self.minibatches(N, carrier.start.order)):
+            n = len(rows) or N
+            if self.private:
+                flat = carrier.ask(int(n < self.rows_per_round(N)), models.flat(), rows)
+            else:
+                flat = terms.total(models.flat(), rows)
+            adam.step(Models.of(flat, self.hidden), 1.0 if self.variant == "authors" else float(n))
+            if step in checks:
+                path.append(score(models, X, y, self.loss, counts)[0])
+        return models, np.mean(path, axis=0)
+
+    def minibatches(self, N: int, order: int) -> Iterator[Index]:
+        """The rows of every round; `ALL` stands for all of them."""
+        size, rng = self.rows_per_round(N), np.random.default_rng(order)
+        for _ in range(self.epochs):
+            if size == N:
+                yield ALL
+                continue
+            dealt = rng.permutation(N)
+            for first in range(0, N, size):
+                yield dealt[first : first + size]
+
+
+def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
+    """One network as it is before the first round."""
+    start = Models.zeros(hidden, 1, d)
+    start.inner[..., :-1] = rng.standard_normal((hidden, 1, d)) * math.sqrt(2 / d)
+    start.outer[:-1] = rng.standard_normal((hidden, 1)) * math.sqrt(2 / hidden)
+    return start
+
+
+def with_ones(X: Array) -> Array:
+    """Rows (n, d) with a one at their ends."""
+    return np.column_stack([X, np.ones(len(X))])
+
+
+def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
+    """The rows; without noise there is no message, and gradients are those of the variant, but not clipped."""
+    if algorithm.private:
+        of = carrier.statistic(0)
+        assert isinstance(of, NetworkGradients)
+    else:
+        of = NetworkGradients(algorithm.loss, algorithm.hidden, None if algorithm.variant == "authors" else math.inf)
+    terms = carrier.mechanism.terms(of)
+    assert isinstance(terms, NetworkTerms)
+    return terms
