@@ -60,3 +60,15 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
 
 NEWTON_ROUNDS, NEWTON_SHARE, NEWTON_NORM = 12, 0.5, 1.0
 """T of `newton`, the part of mu^2 that pays for gradients, and the length of the model that R is best for. On Adult."""
+
+LOGISTIC_DISTANCE = 8.0
+"""D of the step rule (`descent.step_sizes`): how long a vector the noise of all rounds may add up to. On Adult."""
+SQUARED_DISTANCE = 3.0
+"""D of the squared loss. On Adult, with a clip of 2, as labels of -1 and +1 need it."""
+SLOPE_CLIP = 0.3
+"""The clip of slopes for `tight` noise of noisy descents. On Adult for the logistic loss, and for the squared loss, of
+which labels of -1 and +1 need more, on Crime."""
+LARGEST_STEP = 4.0
+"""How many times 1/L a step may be where slopes are cut. On Adult."""
+SELECTION_SHARE = 0.1
+"""The share of mu^2 that a private choice of the step size gets; on no data."""

@@ -74,20 +74,20 @@ def settings() -> dict[str, tuple[str, dict[str, Any]]]:
     for algo in ("wang", "jayaraman", "wddp"):
         chosen += [(algo, {"rounds": 6}), (algo, {"rounds": 6, "calibration": "tight"})]
         chosen += [
-            (algo, {"rounds": 6, "calibration": "tight", "tuned": tuned})
-            for tuned in ("private", "oracle", "validated")
+            (algo, {"rounds": 6, "calibration": "tight", "step_selection": selection})
+            for selection in ("private", "oracle", "validated")
         ]
-        chosen += [(algo, {"rounds": 6, "tuned": "oracle", "lam": 0.1}), (algo, {"rounds": 6, "loss": "sigmoid"})]
-    chosen += [("wang", {"rounds": 6, "calibration": "tight", "protects": "aggregate", "loss": "squared"})]
+        chosen += [(algo, {"rounds": 6, "step_selection": "oracle", "lam": 0.1}), (algo, {"rounds": 6, "loss": "sigmoid"})]
+    chosen += [("wang", {"rounds": 6, "calibration": "tight", "calibrate_for": "aggregate", "loss": "squared"})]
     chosen += [
-        ("wddp", {"rounds": 6, "calibration": "tight", "protects": protects}) for protects in ("colluders", "client")
+        ("wddp", {"rounds": 6, "calibration": "tight", "calibrate_for": protects}) for protects in ("colluders", "client")
     ]
     chosen += [
         ("wddp", {"rounds": 6, "variant": variant, "calibration": calibration})
         for variant in ("synchronous", "once")
         for calibration in ("published", "tight")
     ]
-    chosen += [("wddp", {"rounds": 6, "variant": "synchronous", "calibration": "tight", "protects": "client"})]
+    chosen += [("wddp", {"rounds": 6, "variant": "synchronous", "calibration": "tight", "calibrate_for": "client"})]
     chosen += [
         (algo, {"epochs": 3, "calibration": calibration})
         for algo in ("nn_cape", "nn_conv", "nn_nonpriv")

@@ -18,7 +18,7 @@ larger of 1/(L + lam) and 1/(lam T).
 *A private choice.* Every candidate descends with its own noise. Its score is the mean of losses truncated at 1, so that
 a row moves it by at most its weight, plus noise; the candidate with the least noisy score is taken. All noise is
 Gaussian, so it composes exactly: ``mu^2 = sum over candidates mu_run^2 + mu_choice^2``, of which the choice
-gets the share `SHARE` and the candidates equal parts of the rest.
+gets the share `defaults.SELECTION_SHARE` and the candidates equal parts of the rest.
 
 *Validation.* The simplest reading of a paper's cross-validation: every candidate descends once, with its own
 noise, on four fifths of every client's rows; the least mean loss on the other fifth says which is released, trained on
@@ -31,44 +31,26 @@ from typing import Literal
 
 import numpy as np
 
+from dpml.algorithms.defaults import LARGEST_STEP, LOGISTIC_DISTANCE, SQUARED_DISTANCE
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.losses import Loss, mean_over_rows
 from dpml.optim.slopes import Slopes
 
-Tuned = Literal["rule", "private", "oracle", "validated", "fixed"]
-TUNED: tuple[Tuned, ...] = ("rule", "private", "oracle", "validated", "fixed")
-CHOSEN: tuple[Tuned, ...] = ("private", "oracle", "validated")
+StepSelection = Literal["rule", "private", "oracle", "validated", "fixed"]
+STEP_SELECTIONS: tuple[StepSelection, ...] = ("rule", "private", "oracle", "validated", "fixed")
+CHOSEN: tuple[StepSelection, ...] = ("private", "oracle", "validated")
 """Those that choose among several step sizes."""
-UNCOUNTED: tuple[Tuned, ...] = ("oracle", "validated")
+UNCOUNTED: tuple[StepSelection, ...] = ("oracle", "validated")
 """Those that read the private rows outside the budget."""
 
 HELD_OUT = 0.2
 """The share of every client's rows that validation keeps out of training."""
 
-DISTANCE = 8.0
-"""D: how long a vector the noise of all rounds may add up to."""
-
-LEAST_SQUARES = 3.0
-"""D of the squared loss. Chosen on Adult, with a clip of 2, as labels of -1 and +1 need it."""
-
-CLIP = 0.3
-"""The default clip of slopes for `tight` noise.
-
-Chosen on Adult for the logistic loss, and for the squared loss, of which labels of -1 and +1 need more, on Crime.
-"""
-
-BEYOND = 4.0
-"""How many times 1/L a step may be where slopes are cut. Chosen on Adult."""
-
-SHARE = 0.1
-"""The share of mu^2 that a private choice gets."""
-
-
 def distance(slopes: Slopes) -> float:
     """D, for a loss and its clip."""
-    return LEAST_SQUARES if slopes.loss.name == "squared" else DISTANCE * (1 + slopes.bend)
+    return SQUARED_DISTANCE if slopes.loss.name == "squared" else LOGISTIC_DISTANCE * (1 + slopes.bend)
 
 
 def largest(slopes: Slopes, lam: float, rounds: int) -> float:
@@ -77,7 +59,7 @@ def largest(slopes: Slopes, lam: float, rounds: int) -> float:
     if not slopes.bend:
         return proven
     forgets = 1 / (lam * rounds) if lam else math.inf
-    return max(proven, min(BEYOND / slopes.smoothness, forgets))
+    return max(proven, min(LARGEST_STEP / slopes.smoothness, forgets))
 
 
 def rule(scale: float, d: int, rounds: int, most: float, far: float) -> float:
@@ -110,7 +92,7 @@ def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
     aside = (HELD_OUT * parties.sizes).astype(np.intp)
     if not aside.any():
         raise UserError(
-            "algo.tuned=validated holds a fifth of every client's rows out, and no client here has five rows."
+            "algo.step_selection=validated holds a fifth of every client's rows out, and no client here has five rows."
         )
     out = np.concatenate([np.arange(size) >= size - few for size, few in zip(parties.sizes, aside, strict=True)])
     offsets = np.concatenate([[0], np.cumsum(parties.sizes - aside)])

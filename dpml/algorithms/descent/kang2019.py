@@ -1,0 +1,350 @@
+"""Noisy gradient descent at one curator (`wang`), inside an MPC (`jayaraman`), at M clients (`wddp`: Kang et al. 2019).
+
+T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G
+the loss's Lipschitz constant or what its slopes are clipped to, and no less in general: a row nearly orthogonal to w
+may have any score. So a round with noise of standard deviation s is (2G/(n s))-GDP, and
+
+- a view of T rounds, each of which may depend on those before, has sqrt(T) times that mu (Dong, Roth & Su 2019, Cor.
+  3.3);
+- a view of the last model only has less (`privacy.proofs.last_iterate`): a round is Lipschitz in w with ``c = max(|1 -
+  step m|, |1 - step (L + lam)|)``, where the objective's curvature lies between m and L + lam; m = lam for a convex
+  loss, lam - L otherwise.
+
+Noise is counted in units of `per_row`, that on a mean over n rows times n; every mu is inversely proportional to it.
+
+*wang* (Wang, Ye & Xu 2017): noise on the mean gradient of every round. With c = 16 the published noise is proven to give
+much less than eps: mu = eps / (2 sqrt(ln(1/delta))). *jayaraman* (Jayaraman et al. 2018): the plain mean of the parties'
+mean gradients, noise once. The MPC makes the noise, so that colluders know none of it.
+
+*wddp* (Alg. 1): M clients descend alone, each with its own noise; a server averages their last models. The published
+noise is what one curator with all rows would need, and every client adds that to a mean over its own N_k rows. So the
+rounds of one client have mu = sqrt(T) 2G/(N_k sigma), N/N_k times what is counted. Theorem 1 is about another algorithm,
+in which only a weighted average is seen and all go on from it: `variant=synchronous`. Even there the average has noise
+sigma sqrt(sum (N_k/N)^2), where the proof has sigma. Eq. (4) as printed, one N(0, sigma^2) on the weighted average of
+gradients at one model, is `variant=once`: it has the guarantees of `wang`, however the rows are distributed. No gradient
+may be seen without noise, so the noise has to be drawn inside an MPC, as `jayaraman`'s is.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.defaults import SELECTION_SHARE, SLOPE_CLIP
+from dpml.algorithms.descent.layouts import Clients, Layout, Pooled
+from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
+from dpml.algorithms.descent.step_sizes import (
+    CHOSEN,
+    STEP_SELECTIONS,
+    UNCOUNTED,
+    StepSelection,
+    distance,
+    largest,
+    rule,
+)
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.mechanism.algorithm import require_domain
+from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.program import check_rounds
+from dpml.optim import descent
+from dpml.optim.losses import Loss
+from dpml.optim.slopes import CLIPPED, Slopes
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.privacy.proofs.last_iterate import last_iterate_mu
+
+Sites = Literal["curator", "mpc", "clients"]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What is fixed by where the rows are: name, claim, and the views that `tight` noise may be for, its own first."""
+
+    name: str
+    claim: str
+    targets: tuple[View, ...]
+    variants: tuple[str, ...] = ("paper",)
+
+
+KINDS: dict[Sites, _Kind] = {
+    "curator": _Kind("wang", "Wang, Ye & Xu 2017, as in Kang et al. 2019, Table 1", ("release", "aggregate")),
+    "mpc": _Kind("jayaraman", "Jayaraman et al. 2018, as in Kang et al. 2019, Table 1", ("aggregate", "release")),
+    "clients": _Kind(
+        "wddp", "Kang et al. 2019, Thm 1", ("aggregate", "colluders", "client"), ("paper", "synchronous", "once")
+    ),
+}
+
+_ROUNDS = "Gaussian DP of T adaptive rounds"
+_LAST = "Gaussian DP of the last of T rounds (shifted interpolation), of which each is {:.9g}-Lipschitz{}"
+_NOT_COUNTED = {
+    "oracle": "selection by the private objective is not counted",
+    "validated": "selection by private rows held out is not counted",
+}
+
+
+@lru_cache(maxsize=1 << 12)
+def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
+    """The mu of the last model, for rounds of mu = 1 each but the last, whose noise is `last` times as large."""
+    noises = np.ones(rounds)
+    noises[-1] = last
+    return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
+
+
+@dataclass(frozen=True)
+class NoisyDescent:
+    """`wang`, `jayaraman` and `wddp`: options, accounting, and the layout that both follow from.
+
+    Args:
+        loss: logistic; sigmoid, which is not convex; or squared, whose slopes have no bound of their own, so that only
+            `tight` noise, with a clip, is enough for it.
+        calibration: `published` noise, or `tight`: the least that is proven for the view that `calibrate_for` names.
+        sites: where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
+        variant: `paper`, as the text defines it. Of clients that is local rounds; `synchronous`: a secure sum in every
+            round, which all go on from; `once`: the same with noise once on the sum, which no client knows.
+        lam: coefficient of lam/2 ||w||^2, part of the objective; it depends on no row, so it changes no sensitivity.
+        rounds: T.
+        noise_constant: c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says "some constant";
+            its proof's inequalities need 16.
+        step_selection: the step size is by `rule` (`step_sizes.rule`), which reads no row; `private`: one of `steps`,
+            chosen by noisy scores that the budget covers; `oracle`: the one of `steps` with the least training
+            objective; `validated`: the one that does best on rows held out of training (`step_sizes.held_out`); both
+            read the private rows, and no budget counts them; `fixed`: `step`.
+        step: the fixed step size; None: 1/L, L = smoothness of the loss + lam. A number makes `rule` `fixed`.
+        steps: the step sizes that `private`, `oracle` and `validated` try.
+        calibrate_for: the view that `tight` noise is calibrated to. `release`: the last model, all that a curator
+            publishes; `aggregate`: every round, of clients in secure sums, to which every client adds an equal share of
+            the noise that one curator with all rows would add; `colluders`: the shares of the honest clients are
+            enough; `client`: even a client's own messages may be seen. None: `release` of a curator, else `aggregate`.
+        clip: the bound on a row's slope, which is then G (`Slopes`); for `tight` noise only, as no paper here has one.
+            None: `defaults.SLOPE_CLIP`, or for the sigmoid loss none.
+    """
+
+    auxiliary: ClassVar[float] = 0.0
+
+    loss: Loss
+    calibration: Calibration = "published"
+    sites: Sites = "curator"
+    variant: str = "paper"
+    lam: float = 0.0
+    rounds: int = 1000
+    noise_constant: float = 16.0
+    step_selection: StepSelection = "rule"
+    step: float | None = None
+    steps: tuple[float, ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
+    calibrate_for: View | None = None
+    clip: float | None = None
+    ruled: tuple[str, ...] = field(init=False, default=())  # hyper-parameters that a rule set
+
+    def __post_init__(self) -> None:
+        check_choice("algo.sites", self.sites, tuple(KINDS))
+        check_common(self, (*descent.LOSSES, "squared"), self.kind.variants)
+        check_choice("algo.step_selection", self.step_selection, STEP_SELECTIONS)
+        if self.calibrate_for is not None:
+            check_choice("algo.calibrate_for", self.calibrate_for, self.kind.targets)
+        self._set_clip()
+        check_rounds(self.name, self.rounds)
+        check_positive("algo.noise_constant", self.noise_constant)
+        if not self.steps or not all(0 < step < math.inf for step in self.steps):
+            raise UserError(f"algo.steps must be a list of positive numbers, got {list(self.steps)}.")
+        if self.step_selection == "private" and self.calibration != "tight":
+            raise UserError(
+                "algo.step_selection=private divides a budget among its candidates and needs calibration=tight, "
+                f"not calibration={self.calibration}."
+            )
+        if self.step is not None:
+            check_positive("algo.step", self.step)
+            if self.step_selection in CHOSEN:
+                raise UserError(
+                    f"algo.step is a fixed step size: set it to null with algo.step_selection={self.step_selection}."
+                )
+            object.__setattr__(self, "step_selection", "fixed")
+        if self.once and self.calibration == "tight" and self.target == "client":
+            raise UserError(
+                "algo.calibrate_for=client needs noise of the clients' own, which algo.variant=once has not."
+            )
+
+    def _set_clip(self) -> None:
+        """Check the clip, and where `tight` noise has none, set it."""
+        if self.clip is not None:
+            check_positive("algo.clip", self.clip)
+            if self.calibration == "published":
+                raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
+            if self.loss.name not in CLIPPED:
+                needed = " or ".join(f"loss={name}" for name in CLIPPED)
+                raise UserError(f"algo.clip needs {needed}, not loss={self.loss.name}.")
+        elif self.calibration == "tight" and self.loss.name in CLIPPED:
+            object.__setattr__(self, "clip", SLOPE_CLIP)
+            object.__setattr__(self, "ruled", ("clip",))
+        elif self.loss.lipschitz is None:
+            raise UserError(
+                f"loss={self.loss.name} is not Lipschitz, so that algo={self.name} has to clip its slopes: set "
+                f"calibration=tight, where algo.clip is {SLOPE_CLIP} unless it is set."
+            )
+
+    # What follows from the options.
+
+    @property
+    def kind(self) -> _Kind:
+        """Name, claim, variants and targets."""
+        return KINDS[self.sites]
+
+    @property
+    def name(self) -> str:
+        """wang, jayaraman or wddp."""
+        return self.kind.name
+
+    @property
+    def tuned(self) -> str:
+        """How the hyper-parameters were chosen."""
+        return self.step_selection
+
+    @property
+    def target(self) -> View:
+        """The view that `tight` noise is calibrated to."""
+        return self.calibrate_for or self.kind.targets[0]
+
+    @property
+    def once(self) -> bool:
+        """Whether clients add noise once to the sum of a round, instead of each its own."""
+        return self.variant == "once"
+
+    @property
+    def secure_sums(self) -> int | None:
+        """How many vectors are summed in a release by secure aggregation; None: there is no place for it."""
+        if self.sites != "clients":
+            return None
+        layout = self.layout
+        return self.rounds if isinstance(layout, Clients) and layout.secure else 0
+
+    @property
+    def layout(self) -> Layout:
+        """Where the rows are and who adds noise."""
+        if self.sites == "clients" and not self.once:
+            secure = self.calibration == "tight" and self.target != "client"
+            synchronous = secure or self.variant == "synchronous"
+            return Clients(self.lipschitz, self.calibration == "published", self.target, synchronous, secure)
+        visible: tuple[View, ...] = ("release", "aggregate", *(("colluders",) if self.sites != "curator" else ()))
+        if self.sites != "clients" and self.calibration == "tight" and self.target == "release":
+            visible = ("release",)
+        return Pooled(self.lipschitz, visible, by_party=self.sites == "mpc")
+
+    @property
+    def slopes(self) -> Slopes:
+        """The loss's slopes, clipped or not: they make the gradients."""
+        return Slopes(self.loss, self.clip)
+
+    @property
+    def lipschitz(self) -> float:
+        """G: the clip, or the loss's true Lipschitz constant: 1 for logistic, as in the paper, 1/4 for sigmoid."""
+        return self.slopes.lipschitz
+
+    @property
+    def largest(self) -> float:
+        """1/L, the paper's step."""
+        return 1 / (self.slopes.smoothness + self.lam)
+
+    def contraction(self, step: float) -> float:
+        """The Lipschitz constant of a round in w."""
+        least = self.lam if self.loss.convex else self.lam - self.slopes.smoothness
+        return max(abs(1 - step * least), abs(1 - step / self.largest))
+
+    # Accounting.
+
+    def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
+        """The mu of every view of a run with this step size and noise of per_row = 1. A step of 0: as if composed."""
+        mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
+        for view, (mu, last) in self.layout.last_iterates(problem).items():
+            if view in mus:
+                mus[view] = mu * min(_last_of_rounds(self.contraction(step), self.rounds, last), math.sqrt(self.rounds))
+        return mus
+
+    def run_mu(self, budget: Budget) -> float:
+        """The mu that the budget allows one run, for `tight` noise."""
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+        return mu * math.sqrt((1 - SELECTION_SHARE) / len(self.steps)) if self.step_selection == "private" else mu
+
+    def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
+        """The noise on a mean over n rows, times n: published ``G sqrt(c T ln(1/delta)) / eps``; tight, by GDP."""
+        if math.isinf(budget.eps):
+            return 0.0
+        delta = budget.require_delta(f"algo={self.name}")
+        if self.calibration == "tight":
+            return self.unit_mus(step, problem)[self.target] / self.run_mu(budget)
+        return self.lipschitz * math.sqrt(self.noise_constant * self.rounds * math.log(1 / delta)) / budget.eps
+
+    def tried(self, budget: Budget, problem: Problem) -> Array:
+        """The step sizes of a release, (S,)."""
+        if self.step_selection in CHOSEN:
+            return np.array(self.steps)
+        if self.step_selection == "fixed":
+            return np.array([self.largest if self.step is None else self.step])
+        scale = self.per_row(budget, problem, 0.0) * self.layout.sum_std(problem)
+        most = largest(self.slopes, self.lam, self.rounds)
+        return np.array([rule(scale, problem.d, self.rounds, most, distance(self.slopes))])
+
+    def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
+        """`per_row` of step sizes (S,), by default of all that are tried.
+
+        Single source of the noise scales, for sampling and for accounting.
+        """
+        steps = self.tried(budget, problem) if steps is None else steps
+        return np.array([self.per_row(budget, problem, step) for step in steps])
+
+    def per_score(self, budget: Budget, problem: Problem) -> float:
+        """The noise on every score of a private choice, in the same unit; a row moves the score of one n by 1/n."""
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * math.sqrt(SELECTION_SHARE / len(self.steps))
+        return self.layout.round_mus(problem)[self.target] / (2 * self.lipschitz * mu)
+
+    def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
+        """The GDP parameter of every view: of all candidates and their scores, or of the worst step that is tried."""
+        runs = [
+            {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
+            for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)
+        ]
+        if self.step_selection != "private":
+            return {view: max(run[view] for run in runs) for view in runs[0]}
+        score = 2 * self.lipschitz * self.per_score(budget, problem)
+        single = self.layout.round_mus(problem)
+        choice = {view: math.sqrt(len(runs)) * mu / score if score else math.inf for view, mu in single.items()}
+        return {view: gdp.compose([*(run[view] for run in runs), choice[view]]) for view in single}
+
+    def argument(self, view: View, budget: Budget, problem: Problem) -> str:
+        """The `source` of a view's proven guarantee."""
+        source = _ROUNDS
+        if view in self.layout.last_iterates(problem):
+            contraction = max(self.contraction(step) for step in self.tried(budget, problem))
+            why = ": " + ("a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex")
+            source = _LAST.format(contraction, why if contraction > 1 else "")
+        if self.step_selection == "private":
+            source += f"; {len(self.steps)} runs and a noisy choice composed"
+        return f"{source} (descent.kang2019)"
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
+        delta = budget.require_delta(f"algo={self.name}")
+        guarantees = []
+        for view, mu in self.mus(budget, problem).items():
+            if self.calibration == "published":
+                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.kind.claim))
+            eps, source = gdp.eps_of(mu, delta), self.argument(view, budget, problem)
+            if self.step_selection in UNCOUNTED:
+                reason = _NOT_COUNTED[self.step_selection]
+                guarantees.append(Guarantee(view, "sample", math.inf, delta, "proven", reason))
+                guarantees.append(Guarantee(view, "sample", eps, delta, "conditional", source, mu))
+            else:
+                guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source, mu))
+        return guarantees
+
+    def prepare(self, parties: Parties, rng: Generator) -> PreparedNoisyDescent:
+        """Lay out the rows, and draw the random initial model, about as long as a row."""
+        require_domain(parties, self.loss)
+        return PreparedNoisyDescent(self, parties, initial_model(rng, parties.X.shape[1]))
+
+
+def initial_model(rng: Generator, d: int) -> Array:
+    """A random model (d,), about as long as a row."""
+    return rng.standard_normal((d,)) / np.sqrt(d)
