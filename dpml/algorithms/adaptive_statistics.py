@@ -11,13 +11,13 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.coefficients import Scales, joint_sensitivity, worst_neighbours
-from dpml.algorithms.exposure import Exposure, Pair, model_exposure
 from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import check_common
-from dpml.algorithms.neighbours import one_replaced
 from dpml.algorithms.noisy_coefficients import blocks
 from dpml.algorithms.transcript import PLAIN, Recorder, Watch, transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair, model_exposure
+from dpml.audit.neighbours import one_replaced
 from dpml.data.partition import Parties
 from dpml.optim.losses import Loss, Quadratic
 from dpml.optim.quadratic import minimise_quadratic

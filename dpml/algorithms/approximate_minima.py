@@ -15,10 +15,10 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Mechanism, Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.objective_perturbation import NEARLY, GaussianObjectivePerturbation
 from dpml.algorithms.perturbed_objectives import SMOOTHNESS, Perturbation, perturbed_minimisers
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair
 from dpml.data.partition import Parties
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import mean_gradient

@@ -16,7 +16,6 @@ from dpml.algorithms.clipped_sums import ClippedSums, RowSums, Widths, exact_sum
 from dpml.algorithms.discrete_noise import BITS, NOISES, Noise, asked, whole_steps
 from dpml.algorithms.discrete_sums import slope_steps
 from dpml.algorithms.distributed_noise import secure_sharing
-from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import (
     SUM_PROTOCOLS,
     UNITS,
@@ -26,9 +25,10 @@ from dpml.algorithms.hyperparameters import (
     check_common,
     check_positive,
 )
-from dpml.algorithms.neighbours import undecided, undecided_parties
 from dpml.algorithms.transcript import Recorder, Watch, transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair
+from dpml.audit.neighbours import undecided, undecided_parties
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.descent import Single, descend

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, model_exposure
 from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
 from dpml.algorithms.minimisers import Folded, held_pair
-from dpml.algorithms.neighbours import one_replaced, one_replaced_for_loss
 from dpml.algorithms.perturbed_objectives import solver_tolerance
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair, model_exposure
+from dpml.audit.neighbours import one_replaced, one_replaced_for_loss
 from dpml.data.partition import Parties, Rows
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex

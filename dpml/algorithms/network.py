@@ -22,12 +22,12 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.distributed_noise import CapeNoise, IndependentNoise, NoiseSharing, TrustedCurator, cape_spread
-from dpml.algorithms.exposure import Exposure, Pair, Sample
 from dpml.algorithms.guarantees import gaussian_views, no_privacy
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common, check_positive, check_published_only
-from dpml.algorithms.neighbours import undecided
 from dpml.algorithms.transcript import Recorder, Transcript, Watch, transcript
 from dpml.arrays import Array, Index
+from dpml.audit.exposure import Exposure, Pair, Sample
+from dpml.audit.neighbours import undecided
 from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.optim.descent import Single

@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from dpml.algorithms import Release
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity, tight_scales, worst_neighbours
 from dpml.algorithms.distributed_noise import NoiseSharing
-from dpml.algorithms.exposure import Exposure, Pair, model_exposure
 from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import check_common, check_positive
-from dpml.algorithms.neighbours import one_replaced_for_loss
 from dpml.algorithms.transcript import Recorder, Watch, transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair, model_exposure
+from dpml.audit.neighbours import one_replaced_for_loss
 from dpml.data.partition import Parties
 from dpml.optim.descent import Single
 from dpml.optim.losses import Loss, Quadratic

@@ -16,7 +16,6 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.adders import IN_PROCESS, Adder
-from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.hyperparameters import (
     SUM_PROTOCOLS,
     RegularisedLogistic,
@@ -24,7 +23,6 @@ from dpml.algorithms.hyperparameters import (
     check_choice,
     check_not_negative,
 )
-from dpml.algorithms.neighbours import in_a_crowd, turned_label
 from dpml.algorithms.perturbed_objectives import (
     SENSITIVITY,
     SMOOTHNESS,
@@ -35,6 +33,8 @@ from dpml.algorithms.perturbed_objectives import (
 )
 from dpml.algorithms.transcript import Channel, Recorder, Transcript, Watch, transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair
+from dpml.audit.neighbours import in_a_crowd, turned_label
 from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError

@@ -32,12 +32,12 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, model_exposure
 from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
-from dpml.algorithms.neighbours import one_replaced
 from dpml.algorithms.transcript import PLAIN, Recorder, Watch, transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair, model_exposure
+from dpml.audit.neighbours import one_replaced
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.convex import mean_hessian

@@ -24,12 +24,13 @@ from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.descent_options import DescentOptions
-from dpml.algorithms.exposure import Exposure, Pair
-from dpml.algorithms.neighbours import far_start, in_a_crowd, initial_model, turned_label, turned_target, undecided
+from dpml.algorithms.initial_models import initial_model
 from dpml.algorithms.noisy_views import all_rounds, last_models
 from dpml.algorithms.step_sizes import CHOSEN, SHARE, UNCOUNTED, clipped_losses, distance, held_out, largest, rule
 from dpml.algorithms.transcript import Channel, Watch
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair
+from dpml.audit.neighbours import far_start, in_a_crowd, turned_label, turned_target, undecided
 from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.transcript import Recorder, Transcript, Watch, transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure
 from dpml.privacy import Budget, View
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Mechanism, Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, laplace_score, model_exposure
 from dpml.algorithms.hyperparameters import (
     VARIANTS,
     RegularisedLogistic,
@@ -33,7 +32,6 @@ from dpml.algorithms.minimisers import (
     largest_loss,
     minimiser_score,
 )
-from dpml.algorithms.neighbours import one_replaced_for_loss, turned_label
 from dpml.algorithms.perturbed_objectives import (
     Perturbation,
     best_ridge,
@@ -45,6 +43,8 @@ from dpml.algorithms.perturbed_objectives import (
     tight_perturbation,
     typical_norm,
 )
+from dpml.audit.exposure import Exposure, Pair, laplace_score, model_exposure
+from dpml.audit.neighbours import one_replaced_for_loss, turned_label
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.convex import minimise_convex

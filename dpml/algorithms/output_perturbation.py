@@ -22,11 +22,11 @@ from numpy.random import Generator
 from scipy.special import lambertw
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, laplace_score, model_exposure
 from dpml.algorithms.hyperparameters import RegularisedLogistic
 from dpml.algorithms.local_models import LocalClassifiers, mean_model
-from dpml.algorithms.neighbours import highest, one_replaced, polar, synthetic_parties, turned_label
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair, laplace_score, model_exposure
+from dpml.audit.neighbours import highest, one_replaced, polar, synthetic_parties, turned_label
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties, remembered
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser

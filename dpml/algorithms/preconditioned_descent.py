@@ -21,7 +21,6 @@ from dpml.algorithms.clipped_rounds import ClippedRounds, Schedule, run
 from dpml.algorithms.clipped_sums import ClippedSums
 from dpml.algorithms.discrete_sums import clipped_sums
 from dpml.algorithms.distributed_noise import secure_sharing
-from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.hyperparameters import (
     Unit,
 )
@@ -29,6 +28,7 @@ from dpml.algorithms.noisy_coefficients import FLOOR, ByCoefficient, PreparedQua
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from dpml.algorithms.transcript import Recorder, Watch, transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.descent import Single

@@ -8,13 +8,13 @@ from numpy.random import Generator
 from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.coefficients import NO_NOISE, Scales, joint_sensitivity
-from dpml.algorithms.exposure import Exposure, Pair
 from dpml.algorithms.functional_mechanism import FunctionalFamily
 from dpml.algorithms.hyperparameters import check_published_only
-from dpml.algorithms.neighbours import one_replaced_for_loss
 from dpml.algorithms.noisy_coefficients import EXACT, GDP_SOURCE, PreparedQuadratic, flat
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure, Pair
+from dpml.audit.neighbours import one_replaced_for_loss
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 
 

@@ -16,12 +16,12 @@ from dpml.algorithms.adders import IN_PROCESS, Adder
 from dpml.algorithms.discrete_noise import NOISES, Noise
 from dpml.algorithms.discrete_statistics import OnAGrid, PreparedIntegers
 from dpml.algorithms.distributed_noise import SecureSumNoise, secure_sharing
-from dpml.algorithms.exposure import Pair
 from dpml.algorithms.hyperparameters import SUM_PROTOCOLS, UNITS, SumProtocol, Unit, check_choice
-from dpml.algorithms.neighbours import whole_party
 from dpml.algorithms.noisy_coefficients import PreparedQuadratic, flat
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
+from dpml.audit.exposure import Pair
+from dpml.audit.neighbours import whole_party
 from dpml.data.partition import Parties
 from dpml.privacy import Budget, Guarantee, Problem, View
 

@@ -24,8 +24,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Exposure
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure
 from dpml.optim.descent import Single
 from dpml.privacy import View
 

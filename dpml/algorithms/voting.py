@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Pair
 from dpml.algorithms.local_models import check_local, vote_shares
-from dpml.algorithms.neighbours import highest, polar, synthetic_parties
 from dpml.algorithms.output_perturbation import PartyLevelModel
 from dpml.arrays import Array
+from dpml.audit.exposure import Pair
+from dpml.audit.neighbours import highest, polar, synthetic_parties
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError

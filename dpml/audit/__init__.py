@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Exposure
 from dpml.audit.bounds import Rates
+from dpml.audit.exposure import Exposure
 from dpml.audit.half_noise import HalfNoise
 from dpml.audit.scores import ACCUSATION, CONFIDENCE, Scores
 from dpml.audit.search import worse_pair

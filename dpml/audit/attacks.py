@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Exposure
-from dpml.algorithms.transcript import Transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure
+
+if TYPE_CHECKING:
+    from dpml.algorithms.transcript import Transcript
 
 LEARNED, RATIO, MATCHED = "learned direction", "likelihood ratio", "matched filter"
 
@@ -30,12 +32,14 @@ def informed(exposure: Exposure, first: Array, second: Array, rng: Generator) ->
 
     They are trained on observations of either data set, (n, k). `rng` is the attacker's own.
     """
+    from dpml.algorithms.transcript import Transcript  # imports `dpml.audit.exposure` itself
+
     if isinstance(exposure, Transcript):
         return _of_rounds(exposure, first, second, rng)
     return ([Attack(RATIO, exposure.score, exposure.normal)] if exposure.score else []), exposure.mu
 
 
-def _of_rounds(exposure: Transcript, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+def _of_rounds(exposure: "Transcript", first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
     """The likelihood ratio of a run, and a score that is exactly normal.
 
     The information in a run, the sum of the squared shifts, depends on the models. The second attack stops as soon as
@@ -67,6 +71,8 @@ def _of_rounds(exposure: Transcript, first: Array, second: Array, rng: Generator
 
 def uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
     """The direction that separates observations of the two data sets, (n, k), best, without knowing the mechanism."""
+    from dpml.algorithms.transcript import Transcript  # imports `dpml.audit.exposure` itself
+
     visible = exposure.numbers if isinstance(exposure, Transcript) else lambda seen: seen
     project = learn_direction(visible(first), visible(second))
     return Attack(LEARNED, lambda seen: project(visible(seen)))

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Pair
-from dpml.algorithms.transcript import Transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Pair
 from dpml.data.info import Task
 from dpml.errors import UserError
 from dpml.privacy import Budget
@@ -21,6 +20,8 @@ _STEPS = (0.003, 0.03, 0.3)  # how far rows are moved, in units of the ball they
 
 def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int | None = None) -> Pair:
     """The farthest pair that a random search from `pair` finds: rows and labels move, common rows stay common."""
+    from dpml.algorithms.transcript import Transcript  # imports `dpml.audit.exposure` itself
+
     best, farthest = pair, distance(algorithm, pair, budget)
     if math.isnan(farthest):
         return pair

@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
 from dpml.algorithms.gaussian_output import GaussianOutput
-from dpml.algorithms.neighbours import synthetic_parties
+from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES

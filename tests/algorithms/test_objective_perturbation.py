@@ -14,7 +14,6 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.neighbours import synthetic_parties
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.perturbed_objectives import (
@@ -25,6 +24,7 @@ from dpml.algorithms.perturbed_objectives import (
     sigma_star,
     solver_tolerance,
 )
+from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.logistic import longest_minimiser

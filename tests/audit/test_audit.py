@@ -9,9 +9,7 @@ from planted import ALL, attacked
 from dpml.algorithms import coefficients, noisy_coefficients
 from dpml.algorithms.approximate_minima import ApproximateMinima
 from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.neighbours import one_replaced
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
@@ -21,6 +19,8 @@ from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.algorithms.voting import Soft, Vote
 from dpml.audit import audit
 from dpml.audit.attacks import LEARNED
+from dpml.audit.exposure import Exposure
+from dpml.audit.neighbours import one_replaced
 from dpml.audit.scores import Scores
 from dpml.audit.search import worse_pair
 from dpml.errors import UserError

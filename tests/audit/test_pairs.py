@@ -13,12 +13,12 @@ from scipy.special import expit
 from dpml.algorithms import approximate_minima, minimisers
 from dpml.algorithms.approximate_minima import ApproximateMinima, ApproximatePerturbation
 from dpml.algorithms.minimisers import gaussian_mu, largest_loss
-from dpml.algorithms.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.output_perturbation import Average, LocalAggregation
 from dpml.algorithms.perturbed_objectives import Perturbation, perturbed_minimisers, solver_tolerance
 from dpml.algorithms.voting import Soft, Vote
 from dpml.audit import audit
+from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.losses import LOSSES, ShiftedLogistic, mean_gradient
 from dpml.privacy import Budget, Problem, gdp, noise

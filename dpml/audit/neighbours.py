@@ -11,8 +11,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from dpml.algorithms.exposure import Pair
+from dpml.algorithms.initial_models import initial_model
 from dpml.arrays import Array, Index
+from dpml.audit.exposure import Pair
 from dpml.data import Dataset
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
@@ -111,11 +112,6 @@ def highest(
         reach = (top - bottom) / 4
         bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
     return best
-
-
-def initial_model(rng: Generator, d: int) -> Array:
-    """A random model (d,), about as long as a row."""
-    return rng.standard_normal((d,)) / np.sqrt(d)
 
 
 def far_start(d: int) -> Generator:
