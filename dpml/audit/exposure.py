@@ -1,13 +1,13 @@
 """What an attacker sees of two neighbouring data sets, for the audit.
 
-Beside its sensitivity, an algorithm defines its worst known neighbours (`worst_case`) and what every view shows of any
-pair (`exposures`). Observations are drawn by the release code itself, never by a copy of it.
+The audit knows the worst neighbours of every algorithm (`dpml.audit.pairs`) and what every view shows of any pair
+(`dpml.audit.views`). Observations are drawn by the release code itself, never by a copy of it.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,8 @@ from numpy.random import Generator
 from dpml.algorithms import Mechanism
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.privacy import Budget, Problem, View
+from dpml.errors import UserError
+from dpml.privacy import Budget, View
 
 Pair = tuple[Parties, Parties]
 """Neighbours: one sample, or all rows of one party, are replaced; everything else is the same."""
@@ -51,16 +52,16 @@ class Exposure:
         return self.loss if math.isnan(self.mu) else self.mu
 
 
-class Auditable(Protocol):
-    """The methods that an `Algorithm` needs in order to be audited."""
+def method_of(algorithm: Any, name: str) -> Callable[..., Any]:
+    """The method of an algorithm that the audit does not know.
 
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """The neighbours with `problem`'s sizes that the proof of the guarantee says are worst."""
-        ...
-
-    def exposures(self, pair: Pair, budget: Budget) -> Sequence[Exposure]:
-        """What every view that has a guarantee shows of a pair."""
-        ...
+    Raises:
+        UserError: it has none.
+    """
+    method: Callable[..., Any] | None = getattr(algorithm, name, None)
+    if method is None:
+        raise UserError(f"algo={algorithm.name} cannot be audited: it has no `worst_case` and `exposures`.")
+    return method
 
 
 def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array], Array]:

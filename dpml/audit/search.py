@@ -9,6 +9,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.audit.exposure import Pair
+from dpml.audit.views import exposures
 from dpml.data.info import Task
 from dpml.errors import UserError
 from dpml.privacy import Budget
@@ -26,8 +27,8 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
     if math.isnan(farthest):
         return pair
     if tries is None:
-        exposures = algorithm.exposures(pair, budget)
-        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in exposures)
+        shown = exposures(algorithm, pair, budget)
+        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in shown)
         tries = FEWER if rounds else TRIES
     for _ in range(tries):
         candidate = moved(best, rng)
@@ -42,7 +43,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
     """The largest distance that any view of a pair has; NaN when none is known."""
-    known = [exposure.distance() for exposure in algorithm.exposures(pair, budget)]
+    known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
     return max((far for far in known if not math.isnan(far)), default=math.nan)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from dpml.audit import ROWS, Finding, audit
+from dpml.audit.pairs import worst_case
 from dpml.audit.search import worse_pair
+from dpml.audit.views import exposures
 from dpml.privacy import Budget, Guarantee, Problem, View
 
 BUDGET = Budget(1.0, 1e-5)
@@ -37,6 +39,12 @@ class Only:
 
     def guarantees(self, *arguments) -> list[Guarantee]:
         return [guarantee for guarantee in self.algorithm.guarantees(*arguments) if guarantee.view in self.views]
+
+    def worst_case(self, *arguments):
+        return worst_case(self.algorithm, *arguments)
+
+    def exposures(self, *arguments):
+        return exposures(self.algorithm, *arguments)
 
     def __getattr__(self, name: str):
         return getattr(self.algorithm, name)
