@@ -8,17 +8,16 @@ the unit, and all rows are at one trusted curator.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Mechanism, Release, require_domain
-from dpml.algorithms.objective_perturbation import NEARLY, GaussianObjectivePerturbation
+from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation
 from dpml.algorithms.perturbed_objectives import SMOOTHNESS, Perturbation, perturbed_minimisers
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Pair
 from dpml.data.partition import Parties
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import mean_gradient
@@ -119,17 +118,6 @@ class ApproximateMinima(GaussianObjectivePerturbation):
         if self.tight:
             return [proven]
         return [Guarantee("release", "sample", budget.eps, delta, "published", "Iyengar et al. 2019, Thm 1"), proven]
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The model, scored as if it were an exact minimiser: the density of the sum of both noises is not known.
-
-        The scores are as normal as those of `gop` where the output's noise is negligible beside the other one.
-        """
-        (exposure,) = super().exposures(pair, budget)
-        sigma, ridge = self._noise(budget, pair[0].problem)
-        steepest = ridge + pair[0].problem.N * SMOOTHNESS
-        lost = steepest * self.perturbation(budget, pair[0].problem).output <= NEARLY * sigma
-        return [replace(exposure, normal=exposure.normal and lost, mu=math.nan)]
 
     def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Nothing to do before the noise is known."""

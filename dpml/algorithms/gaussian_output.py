@@ -14,7 +14,7 @@ first in the limit of large N, for d >= 2 and lam <= 0.17, and the second with N
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -23,11 +23,8 @@ from numpy.random import Generator
 from dpml.algorithms import Release, require_domain
 from dpml.algorithms.guarantees import gaussian_views
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
-from dpml.algorithms.minimisers import Folded, held_pair
 from dpml.algorithms.perturbed_objectives import solver_tolerance
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Pair, model_exposure
-from dpml.audit.neighbours import one_replaced, one_replaced_for_loss
 from dpml.data.partition import Parties, Rows
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
@@ -143,32 +140,6 @@ class GaussianOutput:
         require_domain(parties, self.loss)
         return PreparedMinimiser(self, parties)
 
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Many equal rows make w long and leave moves across it free; the row that differs pulls to either side."""
-        strength = self.calibrate(budget, problem).strength
-        if problem.d == 1:
-            return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
-        if self.logistic:
-            return held_pair(self.loss, problem, problem.N * strength, lambda pair: self.distance(pair, strength))
-        return held_in_ball(problem, strength, self.longest(strength))
-
-    def distance(self, pair: Folded, strength: float) -> float:
-        """How far apart the minimisers of some rows and their neighbour are."""
-        first, second = (self.minimise(rows, np.array([strength]))[0] for rows in pair)
-        return float(np.linalg.norm(second - first))
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The model: one of two Gaussians."""
-        strength, sigma = self.calibrate(budget, pair[0].problem)
-        first, second = (self.minimise(parties.folded, np.array([strength]))[0] for parties in pair)
-        exposure = model_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)
-
-        def score(seen: Array) -> Array:
-            likelihood: Array = (seen - (first + second) / 2) @ (second - first) / sigma**2
-            return likelihood
-
-        return [replace(exposure, score=score, normal=True, mu=float(np.linalg.norm(second - first)) / sigma)]
-
     def minimise(self, rows: Rows, strengths: Array) -> Array:
         """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
 
@@ -208,18 +179,3 @@ class PreparedMinimiser:
         exact = algorithm.minimise(self.parties.folded, strengths)
         drawn = noise.gaussian(rng, (draws, problem.d))
         return Release(exact[:, None] + sigmas[:, None, None] * drawn)
-
-
-def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
-    """Neighbours whose least-squares gradients are far apart: a crowd (0, c) of label 1 holds w = (0, `length`).
-
-    c solves ``strength length = 2 c (1 - c length)``, or is 1. A row of label -1 pulls to either side, at the angle
-    where two gradients are farthest apart.
-    """
-    c = min(1.0, (1 + math.sqrt(max(0.0, 1 - 2 * strength * length**2))) / (2 * length))
-    b = 2 * length / (1 + math.sqrt(1 + 8 * length**2))
-    a = math.sqrt(1 - b * b)
-    first, second = one_replaced("regression", problem, [a, b], [-a, b], (-1.0, -1.0), rest=[0.0, c])
-    y = np.append(np.ones(problem.N - 1), -1.0)
-    labelled = [replace(parties, data=replace(parties.data, y=y), y=y) for parties in (first, second)]
-    return labelled[0], labelled[1]

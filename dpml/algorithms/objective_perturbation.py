@@ -8,7 +8,7 @@ How noise and ridge are chosen: `perturbed_objectives`.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -24,14 +24,6 @@ from dpml.algorithms.hyperparameters import (
     check_positive,
     check_published_only,
 )
-from dpml.algorithms.minimisers import (
-    gaussian_log_density,
-    gaussian_mu,
-    held_pair,
-    laplace_log_density,
-    largest_loss,
-    minimiser_score,
-)
 from dpml.algorithms.perturbed_objectives import (
     Perturbation,
     best_ridge,
@@ -43,8 +35,6 @@ from dpml.algorithms.perturbed_objectives import (
     tight_perturbation,
     typical_norm,
 )
-from dpml.audit.exposure import Exposure, Pair, laplace_score, model_exposure
-from dpml.audit.neighbours import one_replaced_for_loss, turned_label
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.convex import minimise_convex
@@ -53,9 +43,6 @@ from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, noise
 from dpml.privacy.proofs import objective_perturbation as objective
-
-# The relative excess of the scores' distance over that of the pair up to which they count as normal.
-NEARLY = 0.01
 
 
 @dataclass(frozen=True)
@@ -154,29 +141,6 @@ class ObjectivePerturbation:
         claim = "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
         return [Guarantee("release", "sample", budget.eps, 0.0, "published", claim), proven]
 
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Many rows hold w where a row and its successor have long gradients; else a row changes its label."""
-        if self.variant == "authors" or self.loss.lipschitz is None or problem.d == 1:
-            return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
-        scale, extra = self.calibrate(budget, problem)
-        ridge = problem.N * (self.lam + extra)
-        return held_pair(self.loss, problem, ridge, lambda pair: largest_loss(self.loss, pair, ridge, scale))
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
-        both = [self.prepare(parties, np.random.default_rng(0)) for parties in pair]
-        scale, extra = self.calibrate(budget, pair[0].problem)
-        exposure = model_exposure(both, budget)
-        if self.variant == "authors":
-            first, second = (stopped_model(self.loss, p.X, p.y, self.lam) for p in pair)
-            distance = float(np.linalg.norm(second - first)) / scale
-            return [replace(exposure, score=laplace_score(scale, first, second), loss=distance)]
-        if self.loss.lipschitz is None:  # minimisers on the ball's surface have no density
-            return [exposure]
-        rows, ridge = [parties.folded for parties in pair], pair[0].problem.N * (self.lam + extra)
-        score = minimiser_score(self.loss, rows, ridge, laplace_log_density(scale))
-        return [replace(exposure, score=score, loss=largest_loss(self.loss, rows, ridge, scale))]
-
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedLaplaceObjective":
         """Nothing to do before the noise is known; `authors` fits the model in the box."""
         require_domain(parties, self.loss)
@@ -261,38 +225,17 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven."""
         delta = budget.require_delta(f"algo={self.name}")
-        eps = objective.eps_of(*self._noise(budget, problem), delta)
+        eps = objective.eps_of(*self.noise(budget, problem), delta)
         proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.proofs.objective_perturbation")
         if self.tight:
             return [proven]
         claim = "Rajkumar & Agarwal 2012, Thm 4.1"
         return [Guarantee("release", "sample", budget.eps, delta, "published", claim), proven]
 
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Many rows hold w where a row and its successor have long gradients; on a line, a row changes its label."""
-        if problem.d == 1:
-            return turned_label(problem)
-        delta = budget.require_delta(f"algo={self.name}")
-        sigma, ridge = self._noise(budget, problem)
-        return held_pair(
-            self.trained, problem, ridge, lambda pair: gaussian_mu(self.trained, pair, ridge, sigma, delta)[0]
-        )
-
-    def _noise(self, budget: Budget, problem: Problem) -> tuple[float, float]:
+    def noise(self, budget: Budget, problem: Problem) -> tuple[float, float]:
         """(sigma, R)."""
         perturbation = self.perturbation(budget, problem)
         return perturbation.sigma, problem.N * (self.lam + perturbation.extra)
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
-        delta = budget.require_delta(f"algo={self.name}")
-        sigma, ridge = self._noise(budget, pair[0].problem)
-        rows = [parties.folded for parties in pair]
-        exposure = model_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)
-        score = minimiser_score(self.trained, rows, ridge, gaussian_log_density(sigma))
-        mu, apart = gaussian_mu(self.trained, rows, ridge, sigma, delta)
-        normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
-        return [replace(exposure, score=score, normal=normal, mu=mu)]
 
     def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Nothing to do before the noise is known."""

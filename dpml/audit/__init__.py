@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from numpy.random import Generator
 
+from dpml.audit import ensemble, perturbation  # noqa: F401 - they register their algorithms
 from dpml.audit.bounds import Rates
 from dpml.audit.exposure import Exposure
 from dpml.audit.half_noise import HalfNoise

@@ -73,6 +73,11 @@ def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array]
     return score
 
 
+def prepared(algorithm: Any, pair: Pair) -> list[Any]:
+    """Either data set, from one public start."""
+    return [algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair]
+
+
 def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     """The released model of either data set, and nothing more."""
 

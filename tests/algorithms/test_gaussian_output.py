@@ -12,6 +12,8 @@ from scipy.special import expit
 
 from dpml.algorithms.gaussian_output import GaussianOutput
 from dpml.audit.neighbours import synthetic_parties
+from dpml.audit.pairs import worst_case
+from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
@@ -147,7 +149,7 @@ def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
 )
 def test_the_audits_neighbours_are_nearly_as_far_apart_as_is_proven(loss, N, least) -> None:
     algorithm, problem = GaussianOutput(loss), Problem(5, N, 3)
-    (exposure,) = algorithm.exposures(algorithm.worst_case(BUDGET, problem), BUDGET)
+    (exposure,) = exposures(algorithm, worst_case(algorithm, BUDGET, problem), BUDGET)
     (proven,) = algorithm.guarantees(BUDGET, problem)
     assert least * proven.mu <= exposure.mu <= proven.mu
 

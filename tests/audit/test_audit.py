@@ -23,6 +23,7 @@ from dpml.audit.exposure import Exposure
 from dpml.audit.neighbours import one_replaced
 from dpml.audit.scores import Scores
 from dpml.audit.search import worse_pair
+from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, noise
@@ -214,7 +215,7 @@ def test_the_search_finds_worse_neighbours() -> None:
     found = worse_pair(algorithm, start, BUDGET, np.random.default_rng(0))
 
     def distance(pair):
-        return algorithm.exposures(pair, BUDGET)[-1].distance()
+        return exposures(algorithm, pair, BUDGET)[-1].distance()
 
     proven = coefficients.joint_sensitivity(algorithm.quadratic, algorithm.scales(BUDGET, PROBLEM), PROBLEM.d)
     assert distance(start) < 0.9 * proven
