@@ -20,6 +20,7 @@ ORDER = (
     ("data",),
     ("optim",),
     ("protocols",),
+    ("mechanism",),
     ("algorithms",),
     ("config",),
     ("audit",),

@@ -23,7 +23,7 @@ from dpml.algorithms.hyperparameters import (
     check_choice,
     check_not_negative,
 )
-from dpml.algorithms.perturbed_objectives import (
+from dpml.algorithms.perturbation.calibration import (
     SENSITIVITY,
     SMOOTHNESS,
     Perturbation,

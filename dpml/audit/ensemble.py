@@ -1,7 +1,6 @@
 """The audit of what is made of the parties' own models: `avg`, `la`, `vote` and `soft`."""
 
 import math
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.special import lambertw
 from dpml.algorithms.output_perturbation import LocalAggregation, PartyLevelModel
 from dpml.algorithms.voting import Soft
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Pair, laplace_score, model_exposure, prepared
+from dpml.audit.exposure import Exposure, Pair, laplace_exposure, prepared
 from dpml.audit.neighbours import highest, one_replaced, polar, synthetic_parties, turned_label
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
@@ -26,11 +25,7 @@ _LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that
 @exposures.register(LocalAggregation)
 def shown_model(algorithm: PartyLevelModel | LocalAggregation, pair: Pair, budget: Budget) -> list[Exposure]:
     """The released models of two neighbours: the exact ones plus L2-Laplace noise of the same scale."""
-    both = prepared(algorithm, pair)
-    first, second = (mechanism.weights for mechanism in both)
-    scale = algorithm.scale(budget, pair[0].problem)
-    score, loss = laplace_score(scale, first, second), float(np.linalg.norm(first - second)) / scale
-    return [replace(model_exposure(both, budget), score=score, loss=loss)]
+    return [laplace_exposure(prepared(algorithm, pair), budget, algorithm.scale(budget, pair[0].problem))]
 
 
 @worst_case.register

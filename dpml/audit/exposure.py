@@ -6,7 +6,7 @@ The audit knows the worst neighbours of every algorithm (`dpml.audit.pairs`) and
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,15 +64,6 @@ def method_of(algorithm: Any, name: str) -> Callable[..., Any]:
     return method
 
 
-def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array], Array]:
-    """The score where noise of density exp(-||.|| / scale) is added to `first` or `second` (k,)."""
-
-    def score(seen: Array) -> Array:
-        return (np.linalg.norm(seen - first, axis=1) - np.linalg.norm(seen - second, axis=1)) / scale
-
-    return score
-
-
 def prepared(algorithm: Any, pair: Pair) -> list[Any]:
     """Either data set, from one public start."""
     return [algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair]
@@ -87,3 +78,13 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
         return weights[0]
 
     return Exposure("release", sample)
+
+
+def laplace_exposure(both: Sequence[Any], budget: Budget, scale: float) -> Exposure:
+    """The same where a release is the `weights` (D,) of either data set plus noise of density exp(-||.|| / scale)."""
+    first, second = (mechanism.weights for mechanism in both)
+
+    def score(seen: Array) -> Array:
+        return (np.linalg.norm(seen - first, axis=1) - np.linalg.norm(seen - second, axis=1)) / scale
+
+    return replace(model_exposure(both, budget), score=score, loss=float(np.linalg.norm(first - second)) / scale)

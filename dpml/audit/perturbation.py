@@ -5,12 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpml.algorithms.approximate_minima import ApproximateMinima
-from dpml.algorithms.gaussian_output import GaussianOutput
-from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
-from dpml.algorithms.perturbed_objectives import SMOOTHNESS
+from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
+from dpml.algorithms.perturbation.calibration import SMOOTHNESS
+from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
+from dpml.algorithms.perturbation.objective import (
+    GaussianObjectivePerturbation,
+    ObjectivePerturbation,
+)
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Pair, laplace_score, model_exposure, prepared
+from dpml.audit.exposure import Exposure, Pair, laplace_exposure, model_exposure, prepared
 from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, turned_label
 from dpml.audit.output_density import (
     Folded,
@@ -23,7 +26,6 @@ from dpml.audit.output_density import (
 )
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
-from dpml.optim.interior_point import stopped_model
 from dpml.privacy import Budget, Problem
 
 # The relative excess of the scores' distance over that of the pair up to which they count as normal.
@@ -33,7 +35,7 @@ NEARLY = 0.01
 @worst_case.register
 def worst_outputs(algorithm: GaussianOutput, budget: Budget, problem: Problem) -> Pair:
     """Many equal rows make w long and leave moves across it free; the row that differs pulls to either side."""
-    strength = algorithm.calibrate(budget, problem).strength
+    strength = algorithm.ridge(budget, problem)
     if problem.d == 1:
         return one_replaced_for_loss(algorithm.loss, problem, [1.0], [1.0], other_label=-1.0)
     if not algorithm.logistic:
@@ -64,14 +66,15 @@ def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
 @exposures.register
 def shown_outputs(algorithm: GaussianOutput, pair: Pair, budget: Budget) -> list[Exposure]:
     """The model: one of two Gaussians."""
-    strength, sigma = algorithm.calibrate(budget, pair[0].problem)
+    problem = pair[0].problem
+    strength, (sent,) = algorithm.ridge(budget, problem), algorithm.messages(budget, problem)
     first, second = (algorithm.minimise(parties.folded, np.array([strength]))[0] for parties in pair)
 
     def score(seen: Array) -> Array:
-        likelihood: Array = (seen - (first + second) / 2) @ (second - first) / sigma**2
+        likelihood: Array = (seen - (first + second) / 2) @ (second - first) / sent.scale**2
         return likelihood
 
-    mu = float(np.linalg.norm(second - first)) / sigma
+    mu = float(np.linalg.norm(second - first)) / sent.scale
     return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=True, mu=mu)]
 
 
@@ -81,46 +84,49 @@ def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, p
     loss = algorithm.loss
     if algorithm.variant == "authors" or loss.lipschitz is None or problem.d == 1:
         return one_replaced_for_loss(loss, problem, [1.0], [1.0], other_label=-1.0)
-    scale, extra = algorithm.calibrate(budget, problem)
-    ridge = problem.N * (algorithm.lam + extra)
-    return held_pair(loss, problem, ridge, lambda pair: largest_loss(loss, pair, ridge, scale))
+    sent = algorithm.objective(budget, problem)
+    return held_pair(loss, problem, sent.ridge, lambda pair: largest_loss(loss, pair, sent.ridge, sent.scale))
 
 
 @exposures.register
 def shown_laplace_objectives(algorithm: ObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
     """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
-    loss, exposure = algorithm.loss, model_exposure(prepared(algorithm, pair), budget)
-    scale, extra = algorithm.calibrate(budget, pair[0].problem)
+    both, problem = prepared(algorithm, pair), pair[0].problem
+    exposure = model_exposure(both, budget)
     if algorithm.variant == "authors":
-        first, second = (stopped_model(loss, p.X, p.y, algorithm.lam) for p in pair)
-        distance = float(np.linalg.norm(second - first)) / scale
-        return [replace(exposure, score=laplace_score(scale, first, second), loss=distance)]
-    if loss.lipschitz is None:  # minimisers on the ball's surface have no density
+        (noisy,) = algorithm.messages(budget, problem)
+        return [laplace_exposure(both, budget, noisy.scale)]
+    if algorithm.loss.lipschitz is None:  # minimisers on the ball's surface have no density
         return [exposure]
-    rows, ridge = [parties.folded for parties in pair], pair[0].problem.N * (algorithm.lam + extra)
-    score = minimiser_score(loss, rows, ridge, laplace_log_density(scale))
-    return [replace(exposure, score=score, loss=largest_loss(loss, rows, ridge, scale))]
+    rows, sent = [parties.folded for parties in pair], algorithm.objective(budget, problem)
+    score = minimiser_score(algorithm.loss, rows, sent.ridge, laplace_log_density(sent.scale))
+    return [replace(exposure, score=score, loss=largest_loss(algorithm.loss, rows, sent.ridge, sent.scale))]
 
 
-@worst_case.register
-def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
+@worst_case.register(GaussianObjectivePerturbation)
+@worst_case.register(ApproximateMinima)
+def worst_gaussian_objectives(
+    algorithm: GaussianObjectivePerturbation | ApproximateMinima, budget: Budget, problem: Problem
+) -> Pair:
     """Many rows hold w where a row and its successor have long gradients; on a line, a row changes its label."""
     if problem.d == 1:
         return turned_label(problem)
     delta = budget.require_delta(f"algo={algorithm.name}")
-    sigma, ridge = algorithm.noise(budget, problem)
+    (sent,) = algorithm.messages(budget, problem)
     loss = algorithm.trained
-    return held_pair(loss, problem, ridge, lambda pair: gaussian_mu(loss, pair, ridge, sigma, delta)[0])
+    return held_pair(loss, problem, sent.ridge, lambda pair: gaussian_mu(loss, pair, sent.ridge, sent.scale, delta)[0])
 
 
-@exposures.register
-def shown_gaussian_objectives(algorithm: GaussianObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
+@exposures.register(GaussianObjectivePerturbation)
+def shown_gaussian_objectives(
+    algorithm: GaussianObjectivePerturbation | ApproximateMinima, pair: Pair, budget: Budget
+) -> list[Exposure]:
     """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
     delta = budget.require_delta(f"algo={algorithm.name}")
-    sigma, ridge = algorithm.noise(budget, pair[0].problem)
+    (sent,) = algorithm.messages(budget, pair[0].problem)
     rows = [parties.folded for parties in pair]
-    score = minimiser_score(algorithm.trained, rows, ridge, gaussian_log_density(sigma))
-    mu, apart = gaussian_mu(algorithm.trained, rows, ridge, sigma, delta)
+    score = minimiser_score(algorithm.trained, rows, sent.ridge, gaussian_log_density(sent.scale))
+    mu, apart = gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)
     normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
     return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=normal, mu=mu)]
 
@@ -132,8 +138,7 @@ def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: B
     The scores are as normal as those of `gop` where the output's noise is negligible beside the other one.
     """
     (exposure,) = shown_gaussian_objectives(algorithm, pair, budget)
-    problem = pair[0].problem
-    sigma, ridge = algorithm.noise(budget, problem)
-    steepest = ridge + problem.N * SMOOTHNESS
-    lost = steepest * algorithm.perturbation(budget, problem).output <= NEARLY * sigma
+    (sent,) = algorithm.messages(budget, pair[0].problem)
+    steepest = sent.ridge + sent.N * SMOOTHNESS
+    lost = steepest * sent.output <= NEARLY * sent.scale
     return [replace(exposure, normal=exposure.normal and lost, mu=math.nan)]

@@ -10,17 +10,18 @@ from planted import attacked
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
-from dpml.algorithms import approximate_minima
-from dpml.algorithms.approximate_minima import ApproximateMinima, ApproximatePerturbation
-from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.output_perturbation import Average, LocalAggregation
-from dpml.algorithms.perturbed_objectives import Perturbation, perturbed_minimisers, solver_tolerance
+from dpml.algorithms.perturbation import approximate_minima
+from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
+from dpml.algorithms.perturbation.calibration import Perturbation, perturbed_minimisers, solver_tolerance
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.voting import Soft, Vote
 from dpml.audit import audit, output_density
 from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.losses import LOSSES, ShiftedLogistic, mean_gradient
 from dpml.privacy import Budget, Problem, gdp, noise
@@ -199,12 +200,11 @@ def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, r
 def test_the_mu_of_perturbed_minimisers_against_an_integral(N, lam, shift, tolerance) -> None:
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=lam, shift=shift)
     problem = replace(PROBLEM, N=N)
-    made, pair = algorithm.perturbation(BUDGET, problem), worst(algorithm, problem)
-    ridge = N * (lam + made.extra)
+    (made,), pair = algorithm.messages(BUDGET, problem), worst(algorithm, problem)
     drawn = algorithm.prepare(pair[1], np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
     w = drawn.weights[0]
-    exact = eps_by_integration(pair, ridge, made.sigma, 1e-5, w.mean(axis=0), 15 * w.std(axis=0), shift)
-    mu, apart = gaussian_mu(algorithm.trained, [parties.folded for parties in pair], ridge, made.sigma, 1e-5)
+    exact = eps_by_integration(pair, made.ridge, made.scale, 1e-5, w.mean(axis=0), 15 * w.std(axis=0), shift)
+    mu, apart = gaussian_mu(algorithm.trained, [parties.folded for parties in pair], made.ridge, made.scale, 1e-5)
     assert (1 - tolerance) * exact <= gdp.eps_of(mu, 1e-5) <= exact * (1 + 1e-6)
     assert apart <= 1.01 * mu
 
@@ -284,10 +284,10 @@ def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
     assert len(X) <= 4
     assert counts.sum() == 2500
     w = algorithm.prepare(first, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 50).weights[0]
-    made = algorithm.perturbation(BUDGET, PROBLEM)
+    (made,) = algorithm.messages(BUDGET, PROBLEM)
     slopes = -first.y[:, None] * expit(-first.y[:, None] * (first.X @ w.T))
-    b = -(slopes.T @ first.X + 2500 * (algorithm.lam + made.extra) * w)
-    assert np.allclose(b, made.sigma * noise.gaussian(np.random.default_rng(1), (50, 2)), atol=1e-3)
+    b = -(slopes.T @ first.X + made.ridge * w)
+    assert np.allclose(b, made.scale * noise.gaussian(np.random.default_rng(1), (50, 2)), atol=1e-3)
     assert np.allclose(
         mean_gradient(LOGISTIC, *first.folded[:2], w, counts), mean_gradient(LOGISTIC, first.X, first.y, w)
     )
@@ -358,7 +358,7 @@ def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
 def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -> None:
     """Gradients of gamma, large here, along the last row: the noise in the output hides that, unless forgotten."""
     right = approximate_minima.perturbed_minimisers
-    monkeypatch.setattr(approximate_minima, "_gamma", lambda *arguments: 0.01)
+    monkeypatch.setattr(approximate_minima, "_ATTAINABLE", 0.01)
 
     def telling(loss, lam, parties, made, eta, tolerance):
         left = 0.99 * made[0].gamma * parties.X[-1] / np.linalg.norm(parties.X[-1])
@@ -367,11 +367,10 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
     algorithm, problem = ApproximateMinima(LOGISTIC, calibration="tight"), PROBLEM
     monkeypatch.setattr(approximate_minima, "perturbed_minimisers", telling)
     if forgotten:
-        made = algorithm.perturbation(BUDGET, problem)
-        mu = made.mu(problem.N * made.extra, problem.N)
-        monkeypatch.setattr(ApproximatePerturbation, "mu", lambda self, ridge, N: mu)
-        calibrated = approximate_minima.tight
-        monkeypatch.setattr(approximate_minima, "tight", lambda *a: replace(calibrated(*a), output=0.0))
+        draw = approximate_minima.drawn
+        monkeypatch.setattr(
+            approximate_minima, "drawn", lambda sent, *a: draw(sent, *a) * (not isinstance(sent[0], NoisyOutput))
+        )
     verdict = attacked(algorithm, 20_000, problem=problem)["release"].verdict
     assert verdict == "BUG" if forgotten else verdict == "no violation seen"
 

@@ -1,31 +1,36 @@
 """Objective perturbation: minimise the risk plus a random linear term and a ridge, exactly.
 
-`objpert` (Chaudhuri, Monteleoni & Sarwate 2011) draws an L2-Laplace term, for pure eps-DP. `gop` (Rajkumar & Agarwal
-2012, Alg. 4) draws a Gaussian one, ``argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with
+`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2) draws an L2-Laplace term, for pure eps-DP. `gop` (Rajkumar &
+Agarwal 2012, Alg. 4) draws a Gaussian one, ``argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with
 ``J(w) = (1/N) sum log(1 + exp(-y_i x_i'w)) + lam/2 ||w||^2`` over rows in the unit ball. One sample is the unit.
-How noise and ridge are chosen: `perturbed_objectives`.
+How noise and ridge are chosen: `calibration`.
+
+Chaudhuri et al. pay for noise and curvature apart, for the curvature twice. Proven is, for the logistic loss, that the
+curvature costs nothing where N (lam + extra) >= 1/beta, and little below (`proofs.objective_perturbation`). The squared
+loss is not Lipschitz on R^d: it is minimised over the ball ||w|| <= `radius`, where its gradient is at most
+zeta = 2 (1 + radius) (beyond the ball it may be continued linearly without moving the minimiser, so the proof holds;
+with a constraint it is Kifer, Smith & Thakurta 2012, Thm 2), and its curvature is paid once.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Mechanism, Release, require_domain
+from dpml.algorithms.guarantees import FromMessages
 from dpml.algorithms.hyperparameters import (
     VARIANTS,
-    RegularisedLogistic,
     Variant,
     check_common,
     check_not_negative,
     check_positive,
     check_published_only,
 )
-from dpml.algorithms.perturbed_objectives import (
-    Perturbation,
+from dpml.algorithms.perturbation.calibration import (
     best_ridge,
     optimality_bound,
     over_expm1,
@@ -35,32 +40,34 @@ from dpml.algorithms.perturbed_objectives import (
     tight_perturbation,
     typical_norm,
 )
+from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.mechanism.objectives import PerturbedObjective
+from dpml.mechanism.outputs import NoisyOutput, drawn
 from dpml.optim.convex import minimise_convex
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, noise
-from dpml.privacy.proofs import objective_perturbation as objective
+from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy.proofs import objective_perturbation as proof
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(FromMessages):
     """`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2): minimise the risk + b'w/N + extra/2 ||w||^2, b private.
 
     b has density proportional to exp(-beta ||b||), beta = eps'/(2 zeta), with zeta the Lipschitz constant of the loss;
     eps' is what is left of eps after the curvature c of the loss has cost its share. Pure eps-DP, one trusted curator.
-    The squared loss is not Lipschitz on R^d: it is minimised over the ball ||w|| <= `radius`, where its gradient is at
-    most zeta = 2 (1 + radius) (beyond the ball it may be continued linearly without moving the minimiser, so the proof
-    holds; with a constraint it is Kifer, Smith & Thakurta 2012, Thm 2).
-
-    The paper pays for noise and curvature apart, for the curvature twice. Proven is, for the logistic loss, that the
-    curvature costs nothing where N (lam + extra) >= 1/beta, and little below (`proofs.objective_perturbation`). For the
-    squared loss, ``||b - b'|| <= 2 zeta``, and the Jacobians of b <-> w differ by the exchange of one rank-one term of
-    at most c in a matrix that stays above N (lam + extra): a factor ``1 + c/(N (lam + extra))``, once.
     `variant=authors` is what the capeFM authors plot: the model in the box at which their solver stops, plus noise with
     beta = eps/2 whatever N. Its only proof is the diameter of the box, 2 sqrt d, wherever in it the solver stops.
+
+    Args:
+        loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
+        calibration: `published` noise and ridge, or `tight`: those with which least is lost, of all that are proven.
+        variant: `paper` or `authors`.
+        lam: coefficient of lam/2 ||w||^2.
+        radius: of the ball, for the squared loss.
     """
 
     name: ClassVar[str] = "objpert"
@@ -76,6 +83,11 @@ class ObjectivePerturbation:
         check_common(self, ("squared", "logistic"), VARIANTS)
         check_published_only(self)
         check_positive("algo.radius", self.radius)
+
+    @property
+    def claim(self) -> str:
+        """Who publishes the noise."""
+        return "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
 
     @property
     def zeta(self) -> float:
@@ -112,39 +124,30 @@ class ObjectivePerturbation:
     def beta(self, eps: float, ridge: float) -> float:
         """The largest beta, so the least noise, that is proven to be enough."""
         if self.loss.lipschitz is not None:
-            return objective.beta_of(eps, ridge)
+            return proof.beta_of(eps, ridge)
         return (eps - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
 
-    def proven_eps(self, scale: float, ridge: float) -> float:
-        """The eps that is proven for noise of this scale; `ridge` is N (lam + extra)."""
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | PerturbedObjective]:
+        """A perturbed objective, or the authors' model plus noise."""
+        if self.variant != "authors":
+            return [self.objective(budget, problem)]
+        scale, _ = self.calibrate(budget, problem)
+        diameter = 2 * math.sqrt(problem.d)
+        return [NoisyOutput("l2_laplace", diameter, scale, "the box [-1, 1]^d has diameter 2 sqrt d")]
+
+    def objective(self, budget: Budget, problem: Problem) -> PerturbedObjective:
+        """What is minimised."""
+        made = PerturbedObjective("l2_laplace", *self.calibrate(budget, problem), self.lam, problem.N)
         if self.loss.lipschitz is not None:
-            return objective.pure_eps_of(1 / scale, ridge)
-        return 2 * self.zeta / scale + (math.log1p(self.loss.smoothness / ridge) if ridge > 0 else math.inf)
+            return made
+        return replace(made, slope=self.zeta, curvature=self.loss.smoothness)
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Claimed (when published) and proven eps; delta is 0."""
-        scale, extra = self.calibrate(budget, problem)
-        if math.isinf(budget.eps):
-            eps, source = math.inf, "no noise"
-        elif self.variant == "authors":
-            eps, source = 2 * math.sqrt(problem.d) / scale, "the box [-1, 1]^d has diameter 2 sqrt d"
-        else:
-            eps = self.proven_eps(scale, problem.N * (self.lam + extra))
-            source = "dpml.privacy.proofs.objective_perturbation"
-            if math.isinf(eps):
-                source = "no proof without a ridge"
-            elif self.loss.lipschitz is None:
-                source = "noise + one Jacobian factor (objective_perturbation)"
-        proven = Guarantee("release", "sample", eps, 0.0, "proven", source)
-        if self.calibration == "tight":
-            return [proven]
-        claim = "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
-        return [Guarantee("release", "sample", budget.eps, 0.0, "published", claim), proven]
-
-    def prepare(self, parties: Parties, rng: Generator) -> "PreparedLaplaceObjective":
+    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Nothing to do before the noise is known; `authors` fits the model in the box."""
         require_domain(parties, self.loss)
-        return PreparedLaplaceObjective(self, parties)
+        if self.variant != "authors":
+            return PreparedLaplaceObjective(self, parties)
+        return PreparedBoxModel(self, parties, stopped_model(self.loss, parties.X, parties.y, self.lam))
 
 
 @dataclass(frozen=True)
@@ -156,46 +159,63 @@ class PreparedLaplaceObjective:
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers."""
-        algorithm, X, y = self.algorithm, self.parties.X, self.parties.y
-        problem = self.parties.problem
-        calibrated = [algorithm.calibrate(budget, problem) for budget in budgets]
-        scale = np.array([scale for scale, _ in calibrated])[:, None, None]
-        extra = np.repeat([extra for _, extra in calibrated], draws)
-        b = scale * noise.l2_laplace(rng, draws, problem.d)
-        if algorithm.variant == "authors":
-            weights = stopped_model(algorithm.loss, X, y, algorithm.lam) + b
-            values = mean_loss(algorithm.loss, X, y, weights.reshape(-1, problem.d)).reshape(weights.shape[:-1])
-            return Release(weights, {"noisy_objective": values})
+        algorithm, problem = self.algorithm, self.parties.problem
+        sent = [algorithm.objective(budget, problem) for budget in budgets]
+        b = drawn(sent, rng, draws, problem.d)
+        strength = np.repeat([made.strength for made in sent], draws)
         tilt = b.reshape(-1, problem.d) / problem.N
         if algorithm.loss.lipschitz is None:
-            A = X.T @ X / problem.N
+            X, y = self.parties.X, self.parties.y
             tilt = tilt - 2 * y @ X / problem.N
-            flat = minimise_quadratic_in_ball(A, tilt, algorithm.radius, shift=(algorithm.lam + extra) / 2)
+            flat = minimise_quadratic_in_ball(X.T @ X / problem.N, tilt, algorithm.radius, shift=strength / 2)
         else:
-            few, labels, counts = self.parties.folded
-            flat = minimise_convex(
-                algorithm.loss, few, labels, algorithm.lam + extra, tilt, counts, solver_tolerance(problem.N)
-            )
+            X, y, counts = self.parties.folded
+            flat = minimise_convex(algorithm.loss, X, y, strength, tilt, counts, solver_tolerance(problem.N))
         return Release(flat.reshape(b.shape))
 
 
 @dataclass(frozen=True)
-class GaussianObjectivePerturbation(RegularisedLogistic):
-    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator.
+class PreparedBoxModel:
+    """The model of the capeFM authors, `weights` (d,)."""
+
+    algorithm: ObjectivePerturbation
+    parties: Parties
+    weights: Array
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The model plus noise, and the mean loss of that."""
+        problem = self.parties.problem
+        sent = [message for budget in budgets for message in self.algorithm.messages(budget, problem)]
+        noisy = self.weights + drawn(sent, rng, draws, problem.d)
+        values = mean_loss(self.algorithm.loss, self.parties.X, self.parties.y, noisy.reshape(-1, problem.d))
+        return Release(noisy, {"noisy_objective": values.reshape(noisy.shape[:-1])})
+
+
+@dataclass(frozen=True)
+class GaussianObjective:
+    """The logistic loss plus a Gaussian linear term, as `gop` and `amp` minimise it.
 
     With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
     perturbed_minima.md), while every row asks for a margin of b. 2 did well on Adult. J, whose optimality gap is
     reported, keeps the logistic loss.
 
     Args:
+        loss: logistic.
+        calibration: `published` noise, or `tight`: the least that is proven to be enough.
+        variant: `paper`.
         lam: coefficient of lam/2 ||w||^2; None: `published_lam`, and 0 for `tight`, where the proof adds the ridge.
         shift: b >= 0, for `tight` noise.
     """
 
-    name: ClassVar[str] = "gop"
-    published_lam: ClassVar[float] = 0.01
+    name: ClassVar[str]
+    auxiliary: ClassVar[float] = 0.0
+    published_lam: ClassVar[float]
     """The default lam of the published noise; where it is positive, that noise needs a positive one."""
 
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.0
     shift: float = 0.0
     if not TYPE_CHECKING:  # on the object it is a number
         lam: float | None = None
@@ -203,7 +223,7 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
     def __post_init__(self) -> None:
         if self.lam is None:
             object.__setattr__(self, "lam", 0.0 if self.tight else self.published_lam)
-        check_common(self, ("logistic",), self.variants)
+        check_common(self, ("logistic",))
         check_not_negative(f"algo.shift of {self.name}", self.shift)
         if self.tight:
             return
@@ -213,29 +233,29 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
             raise UserError(f"algo.shift={self.shift:g} of {self.name} is in no paper: set calibration=tight.")
 
     @property
+    def tight(self) -> bool:
+        """Whether the noise is the least proven."""
+        return self.calibration == "tight"
+
+    @property
     def trained(self) -> Loss:
         """The loss that is minimised."""
         return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
 
-    def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
-        """Single source of the noise scale and the ridge, for sampling and for accounting."""
+
+@dataclass(frozen=True)
+class GaussianObjectivePerturbation(GaussianObjective, FromMessages):
+    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
+
+    name: ClassVar[str] = "gop"
+    claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
+    published_lam: ClassVar[float] = 0.01
+
+    def messages(self, budget: Budget, problem: Problem) -> list[PerturbedObjective]:
+        """The perturbed objective."""
         calibrate = tight_perturbation if self.tight else published_perturbation
-        return calibrate(budget, problem, self.lam, f"algo={self.name}")
-
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Claimed (when published) and proven."""
-        delta = budget.require_delta(f"algo={self.name}")
-        eps = objective.eps_of(*self.noise(budget, problem), delta)
-        proven = Guarantee("release", "sample", eps, delta, "proven", "dpml.privacy.proofs.objective_perturbation")
-        if self.tight:
-            return [proven]
-        claim = "Rajkumar & Agarwal 2012, Thm 4.1"
-        return [Guarantee("release", "sample", budget.eps, delta, "published", claim), proven]
-
-    def noise(self, budget: Budget, problem: Problem) -> tuple[float, float]:
-        """(sigma, R)."""
-        perturbation = self.perturbation(budget, problem)
-        return perturbation.sigma, problem.N * (self.lam + perturbation.extra)
+        made = calibrate(budget, problem, self.lam, f"algo={self.name}")
+        return [PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N)]
 
     def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Nothing to do before the noise is known."""
@@ -257,10 +277,10 @@ class PreparedGaussianObjective:
         loss that J has.
         """
         algorithm, problem = self.algorithm, self.parties.problem
-        perturbations = [algorithm.perturbation(budget, problem) for budget in budgets]
-        eta = np.array([p.sigma for p in perturbations])[:, None, None] * noise.gaussian(rng, (draws, problem.d))
-        weights = perturbed_minimisers(algorithm.trained, algorithm.lam, self.parties, perturbations, eta)
+        sent = [message for budget in budgets for message in algorithm.messages(budget, problem)]
+        eta = drawn(sent, rng, draws, problem.d)
+        weights = perturbed_minimisers(algorithm.trained, algorithm.lam, self.parties, sent, eta)
         if algorithm.lam == 0 or algorithm.shift > 0:
             return Release(weights)
-        bounds = [optimality_bound(p, problem, algorithm.lam) for p in perturbations]
+        bounds = [optimality_bound(made, problem) for made in sent]
         return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], draws, axis=1)})

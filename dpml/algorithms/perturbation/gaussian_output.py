@@ -15,37 +15,32 @@ first in the limit of large N, for d >= 2 and lam <= 0.17, and the second with N
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
-from dpml.algorithms.guarantees import gaussian_views
+from dpml.algorithms.defaults import OUTPUT_NORM
+from dpml.algorithms.guarantees import FromMessages
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
-from dpml.algorithms.perturbed_objectives import solver_tolerance
+from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.arrays import Array
 from dpml.data.partition import Parties, Rows
+from dpml.mechanism.outputs import NoisyOutput, drawn
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp, noise
+from dpml.privacy import Budget, Calibration, Problem, gdp
 from dpml.privacy.proofs.gradient_balls import logistic_radius, squared_radius
 
 SOURCE = "Gaussian DP of the minimiser's diameter (gaussian_output, gradient_balls)"
 
 
-class Calibrated(NamedTuple):
-    """`strength`: lam and what is added to it; `sigma`: the standard deviation of the noise in every coordinate."""
-
-    strength: float
-    sigma: float
-
-
 @dataclass(frozen=True)
-class GaussianOutput:
+class GaussianOutput(FromMessages):
     """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
 
     Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
@@ -67,13 +62,14 @@ class GaussianOutput:
     """
 
     name: ClassVar[str] = "outpert"
+    claim: ClassVar[str | None] = None
     auxiliary: ClassVar[float] = 0.0
 
     loss: Loss
     calibration: Calibration = "tight"
     variant: str = "paper"
     lam: float = 0.0
-    norm: float = 4.0
+    norm: float = OUTPUT_NORM
     radius: float = 1.0
 
     def __post_init__(self) -> None:
@@ -117,23 +113,26 @@ class GaussianOutput:
         moved = min(self.apart(longest) / (problem.N * strength), 2 * longest)
         return moved + 2 * self.unsolved(problem.N, strength)
 
-    def calibrate(self, budget: Budget, problem: Problem) -> Calibrated:
-        """Single source of the noise and of the ridge, for sampling and for accounting."""
+    def ridge(self, budget: Budget, problem: Problem) -> float:
+        """lam and what is added to it: the coefficient of ||w||^2 / 2 beside the mean loss that is minimised."""
         if math.isinf(budget.eps):
-            return Calibrated(self.lam, 0.0)
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+            return self.lam
         W = self.norm if self.logistic else min(self.norm, self.radius)
         steepest = 2.0 if self.logistic else self.apart(self.radius)
-        best = (2 * self.loss.smoothness * (steepest / (problem.N * mu * W)) ** 2) ** (1 / 3)
-        strength = max(self.lam, best)
-        return Calibrated(strength, self.sensitivity(problem, strength) / mu)
+        return max(
+            self.lam, (2 * self.loss.smoothness * (steepest / (problem.N * self.mu(budget) * W)) ** 2) ** (1 / 3)
+        )
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """The proven guarantee of the model; one sample is the unit."""
-        delta = budget.require_delta(f"algo={self.name}")
-        strength, sigma = self.calibrate(budget, problem)
-        mu = self.sensitivity(problem, strength) / sigma if sigma else math.inf
-        return gaussian_views({"release": mu}, budget, delta, SOURCE, None)
+    def mu(self, budget: Budget) -> float:
+        """Of a budget."""
+        return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+        """The minimiser plus noise."""
+        if math.isinf(budget.eps):
+            return [NoisyOutput("gaussian", math.inf, 0.0, SOURCE)]
+        moved = self.sensitivity(problem, self.ridge(budget, problem))
+        return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedMinimiser":
         """Nothing to do before the ridge is known."""
@@ -175,7 +174,6 @@ class PreparedMinimiser:
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """The minimisers plus noise, whose directions the budgets share."""
         algorithm, problem = self.algorithm, self.parties.problem
-        strengths, sigmas = np.array([algorithm.calibrate(budget, problem) for budget in budgets]).T
-        exact = algorithm.minimise(self.parties.folded, strengths)
-        drawn = noise.gaussian(rng, (draws, problem.d))
-        return Release(exact[:, None] + sigmas[:, None, None] * drawn)
+        exact = algorithm.minimise(self.parties.folded, np.array([algorithm.ridge(b, problem) for b in budgets]))
+        sent = [message for budget in budgets for message in algorithm.messages(budget, problem)]
+        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
