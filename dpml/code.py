@@ -8,9 +8,13 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 _OURS = __name__.partition(".")[0]
-# no number depends on these: the list of public names, error sentences, file writing, code checksums, and downloads,
-# whose content has its own checksum
-_IDLE = {_OURS, *(f"{_OURS}.{name}" for name in ("errors", "atomic", "code", "data.sources.download"))}
+# no number depends on these: the list of public names, error sentences, file writing, code checksums, and where files
+# and parsed arrays lie, whose contents have checksums of their own
+_IDLE = {
+    _OURS,
+    *(f"{_OURS}.{name}" for name in ("errors", "atomic", "code")),
+    *(f"{_OURS}.data.sources.{name}" for name in ("cache", "download", "files")),
+}
 
 
 @cache
@@ -24,6 +28,12 @@ def digest(*names: str) -> str:
         names: dotted names of modules. A module without a file (defined at a prompt, for example) counts as its name
             alone.
     """
+    lines = "".join(f"{name} {content}\n" for name, content in sorted(reached(*names).items()))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def reached(*names: str) -> dict[str, str]:
+    """The modules whose code is in the `digest` of some, and the checksum of each; empty where it has no file."""
     waiting = sorted(names)
     seen: dict[str, str] = {}
     while waiting:
@@ -33,8 +43,7 @@ def digest(*names: str) -> str:
             content, imports = _read(path, name) if path else ("", ())
             seen[name] = content
             waiting += [other for other in imports if _followed(other, names)]
-    lines = "".join(f"{name} {seen[name]}\n" for name in sorted(seen))
-    return hashlib.sha256(lines.encode()).hexdigest()
+    return seen
 
 
 def _followed(name: str, starts: tuple[str, ...]) -> bool:

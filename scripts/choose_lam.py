@@ -13,8 +13,8 @@ import numpy as np
 from dpml.algorithms import Algorithm
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation
 from dpml.algorithms.output_perturbation import LocalAggregation
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data import Source
 from dpml.data.partition import Equal
 from dpml.data.sets.synthetic import Synthetic

@@ -162,7 +162,7 @@ MUTANTS = (
         "optim/test_convex.py::test_newton_solves_every_tilted_problem_in_the_stack",
     ),
     Mutant(
-        "dpml/algorithms/gaussian_output.py",
+        "dpml/algorithms/perturbation/gaussian_output.py",
         "return 2 * float(radius(length))",
         "return float(radius(length))",
         "algorithms/test_gaussian_output.py::test_no_pair_of_small_data_sets_is_farther_apart",

@@ -90,3 +90,8 @@ def test_the_classes_of_dpml_reach_their_mathematics():
             names += code._read(path, name)[1] if path else ()
     assert {"dpml.privacy.gdp", "dpml.privacy.noise", "dpml.optim.losses", "dpml.data.preprocess"} <= reached
     assert not any(name.startswith(("dpml.reporting", "dpml.cli", "dpml.running.runner")) for name in reached)
+
+
+def test_modules_that_no_number_depends_on_are_there():
+    """A misspelt or moved one would be followed again."""
+    assert all(code._path(name) for name in code._IDLE)

@@ -8,19 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms import Release, require_domain
 from dpml.algorithms.guarantees import no_privacy
-from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
 from dpml.algorithms.local_models import LocalClassifiers, check_local, vote_shares
-from dpml.algorithms.references import least
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
+from dpml.mechanism.algorithm import Release, require_domain
+from dpml.mechanism.options import VARIANTS, Variant, check_common
 from dpml.optim.convex import optimum
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.logistic import fit_all, hard_targets
 from dpml.optim.losses import LOSSES, Loss, mean_loss
+from dpml.optim.reference import least
 from dpml.privacy import Budget, Calibration, Guarantee, Problem
 
 

@@ -11,8 +11,8 @@ from dpml.mechanism.options import Unit
 
 QUADRATIC_NORM = {"squared": 2.0, "logistic": 4.0}
 """The norm of w at which `tight` makes the noise in a quadratic objective's gradient least, unless `radius` says
-otherwise; on no data. For w of any norm up to 8, the published split of the same mu has at least 1.3 times the energy of
-that noise (squared), or at least 0.96 times (logistic)."""
+otherwise; on no data. For w of any norm up to 8, the published split of the same mu has at least 1.3 times the energy
+of that noise (squared), or at least 0.96 times (logistic)."""
 
 SPECTRAL_FLOOR = 0.42
 """The least eigenvalue that a noisy L2 is left with, in units of the spectral edge of its noise. On Adult."""
@@ -72,3 +72,9 @@ LARGEST_STEP = 4.0
 """How many times 1/L a step may be where slopes are cut. On Adult."""
 SELECTION_SHARE = 0.1
 """The share of mu^2 that a private choice of the step size gets; on no data."""
+
+OUTPUT_NORM = 4.0
+"""The norm of w* that the ridge of `outpert` is best for. On Adult."""
+TYPICAL_NORM = 10.0
+"""The same for the ridges of `gop`, `objpert` and `psgd`. Where lam is small, the best ridges for WDBC, Adult and
+synthetic rows are those for norms of 8 to 27."""

@@ -1,10 +1,33 @@
 """Guarantees in the forms that several algorithms share; one sample is the unit unless said otherwise."""
 
 import math
-from collections.abc import Mapping
-from typing import Literal
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
 
-from dpml.privacy import Budget, Guarantee, View, gdp
+from dpml.mechanism.outputs import Message, guarantees
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
+
+
+class FromMessages(ABC):
+    """What an algorithm is guaranteed follows from what it says it releases, and from the paper's `claim`."""
+
+    name: ClassVar[str]
+    calibration: Calibration
+
+    @property
+    @abstractmethod
+    def claim(self) -> str | None:
+        """Who publishes the noise; None: nobody."""
+
+    @abstractmethod
+    def messages(self, budget: Budget, problem: Problem) -> Sequence[Message]:
+        """What is released: the noise is drawn, and the guarantee proven, from these values."""
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """What a release is claimed (when published) and proven to be."""
+        claim = None if self.calibration == "tight" else self.claim
+        return guarantees(self.messages(budget, problem), budget, f"algo={self.name}", claim)
 
 
 def no_privacy(unit: Literal["sample", "party"], source: str) -> list[Guarantee]:

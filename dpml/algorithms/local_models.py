@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.hyperparameters import check_common, check_positive, check_published_only
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.mechanism.options import check_common, check_positive, check_published_only
 from dpml.optim.logistic import fit_parties, hard_targets
 from dpml.optim.losses import Loss, scores
 from dpml.privacy import Calibration

@@ -14,22 +14,18 @@ every proven sensitivity has this twice, once for each of two neighbours.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import lambertw
 
-from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, laplace_score, model_exposure
-from dpml.algorithms.hyperparameters import RegularisedLogistic
 from dpml.algorithms.local_models import LocalClassifiers, mean_model
-from dpml.algorithms.neighbours import highest, one_replaced, polar, synthetic_parties, turned_label
 from dpml.arrays import Array
-from dpml.data.info import Task
-from dpml.data.partition import Equal, Parties, remembered
-from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
+from dpml.data.partition import Parties, remembered
+from dpml.mechanism.algorithm import Release, require_domain
+from dpml.mechanism.options import RegularisedLogistic
+from dpml.optim.logistic import LOCAL_TOLERANCE, longest_minimiser
 from dpml.privacy import Budget, Guarantee, Problem, noise
 
 
@@ -65,14 +61,6 @@ class PreparedOutput:
         bounds = [self.algorithm.error_bound(budget, self.problem, length) for budget in budgets]
         known = {} if None in bounds else {"bound": np.repeat(np.array(bounds, dtype=float)[:, None], draws, axis=1)}
         return Release(self.weights + scale[:, None, None] * drawn, known)
-
-
-def output_exposure(prepared: Sequence[PreparedOutput], budget: Budget) -> Exposure:
-    """The released models of two neighbours: the exact ones plus L2-Laplace noise of the same scale."""
-    first, second = (mechanism.weights for mechanism in prepared)
-    scale = prepared[0].algorithm.scale(budget, prepared[0].problem)
-    distance = float(np.linalg.norm(first - second)) / scale
-    return replace(model_exposure(prepared, budget), score=laplace_score(scale, first, second), loss=distance)
 
 
 @dataclass(frozen=True)
@@ -141,27 +129,6 @@ class PartyLevelModel(LocalClassifiers, ABC):
         self.scale(Budget(1.0), parties.problem)  # raise before the work if it cannot be calibrated
         weights = _fitted(parties, self.without_noise()) if self.deterministic else self.model(parties, rng)
         return PreparedOutput(self, weights, parties.problem)
-
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Party 0 flips all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
-        M, K = problem.M, max(problem.classes, 2)
-        theta = float(lambertw((K - 1) / math.e).real)
-        reach = longest_minimiser(self.loss, self.lam, K) * (math.sqrt(K / (K - 1)) if self.multiclass else 1.0)
-        row = np.eye(1, problem.d) * min(1.0, (1 + theta) / reach)
-        sizes = Equal().sizes(problem.N, M, np.random.default_rng(0))
-        party = np.repeat(np.arange(M), sizes)
-        others = party <= M - math.ceil(M / 2)  # tied, so that party 0 decides the vote
-        X, auxiliary = row.repeat(problem.N, axis=0), row.repeat(problem.auxiliary, axis=0)
-        labels = [np.where(party == 0, vote, others).astype(float) for vote in (False, True)]
-        if not self.multiclass:
-            labels = [2 * y - 1 for y in labels]
-        task: Task = "multiclass" if self.multiclass else "binary"
-        first, second = (synthetic_parties(task, X, y, sizes, auxiliary, K) for y in labels)
-        return first, second
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The released model."""
-        return [output_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)]
 
 
 @remembered
@@ -237,28 +204,3 @@ class LocalAggregation(RegularisedLogistic):
         """Train the local models."""
         require_domain(parties, self.loss)
         return PreparedOutput(self, mean_model(parties, self.lam), parties.problem)
-
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """A crowd (0, c) is fitted as well by a party's model as by its mirror image; a row (+-a, b) decides.
-
-        For d = 1, a row changes its label.
-        """
-        if problem.d == 1:
-            return turned_label(problem)
-        n = problem.N // problem.M  # of the last party, whose row it is
-        shares = np.array([[n - 1.0, 1.0]]) / n
-
-        def swing(at: Array) -> Array:
-            """How far from the axis the party's model lies, for log c and the row's log norm and angle (B, 3)."""
-            X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
-            models = fit(X, np.ones((*X.shape[:2], 1)), self.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
-            return np.abs(models[:, 0])
-
-        least = -math.log(2 + 2 * longest_minimiser(self.loss, self.lam))
-        best = highest(swing, [least, least, -math.pi / 2], [0.0, 0.0, math.pi / 2])
-        a, b = polar(*best[1:])
-        return one_replaced("binary", problem, [a, b], [-a, b], (1.0, 1.0), rest=[0.0, math.exp(best[0])])
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The released model."""
-        return [output_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)]

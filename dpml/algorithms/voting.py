@@ -3,25 +3,21 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Pair
 from dpml.algorithms.local_models import check_local, vote_shares
-from dpml.algorithms.neighbours import highest, polar, synthetic_parties
 from dpml.algorithms.output_perturbation import PartyLevelModel
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.optim.logistic import LOCAL_TOLERANCE, TOLERANCE, fit, hard_targets, longest_minimiser
+from dpml.optim.logistic import TOLERANCE, fit, hard_targets, longest_minimiser
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
-_LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that an attack tries
 TAIL = 0.05  # probability that the noise is longer, and that the sample is worse, than a bound assumes
 
 
@@ -123,61 +119,6 @@ class Soft(Vote):
 
     def targets(self, shares: Array) -> Array:
         return shares
-
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """All parties vote for y > 0, but party 0 tilts, to either side, and against one half of the long public rows.
-
-        These, (a, b) and (-a, b), and the two models are mirror images of each other. The other public rows, a crowd
-        (0, c), are fitted as well by either model. For d = 1, party 0 turns its labels.
-        """
-        n, M = problem.auxiliary, problem.M
-        pair = super().worst_case(budget, problem)
-        if problem.d == 1 or n < 2 or self.local is not None:
-            return pair
-        auxiliary = np.zeros((n, problem.d))
-        auxiliary[:, :2] = public = self._mirrored_rows(problem) * (1 - 1e-15)  # rounding may put none outside the ball
-        a, b = np.abs(public[-1])
-        party = np.repeat(np.arange(M), pair[0].sizes)
-
-        def tilted(parties: Parties, side: int) -> Parties:
-            X = np.zeros((problem.N, problem.d))
-            X[party > 0, 1] = 1.0
-            X[party == 0, :2] = np.array([side * b, a / 2]) / math.hypot(b, a / 2) * (1 - 1e-15)
-            y, classes = np.ones(problem.N), max(problem.classes, 2)
-            return synthetic_parties(parties.data.task, X, y, parties.sizes, auxiliary, classes)
-
-        mirrored = tilted(pair[0], 1), tilted(pair[1], -1)
-        far, mirrored_far = (self.exposures(each, budget)[0].distance() for each in (pair, mirrored))
-        return mirrored if mirrored_far > far else pair
-
-    def _mirrored_rows(self, problem: Problem) -> Array:
-        """The public rows (n, 2) that swing the model farthest: a crowd (0, c), then rows (a, b) and (-a, b)."""
-        n, K, M = problem.auxiliary, problem.classes if self.multiclass else 1, problem.M
-        lam = self.strength(n)
-        shares = np.array([1.0, 1.0, 1 - 1 / M])
-        targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
-
-        def rows(at: Array, few: int) -> Array:
-            """A row of the crowd and two long ones, (B, 3, 2), for log c and an angle (B, 2).
-
-            The long ones have length 1, unless there is no crowd: then c.
-            """
-            long = polar(np.where(2 * few == n, at[:, 0], 0.0), at[:, 1])
-            return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1)
-
-        def swing(at: Array, few: int) -> Array:
-            """How far the model lies from the axis, with `few` long rows on either side."""
-            X, weights = rows(at, few), np.array([n - 2 * few, few, few]) / n
-            w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, np.tile(weights, (len(X), 1)), LOCAL_TOLERANCE)
-            return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
-
-        least = -math.log(2 + 2 * longest_minimiser(self.loss, lam, problem.classes))
-        candidates = []
-        for few in sorted({max(1, int(n / 2 * share)) for share in _LONG}):
-            best = highest(partial(swing, few=few), [least, 1e-6], [0.0, math.pi / 2], points=33)[None]
-            candidates.append((float(swing(best, few)[0]), few, rows(best, few)[0]))
-        _, few, worst = max(candidates, key=lambda candidate: candidate[0])
-        return np.repeat(worst, [n - 2 * few, few, few], axis=0)
 
 
 @remembered

@@ -7,11 +7,14 @@ from typing import Any, Literal
 
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Exposure
+from dpml.audit import descents, ensemble, perturbation, programs  # noqa: F401 - they register their algorithms
 from dpml.audit.bounds import Rates
+from dpml.audit.exposure import Exposure
 from dpml.audit.half_noise import HalfNoise
+from dpml.audit.pairs import worst_case
 from dpml.audit.scores import ACCUSATION, CONFIDENCE, Scores
 from dpml.audit.search import worse_pair
+from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, View
 from dpml.seeds import generator
@@ -71,7 +74,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     """Attack every view of a release that has a guarantee, with `draws` releases of either of two neighbours.
 
     Raises:
-        UserError: the algorithm defines no `exposures`, or there are too few draws.
+        UserError: the algorithm has no `worst_case` and `exposures`, or there are too few draws.
     """
     if draws < 100:
         raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
@@ -80,13 +83,11 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     claimed = {g.view: g for g in guarantees if g.basis == "published"}
     if all(math.isinf(g.eps) for g in proven.values()) and not any(math.isfinite(g.eps) for g in claimed.values()):
         return [_nothing(g) for g in proven.values()]
-    if not (hasattr(algorithm, "exposures") and hasattr(algorithm, "worst_case")):
-        raise UserError(f"algo={algorithm.name} cannot be audited: it has no `worst_case` and `exposures`.")
-    pair = worse_pair(algorithm, algorithm.worst_case(budget, problem), budget, generator(seed, "audit", "search"))
-    exposures = algorithm.exposures(pair, budget)
+    pair = worse_pair(algorithm, worst_case(algorithm, budget, problem), budget, generator(seed, "audit", "search"))
+    shown = exposures(algorithm, pair, budget)
     return [
         _find(
-            [exposure for exposure in exposures if exposure.view == view],
+            [exposure for exposure in shown if exposure.view == view],
             proven[view],
             claimed.get(view),
             draws,

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Exposure
-from dpml.algorithms.transcript import Transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Exposure
+from dpml.audit.transcript import Transcript
 
 LEARNED, RATIO, MATCHED = "learned direction", "likelihood ratio", "matched filter"
 
@@ -67,6 +67,7 @@ def _of_rounds(exposure: Transcript, first: Array, second: Array, rng: Generator
 
 def uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
     """The direction that separates observations of the two data sets, (n, k), best, without knowing the mechanism."""
+
     visible = exposure.numbers if isinstance(exposure, Transcript) else lambda seen: seen
     project = learn_direction(visible(first), visible(second))
     return Attack(LEARNED, lambda seen: project(visible(seen)))

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Exposure
 from dpml.arrays import Array
 from dpml.audit.attacks import Attack, informed, uninformed
 from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores, trade_off
+from dpml.audit.exposure import Exposure
 from dpml.privacy import Guarantee, gdp
 
 CONFIDENCE = 0.95  # of the lower bound that is shown

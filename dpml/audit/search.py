@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Pair
-from dpml.algorithms.transcript import Transcript
 from dpml.arrays import Array
+from dpml.audit.exposure import Pair
+from dpml.audit.transcript import Transcript
+from dpml.audit.views import exposures
 from dpml.data.info import Task
 from dpml.errors import UserError
 from dpml.privacy import Budget
@@ -25,8 +26,8 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
     if math.isnan(farthest):
         return pair
     if tries is None:
-        exposures = algorithm.exposures(pair, budget)
-        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in exposures)
+        shown = exposures(algorithm, pair, budget)
+        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in shown)
         tries = FEWER if rounds else TRIES
     for _ in range(tries):
         candidate = moved(best, rng)
@@ -41,7 +42,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
     """The largest distance that any view of a pair has; NaN when none is known."""
-    known = [exposure.distance() for exposure in algorithm.exposures(pair, budget)]
+    known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
     return max((far for far in known if not math.isnan(far)), default=math.nan)
 
 

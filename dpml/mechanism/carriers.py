@@ -344,5 +344,7 @@ def _in_order(found: Sequence[tuple[list[int], Release]]) -> Release:
     """The releases of some budgets, by their numbers, as one of all."""
     order = np.argsort([i for numbers, _ in found for i in numbers])
     weights = [release.weights for _, release in found if release.weights is not None]
-    metrics = {key: np.concatenate([release.metrics[key] for _, release in found])[order] for key in found[0][1].metrics}
+    metrics = {
+        key: np.concatenate([release.metrics[key] for _, release in found])[order] for key in found[0][1].metrics
+    }
     return Release(np.concatenate(weights)[order] if weights else None, metrics)

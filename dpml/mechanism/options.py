@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dpml.mechanism.algorithm import Hyperparameters
 from dpml.errors import UserError, nearest
+from dpml.mechanism.algorithm import Hyperparameters
 from dpml.optim.losses import Loss
 from dpml.privacy import CALIBRATIONS, Calibration
 

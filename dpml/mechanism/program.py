@@ -1,12 +1,11 @@
 """An algorithm as a program of noisy sums: options, messages, and a loop of post-processing that asks for the sums.
 
-The guarantees of every view follow from the messages, and so does all that carries the algorithm out: simulation, secure
-aggregation, noise on a grid of integers, parties on machines of their own, the audit.
+The guarantees of every view follow from the messages, and so does all that carries the algorithm out: simulation,
+secure aggregation, noise on a grid of integers, parties on machines of their own, the audit.
 """
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from numpy.random import Generator
@@ -18,18 +17,10 @@ from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.discrete import NOISES, target_mu
 from dpml.mechanism.message import Sum, mu_of
 from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
+from dpml.mechanism.outputs import Proof
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
-
-
-@dataclass(frozen=True)
-class Proof:
-    """The proven eps of a view at the budget's delta, and why; `mu` where mu-GDP is proven, and then at any delta."""
-
-    eps: float
-    source: str
-    mu: float | None = None
 
 
 class Program(ABC):

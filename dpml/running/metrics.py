@@ -56,12 +56,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.algorithms.references import least
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.losses import Loss, mean_loss, mean_over_rows
 from dpml.optim.losses import scores as scores_of
+from dpml.optim.reference import least
 
 Metric = Callable[[Array, Parties, Loss, float], Array]
 """``metric(weights, parties, loss, lam)``: models (B, d) to numbers (B,)."""

@@ -57,3 +57,9 @@ def recipe_parties(recipe: str = "linear", rows: int = 600, d: int = 6, fraction
     data = Synthetic(recipe, d=d, rows=rows, scale=scale).load(Files(), None, np.random.default_rng(0))
     rule = Fractions(fractions=fractions) if fractions else Equal()
     return partition(data, rule, len(fractions) or 4, np.random.default_rng(1))
+
+
+def sent(algorithm, budget, problem):
+    """What a release says it is: the noise and the ridge that are drawn and counted."""
+    (message,) = algorithm.messages(budget, problem)
+    return message

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import binary_parties, eta_of, proven
+from examples import binary_parties, eta_of, proven, sent
 from scipy import stats
 from scipy.special import expit
 
-from dpml.algorithms import approximate_minima
-from dpml.algorithms.approximate_minima import ApproximateMinima
-from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation import approximate_minima
+from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data.partition import Equal
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
@@ -26,18 +26,18 @@ TIGHT = ApproximateMinima(LOGISTIC, calibration="tight")
 
 def test_the_papers_constants() -> None:
     """Alg. 1 by hand: eps = 1, delta = 1e-5, N = 1000, d = 5; eps_3 is .9053707 of .99."""
-    made = ApproximateMinima(LOGISTIC).perturbation(Budget(1.0, 1e-5), Problem(1, 1000, 5))
+    made = sent(ApproximateMinima(LOGISTIC), Budget(1.0, 1e-5), Problem(1, 1000, 5))
     eps_3 = 0.99 * 0.9053707
     Lambda = 2 * 0.25 / (0.99 - eps_3)
-    assert made.sigma == pytest.approx(2 * (1 + math.sqrt(2 * math.log(1 / 0.99e-5))) / eps_3)
+    assert made.scale == pytest.approx(2 * (1 + math.sqrt(2 * math.log(1 / 0.99e-5))) / eps_3)
     assert 1000 * made.extra == pytest.approx(Lambda)
     assert made.gamma == 1e-6
     assert made.output == pytest.approx(1000 * 1e-6 / Lambda * (1 + math.sqrt(2 * math.log(1e7))) / 0.01)
     # a Hessian of one feature has rank 1, however many rows are exchanged
-    one = ApproximateMinima(LOGISTIC).perturbation(Budget(1.0, 1e-5), Problem(1, 1000, 1))
+    one = sent(ApproximateMinima(LOGISTIC), Budget(1.0, 1e-5), Problem(1, 1000, 1))
     assert one.extra == pytest.approx(made.extra / 2)
     # a lam that is there counts for Lambda
-    given = ApproximateMinima(LOGISTIC, lam=made.extra / 4).perturbation(Budget(1.0, 1e-5), Problem(1, 1000, 5))
+    given = sent(ApproximateMinima(LOGISTIC, lam=made.extra / 4), Budget(1.0, 1e-5), Problem(1, 1000, 5))
     assert given.extra == pytest.approx(made.extra * 3 / 4)
     assert given.output == pytest.approx(made.output)
 
@@ -53,7 +53,7 @@ def test_tight_spends_the_budget_at_every_size(lam) -> None:
             found = proven(algorithm, budget, problem)["release"]
             assert found <= eps
             assert found >= 0.999 * eps or eps <= 1e-6  # where the noise is that of delta alone
-            made = algorithm.perturbation(budget, problem)
+            made = sent(algorithm, budget, problem)
             assert made.extra >= 0
             assert 0 < made.output < math.inf
             # whatever the budget is, the published noise has a number as well
@@ -63,13 +63,13 @@ def test_tight_spends_the_budget_at_every_size(lam) -> None:
 def test_the_least_noise_is_hardly_more_than_that_of_exact_minimisers() -> None:
     for eps in (0.05, 0.1, 0.5, 1.0):
         budget, problem = Budget(eps, 1e-5), Problem(1, 30_162, 104)
-        exact = GaussianObjectivePerturbation(LOGISTIC, calibration="tight").perturbation(budget, problem)
-        made = TIGHT.perturbation(budget, problem)
-        assert exact.sigma < made.sigma < 1.001 * exact.sigma
+        exact = sent(GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), budget, problem)
+        made = sent(TIGHT, budget, problem)
+        assert exact.scale < made.scale < 1.001 * exact.scale
         assert exact.extra < made.extra < 1.1 * exact.extra
         assert made.output * math.sqrt(104) < 0.01  # of models 10 long
-        published = ApproximateMinima(LOGISTIC).perturbation(budget, problem)
-        assert published.sigma > 1.5 * made.sigma
+        published = sent(ApproximateMinima(LOGISTIC), budget, problem)
+        assert published.scale > 1.5 * made.scale
         assert proven(ApproximateMinima(LOGISTIC), budget, problem)["release"] < 0.65 * eps
 
 
@@ -84,8 +84,8 @@ def test_the_least_noise_is_hardly_more_than_that_of_exact_minimisers() -> None:
 )
 def test_the_noise_on_adult(calibration, eps, sigma, R, output, most) -> None:
     algorithm, problem = ApproximateMinima(LOGISTIC, calibration=calibration), Problem(1, 30_162, 104)
-    made = algorithm.perturbation(Budget(eps, 1e-5), problem)
-    assert (made.sigma, 30_162 * made.extra, made.output) == pytest.approx((sigma, R, output), rel=1e-3)
+    made = sent(algorithm, Budget(eps, 1e-5), problem)
+    assert (made.scale, 30_162 * made.extra, made.output) == pytest.approx((sigma, R, output), rel=1e-3)
     assert made.gamma == (1e-12 if calibration == "tight" else 30_162**-2)
     assert proven(algorithm, Budget(eps, 1e-5), problem)["release"] == pytest.approx(most, rel=1e-3)
 
@@ -111,9 +111,9 @@ def test_both_noises_are_drawn_as_they_are_counted(monkeypatch, algorithm) -> No
     )
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     released = prepared.release([BUDGET], np.random.default_rng(1), draws).weights[0]
-    made = algorithm.perturbation(BUDGET, parties.problem)
+    made = sent(algorithm, BUDGET, parties.problem)
     if algorithm.shift == 0:
-        eta = eta_of(kept[0][0], parties, algorithm.lam + made.extra) / made.sigma
+        eta = eta_of(kept[0][0], parties, algorithm.lam + made.extra) / made.scale
         assert stats.kstest(eta.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
     output = (released - kept[0][0]) / made.output
     assert stats.kstest(output.ravel(), "norm").pvalue > 1e-4  # and here
@@ -125,11 +125,11 @@ def test_both_noises_are_drawn_as_they_are_counted(monkeypatch, algorithm) -> No
 def test_no_gradient_is_longer_than_gamma(monkeypatch, algorithm, eps) -> None:
     """Where the solver stopped, by sums of our own."""
     parties, budget = binary_parties(), Budget(eps, 1e-5)
-    made = algorithm.perturbation(budget, parties.problem)
+    made = sent(algorithm, budget, parties.problem)
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     released = prepared.release([budget], np.random.default_rng(3), 5).weights[0]
     rng = np.random.default_rng(3)
-    eta, z = made.sigma * noise.gaussian(rng, (5, 4)), made.output * noise.gaussian(rng, (5, 4))
+    eta, z = made.scale * noise.gaussian(rng, (5, 4)), made.output * noise.gaussian(rng, (5, 4))
     w, N = released - z, len(parties.y)
     slopes = -parties.y[:, None] * expit(algorithm.shift - parties.y[:, None] * (parties.X @ w.T))
     gradient = slopes.T @ parties.X / N + (algorithm.lam + made.extra) * w + eta / N
@@ -150,9 +150,7 @@ def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
     for algorithm in (replace(TIGHT, lam=0.05), ApproximateMinima(LOGISTIC, lam=0.05)):
         released = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(0), 2)
         best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
-        assert (
-            np.abs(released.weights - best).max() <= algorithm.perturbation(budget, parties.problem).gamma / 0.05 + 1e-7
-        )
+        assert np.abs(released.weights - best).max() <= sent(algorithm, budget, parties.problem).gamma / 0.05 + 1e-7
         assert proven(algorithm, budget, parties.problem)["release"] == math.inf
     shifted = replace(TIGHT, lam=0.05, shift=2.0).prepare(parties, np.random.default_rng(0))
     best = optimum(ShiftedLogistic(2.0), parties.X, parties.y, 0.05)

@@ -1,17 +1,18 @@
 """Gaussian output perturbation: the diameter by search over pairs of data sets, the ridge, the noise as drawn."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import binary_parties
+from examples import binary_parties, sent
 from scipy import stats
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
-from dpml.algorithms.gaussian_output import GaussianOutput
-from dpml.algorithms.neighbours import synthetic_parties
+from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
+from dpml.audit.neighbours import synthetic_parties
+from dpml.audit.pairs import worst_case
+from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
@@ -147,7 +148,7 @@ def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
 )
 def test_the_audits_neighbours_are_nearly_as_far_apart_as_is_proven(loss, N, least) -> None:
     algorithm, problem = GaussianOutput(loss), Problem(5, N, 3)
-    (exposure,) = algorithm.exposures(algorithm.worst_case(BUDGET, problem), BUDGET)
+    (exposure,) = exposures(algorithm, worst_case(algorithm, BUDGET, problem), BUDGET)
     (proven,) = algorithm.guarantees(BUDGET, problem)
     assert least * proven.mu <= exposure.mu <= proven.mu
 
@@ -170,9 +171,9 @@ def test_the_ridge_is_where_what_is_lost_is_least() -> None:
         algorithm = GaussianOutput(loss, norm=3.0)
         for N in (50, 30_000):
             lost = lams / 2 * W**2 + loss.smoothness / 2 * (steepest / (N * lams * mu)) ** 2
-            strength = algorithm.calibrate(BUDGET, Problem(1, N, 4)).strength
+            strength = algorithm.ridge(BUDGET, Problem(1, N, 4))
             assert strength == pytest.approx(lams[np.argmin(lost)], rel=2e-3)
-    assert GaussianOutput(LOGISTIC, lam=0.5).calibrate(BUDGET, Problem(1, 30_000, 4)).strength == 0.5
+    assert GaussianOutput(LOGISTIC, lam=0.5).ridge(BUDGET, Problem(1, 30_000, 4)) == 0.5
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"])
@@ -186,11 +187,11 @@ def test_the_noise_drawn_is_the_noise_counted(loss) -> None:
     assert weights.shape == (3, draws, 4)
     drawn = []
     for budget, released in zip(budgets[:2], weights, strict=False):
-        strength, sigma = algorithm.calibrate(budget, parties.problem)
+        strength, made = algorithm.ridge(budget, parties.problem), sent(algorithm, budget, parties.problem)
         exact = algorithm.minimise(parties.folded, np.array([strength]))[0]
-        drawn.append((released - exact) / sigma)
+        drawn.append((released - exact) / made.scale)
         (proven,) = algorithm.guarantees(budget, parties.problem)
-        assert sigma == pytest.approx(algorithm.sensitivity(parties.problem, strength) / proven.mu, rel=1e-12)
+        assert made.scale == pytest.approx(algorithm.sensitivity(parties.problem, strength) / proven.mu, rel=1e-12)
     assert stats.kstest(drawn[0].ravel(), "norm").pvalue > 1e-4
     assert np.abs(np.corrcoef(drawn[0].T) - np.eye(4)).max() < 5 / math.sqrt(draws)
     assert np.allclose(drawn[0], drawn[1], atol=1e-9)
@@ -247,7 +248,7 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
     w = algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
     assert np.linalg.norm(w, axis=1)[0] == pytest.approx(1.0)
     wrong = lambda A, b, radius, shift: w + 1e-6  # noqa: E731
-    monkeypatch.setattr("dpml.algorithms.gaussian_output.minimise_quadratic_in_ball", wrong)
+    monkeypatch.setattr("dpml.algorithms.perturbation.gaussian_output.minimise_quadratic_in_ball", wrong)
     with pytest.raises(UserError, match="leaves a projected gradient"):
         algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
 
@@ -277,7 +278,7 @@ def test_nothing_overflows() -> None:
     for eps in (1e-30, 1e-3, 1e6, 1e30):
         for N in (1, 10**9):
             for loss in (LOGISTIC, SQUARED):
-                strength, sigma = GaussianOutput(loss).calibrate(Budget(eps, 1e-12), Problem(1, N, 10**4))
-                assert 0 < strength < math.inf
-                assert 0 < sigma < math.inf
-    assert replace(GaussianOutput(LOGISTIC), lam=1e-9).calibrate(BUDGET, Problem(1, 10, 2)).sigma > 0
+                algorithm, budget, problem = GaussianOutput(loss), Budget(eps, 1e-12), Problem(1, N, 10**4)
+                assert 0 < algorithm.ridge(budget, problem) < math.inf
+                assert 0 < sent(algorithm, budget, problem).scale < math.inf
+    assert sent(GaussianOutput(LOGISTIC, lam=1e-9), BUDGET, Problem(1, 10, 2)).scale > 0

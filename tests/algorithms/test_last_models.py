@@ -8,8 +8,8 @@ from scipy.special import expit
 from scipy.stats import norm
 from test_noisy_descent import dealt
 
-from dpml.algorithms.neighbours import turned_label
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.audit.neighbours import turned_label
 from dpml.data.partition import TwoGroup
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpml.algorithms import noisy_gradient_sums
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data.partition import Equal, Fractions
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, mean_gradient
@@ -108,10 +108,8 @@ def test_one_round_of_psgd_is_procedure_3() -> None:
         fresh = algorithm.fresh(BUDGET, parties.problem)
         if calibration == "published":
             assert fresh == 2 / 0.5
-            assert (
-                made.sigma
-                == GaussianObjectivePerturbation(LOGISTIC, lam=0.1).perturbation(BUDGET, parties.problem).sigma
-            )
+            (exact,) = GaussianObjectivePerturbation(LOGISTIC, lam=0.1).messages(BUDGET, parties.problem)
+            assert made.sigma == exact.scale
             variance = M * (4 + 1) * fresh**2 + made.sigma**2  # of an L2-Laplace coordinate: d + 1
         else:
             variance = fresh**2

@@ -9,8 +9,8 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.algorithms.neighbours import one_replaced, synthetic_parties
 from dpml.algorithms.noisy_newton import CURVATURES, NoisyNewton
+from dpml.audit.neighbours import one_replaced, synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES

@@ -1,30 +1,28 @@
 """Objective perturbation: the privacy loss of `objpert` maximised numerically, and the noise of `gop` as drawn."""
 
-import dataclasses
 import math
 from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
-from examples import binary_parties, eta_of, proven, recipe_parties
+from examples import binary_parties, eta_of, proven, recipe_parties, sent
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.neighbours import synthetic_parties
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
-from dpml.algorithms.perturbed_objectives import (
+from dpml.algorithms.perturbation.calibration import (
     RESIDUAL,
-    Perturbation,
     compute_slack,
     optimality_bound,
     sigma_star,
     solver_tolerance,
 )
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.logistic import longest_minimiser
@@ -248,11 +246,11 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
     assert 0.9999 * eps <= proven(tight, budget, problem)["release"] <= eps * (1 + 1e-9)
     published = GaussianObjectivePerturbation(LOGISTIC, lam=lam)
     assert proven(published, budget, problem)["release"] < eps
-    made, theirs = tight.perturbation(budget, problem), published.perturbation(budget, problem)
+    made, theirs = sent(tight, budget, problem), sent(published, budget, problem)
     _, left = compute_slack(eps, lam, 1000)
-    assert made.sigma < sigma_star(2, left, delta)
+    assert made.scale < sigma_star(2, left, delta)
     # and a hair less noise would not be proven
-    assert objective.eps_of(made.sigma * 0.999, 1000 * (lam + made.extra), delta) > eps
+    assert objective.eps_of(made.scale * 0.999, 1000 * (lam + made.extra), delta) > eps
 
     # no other ridge, with the noise that it needs, has a smaller bound on what is lost; and not the published noise
     norm = min(10.0, longest_minimiser(LOGISTIC, lam))
@@ -260,8 +258,8 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
     def lost(sigma: float, extra: float) -> float:
         return extra / 2 * norm**2 + d * sigma**2 / (2 * 1000**2 * (lam + extra))
 
-    least = lost(made.sigma, made.extra)
-    assert least <= lost(theirs.sigma, theirs.extra)
+    least = lost(made.scale, made.extra)
+    assert least <= lost(theirs.scale, theirs.extra)
     free = objective.free_ridge(eps, 2 / gdp.mu_of(eps, delta)) / 1000
     for extra in {0.0, *np.minimum(made.extra * np.array([0.3, 0.8, 1.25, 4.0]), max(0.0, free - lam))}:
         assert least <= lost(objective.sigma_of(eps, 1000 * (lam + extra), delta), extra) * 1.001
@@ -276,9 +274,9 @@ def test_gaussian_noise_at_every_size(calibration: str) -> None:
             delta, lam = 10 ** rng.uniform(-12, -0.31), 10 ** rng.uniform(-9, 2)
             problem = Problem(1, int(10 ** rng.uniform(0, 9)), int(10 ** rng.uniform(0, 4)))
             algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
-            made = algorithm.perturbation(Budget(eps, delta), problem)
+            made = sent(algorithm, Budget(eps, delta), problem)
             assert made.extra >= 0
-            assert made.sigma < math.inf
+            assert made.scale < math.inf
             assert proven(algorithm, Budget(eps, delta), problem)["release"] <= eps * (1 + 1e-6) + 1e-9
     # what used to be an OverflowError
     assert proven(GaussianObjectivePerturbation(LOGISTIC, lam=1e-6), Budget(20, 1e-3), Problem(1, 455, 30))
@@ -302,10 +300,10 @@ def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, 
     N = len(parties.y)
     gaussian = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
     pure = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
-    sigma, extra = dataclasses.astuple(gaussian.perturbation(Budget(eps, 1e-3), parties.problem))
+    made = sent(gaussian, Budget(eps, 1e-3), parties.problem)
     scale, ridge = pure.calibrate(Budget(eps), parties.problem)
     cases = (
-        (gaussian, extra, lambda rng: sigma * noise.gaussian(rng, (5, parties.problem.d))),
+        (gaussian, made.extra, lambda rng: made.scale * noise.gaussian(rng, (5, parties.problem.d))),
         (pure, ridge, lambda rng: scale * noise.l2_laplace(rng, 5, parties.problem.d)),
     )
     for algorithm, extra, draw in cases:
@@ -327,8 +325,8 @@ def test_gop_draws_the_noise_that_is_counted(calibration: str) -> None:
     weights = (
         algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws).weights
     )
-    made = algorithm.perturbation(BUDGET, parties.problem)
-    eta = eta_of(weights[0], parties, algorithm.lam + made.extra) / made.sigma
+    made = sent(algorithm, BUDGET, parties.problem)
+    eta = eta_of(weights[0], parties, algorithm.lam + made.extra) / made.scale
     assert stats.kstest(eta.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
     assert np.abs(np.corrcoef(eta.T) - np.eye(4)).max() < 5 / math.sqrt(draws)
 
@@ -351,13 +349,13 @@ def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(
     third = {2: 0, 30_162: 1, 10**7: 2}[N]
     for number, eps in enumerate(EVERY if every else EVERY[third::3]):
         d, delta = dimensions[number % 2], 10 ** rng.uniform(-12, -0.31)
-        made = algorithm.perturbation(Budget(eps, delta), Problem(1, N, d))
+        made = sent(algorithm, Budget(eps, delta), Problem(1, N, d))
         assert made.extra > 0
         found = proven(algorithm, Budget(eps, delta), Problem(1, N, d))["release"]
         assert found <= eps * (1 + 1e-6)
         # no eps is so small that the noise could do with less for it: it is that of delta alone
         assert found >= 0.9999 * eps or (
-            eps < 1e-9 and made.sigma == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
+            eps < 1e-9 and made.scale == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
         )
 
 
@@ -385,12 +383,12 @@ def test_gop_with_a_shift_draws_the_noise_that_is_counted(shift: float) -> None:
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=shift)
     release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws)
     assert not release.metrics  # Theorem 5.1 is about another objective
-    w, made = release.weights[0], algorithm.perturbation(BUDGET, parties.problem)
+    w, made = release.weights[0], sent(algorithm, BUDGET, parties.problem)
     slopes = -parties.y[:, None] * expit(shift - parties.y[:, None] * (parties.X @ w.T))
-    eta = -(slopes.T @ parties.X + len(parties.y) * made.extra * w) / made.sigma
+    eta = -(slopes.T @ parties.X + len(parties.y) * made.extra * w) / made.scale
     assert stats.kstest(eta.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
     assert np.abs(np.corrcoef(eta.T) - np.eye(4)).max() < 5 / math.sqrt(draws)
-    assert made == replace(algorithm, shift=0.0).perturbation(BUDGET, parties.problem)
+    assert made == sent(replace(algorithm, shift=0.0), BUDGET, parties.problem)
 
 
 def test_without_noise_all_reach_the_same_minimum() -> None:
@@ -418,9 +416,9 @@ def test_theorem_5_1_holds_as_often_as_it_says() -> None:
         gap = value[1:] - value[0]
         bound = release.metrics["gap_bound"][0]
         assert np.mean(gap > bound) <= 0.05 + 5 * math.sqrt(0.05 * 0.95 / draws)
-    sigma, extra = algorithm.perturbation(Budget(1.0, 1e-2), Problem(1, 1000, 7)).sigma, 0.0
-    quantile = stats.chi2(7).ppf(0.9) * sigma**2
-    assert optimality_bound(Perturbation(sigma, extra), Problem(1, 1000, 7), 0.1, 0.1) == pytest.approx(
+    made = replace(sent(algorithm, Budget(1.0, 1e-2), Problem(1, 1000, 7)), extra=0.0, lam=0.1)
+    quantile = stats.chi2(7).ppf(0.9) * made.scale**2
+    assert optimality_bound(made, Problem(1, 1000, 7), 0.1) == pytest.approx(
         (0.25 + 0.1) / (2 * 1000**2 * 0.1**2) * quantile
     )
 

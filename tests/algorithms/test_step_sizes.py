@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from test_noisy_descent import dealt
 
-from dpml.algorithms.neighbours import turned_label
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.audit import audit
 from dpml.audit.bounds import eps_by_rates
+from dpml.audit.neighbours import turned_label
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp

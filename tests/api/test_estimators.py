@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpml
-from dpml.algorithms.gaussian_output import GaussianOutput
+from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.api.estimators import into_ball
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
@@ -163,8 +163,8 @@ def test_the_noise_of_a_model_is_that_which_is_counted():
     for seed in range(100):
         model = dpml.PrivateClassifier("outpert", 1.0, bounds=UNIT, random_state=seed).fit(X, t > 0)
         draws.append([*model.coef_[0], *model.intercept_])
-    sigma = GaussianOutput(LOSSES["logistic"]).calibrate(Budget(1.0, 1e-5), Problem(1, 100, 13)).sigma
-    squares = ((np.array(draws) - np.mean(draws, axis=0)) ** 2).sum() / sigma**2
+    (noisy,) = GaussianOutput(LOSSES["logistic"]).messages(Budget(1.0, 1e-5), Problem(1, 100, 13))
+    squares = ((np.array(draws) - np.mean(draws, axis=0)) ** 2).sum() / noisy.scale**2
     low, high = chi2.ppf([1e-6, 1 - 1e-6], 99 * 13)
     assert low < squares < high
 

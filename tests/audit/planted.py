@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from dpml.audit import ROWS, Finding, audit
+from dpml.audit.exposure import Pair
+from dpml.audit.pairs import worst_case
 from dpml.audit.search import worse_pair
+from dpml.audit.views import exposures
 from dpml.privacy import Budget, Guarantee, Problem, View
 
 BUDGET = Budget(1.0, 1e-5)
@@ -34,9 +37,17 @@ class Only:
 
     algorithm: Any
     views: Set[str]
+    pair: Pair | None = None
+    """The neighbours that are attacked; None: the worst known."""
 
     def guarantees(self, *arguments) -> list[Guarantee]:
         return [guarantee for guarantee in self.algorithm.guarantees(*arguments) if guarantee.view in self.views]
+
+    def worst_case(self, *arguments):
+        return self.pair or worst_case(self.algorithm, *arguments)
+
+    def exposures(self, *arguments):
+        return exposures(self.algorithm, *arguments)
 
     def __getattr__(self, name: str):
         return getattr(self.algorithm, name)
@@ -49,6 +60,7 @@ def attacked(
     problem: Problem = PROBLEM,
     self_test: bool = False,
     tries: int = 0,
+    pair: Pair | None = None,
 ) -> dict[str, Finding]:
     """What the audit finds in some views, with so many tries of its search for worse neighbours.
 
@@ -61,7 +73,7 @@ def attacked(
         patch.setattr("dpml.audit.worse_pair", search)
         if not self_test:
             patch.setattr("dpml.audit.POWER", math.inf)
-        return {found.view: found for found in audit(Only(algorithm, views), BUDGET, problem, draws)}
+        return {found.view: found for found in audit(Only(algorithm, views, pair), BUDGET, problem, draws)}
 
 
 def bugs(algorithm, draws: int, views: Set[str] = BESIDE, problem: Problem = PROBLEM) -> set[str]:

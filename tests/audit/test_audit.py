@@ -7,22 +7,23 @@ import pytest
 from planted import ALL, attacked
 
 from dpml.algorithms import coefficients, noisy_coefficients
-from dpml.algorithms.approximate_minima import ApproximateMinima
 from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.exposure import Exposure
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.neighbours import one_replaced
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.output_perturbation import Average, LocalAggregation
+from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.algorithms.voting import Soft, Vote
 from dpml.audit import audit
 from dpml.audit.attacks import LEARNED
+from dpml.audit.exposure import Exposure
+from dpml.audit.neighbours import one_replaced
 from dpml.audit.scores import Scores
 from dpml.audit.search import worse_pair
+from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, noise
@@ -214,7 +215,7 @@ def test_the_search_finds_worse_neighbours() -> None:
     found = worse_pair(algorithm, start, BUDGET, np.random.default_rng(0))
 
     def distance(pair):
-        return algorithm.exposures(pair, BUDGET)[-1].distance()
+        return exposures(algorithm, pair, BUDGET)[-1].distance()
 
     proven = coefficients.joint_sensitivity(algorithm.quadratic, algorithm.scales(BUDGET, PROBLEM), PROBLEM.d)
     assert distance(start) < 0.9 * proven

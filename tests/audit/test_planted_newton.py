@@ -7,8 +7,8 @@ import pytest
 from planted import ALL, BUDGET, attacked, bugs, times, verdicts
 
 from dpml.algorithms import gaussian_output, noisy_newton
-from dpml.algorithms.gaussian_output import GaussianOutput
 from dpml.algorithms.noisy_newton import NoisyNewton, PreparedNewton, Widths
+from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.optim.losses import LOSSES
 from dpml.privacy import gdp, noise
 

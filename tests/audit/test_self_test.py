@@ -17,6 +17,8 @@ from dpml.audit import POWER, Finding, audit
 from dpml.audit.attacks import RATIO, informed
 from dpml.audit.bounds import mu_by_rates, mu_from_rates, trade_off
 from dpml.audit.half_noise import HalfNoise
+from dpml.audit.pairs import worst_case
+from dpml.audit.views import exposures
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, noise
 from dpml.reporting.trade_off import allowed
@@ -96,8 +98,8 @@ def test_the_stopped_score_is_normal_whatever_the_models_do() -> None:
     """Shifts that depend on what was seen before: the ratio of a run is not normal, the stopped score is."""
     algorithm = Jayaraman(LOGISTIC, calibration="tight", rounds=5)
     budget = Budget(20.0, 1e-3)
-    pair = algorithm.worst_case(budget, PROBLEM)
-    exposure = next(e for e in algorithm.exposures(pair, budget) if e.view == "aggregate")
+    pair = worst_case(algorithm, budget, PROBLEM)
+    exposure = next(e for e in exposures(algorithm, pair, budget) if e.view == "aggregate")
     seen = [exposure.sample(which, np.random.default_rng(which), 40_000) for which in (0, 1)]
     attacks, mu = informed(exposure, seen[0][:2_000], seen[1][:2_000], np.random.default_rng(9))
     ratio, stopped = attacks

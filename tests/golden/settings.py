@@ -77,10 +77,14 @@ def settings() -> dict[str, tuple[str, dict[str, Any]]]:
             (algo, {"rounds": 6, "calibration": "tight", "step_selection": selection})
             for selection in ("private", "oracle", "validated")
         ]
-        chosen += [(algo, {"rounds": 6, "step_selection": "oracle", "lam": 0.1}), (algo, {"rounds": 6, "loss": "sigmoid"})]
+        chosen += [
+            (algo, {"rounds": 6, "step_selection": "oracle", "lam": 0.1}),
+            (algo, {"rounds": 6, "loss": "sigmoid"}),
+        ]
     chosen += [("wang", {"rounds": 6, "calibration": "tight", "calibrate_for": "aggregate", "loss": "squared"})]
     chosen += [
-        ("wddp", {"rounds": 6, "calibration": "tight", "calibrate_for": protects}) for protects in ("colluders", "client")
+        ("wddp", {"rounds": 6, "calibration": "tight", "calibrate_for": protects})
+        for protects in ("colluders", "client")
     ]
     chosen += [
         ("wddp", {"rounds": 6, "variant": variant, "calibration": calibration})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpml.algorithms.objective_perturbation import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.synthetic import Synthetic

@@ -1,12 +1,13 @@
 """Sums of clipped gradients, at many models at once: of rows, or of parties' means; of reals, or of integers.
 
-All are in units of the clip. Rows are in the unit ball, so at record level it is the slope that is cut. At party level a
-clip that follows the parties needs to know how many of their gradients were not longer: that count is sent with the sum.
+All are in units of the clip. Rows are in the unit ball, so at record level it is the slope that is cut. At party level
+a clip that follows the parties needs to know how many of their gradients were not longer: that count is sent with the
+sum.
 
 *On a grid.* Record level: a row becomes integers z of length at most R = 2^20 once (`to_integers`), in every round its
 slope, in units of the clip, an integer q of at most Q: its gradient is q z, of length at most QR, which stands for the
-clip. Party level: every party's clipped mean gradient becomes integers of length at most R, which stands for the clip; a
-party in a count is 2^20 steps. Neighbours' sums are at most twice the clip apart, in whole numbers.
+clip. Party level: every party's clipped mean gradient becomes integers of length at most R, which stands for the clip;
+a party in a count is 2^20 steps. Neighbours' sums are at most twice the clip apart, in whole numbers.
 """
 
 from collections.abc import Sequence

@@ -12,17 +12,17 @@ may have any score. So a round with noise of standard deviation s is (2G/(n s))-
 
 Noise is counted in units of `per_row`, that on a mean over n rows times n; every mu is inversely proportional to it.
 
-*wang* (Wang, Ye & Xu 2017): noise on the mean gradient of every round. With c = 16 the published noise is proven to give
-much less than eps: mu = eps / (2 sqrt(ln(1/delta))). *jayaraman* (Jayaraman et al. 2018): the plain mean of the parties'
-mean gradients, noise once. The MPC makes the noise, so that colluders know none of it.
+*wang* (Wang, Ye & Xu 2017): noise on the mean gradient of every round. With c = 16 the published noise is proven to
+give much less than eps: mu = eps / (2 sqrt(ln(1/delta))). *jayaraman* (Jayaraman et al. 2018): the plain mean of the
+parties' mean gradients, noise once. The MPC makes the noise, so that colluders know none of it.
 
 *wddp* (Alg. 1): M clients descend alone, each with its own noise; a server averages their last models. The published
 noise is what one curator with all rows would need, and every client adds that to a mean over its own N_k rows. So the
-rounds of one client have mu = sqrt(T) 2G/(N_k sigma), N/N_k times what is counted. Theorem 1 is about another algorithm,
-in which only a weighted average is seen and all go on from it: `variant=synchronous`. Even there the average has noise
-sigma sqrt(sum (N_k/N)^2), where the proof has sigma. Eq. (4) as printed, one N(0, sigma^2) on the weighted average of
-gradients at one model, is `variant=once`: it has the guarantees of `wang`, however the rows are distributed. No gradient
-may be seen without noise, so the noise has to be drawn inside an MPC, as `jayaraman`'s is.
+rounds of one client have mu = sqrt(T) 2G/(N_k sigma), N/N_k times what is counted. Theorem 1 is about another
+algorithm, in which only a weighted average is seen and all go on from it: `variant=synchronous`. Even there the average
+has noise sigma sqrt(sum (N_k/N)^2), where the proof has sigma. Eq. (4) as printed, one N(0, sigma^2) on the weighted
+average of gradients at one model, is `variant=once`: it has the guarantees of `wang`, however the rows are distributed.
+No gradient may be seen without noise, so the noise has to be drawn inside an MPC, as `jayaraman`'s is.
 """
 
 import math
@@ -296,7 +296,9 @@ class NoisyDescent:
 
     def per_score(self, budget: Budget, problem: Problem) -> float:
         """The noise on every score of a private choice, in the same unit; a row moves the score of one n by 1/n."""
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * math.sqrt(SELECTION_SHARE / len(self.steps))
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * math.sqrt(
+            SELECTION_SHARE / len(self.steps)
+        )
         return self.layout.round_mus(problem)[self.target] / (2 * self.lipschitz * mu)
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:

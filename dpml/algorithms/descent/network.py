@@ -10,9 +10,9 @@ rows' clipped gradients, and Adam takes a step; only that sum sees the data, so 
 permutation that does not look at the data, so a sample takes part in one round of each epoch and the other rounds are
 the same for neighbours. What is *published* is one round's eps; what is proven is that of all rounds together.
 
-*The authors' variant* is what they ran: minibatches at one place, each row's term divided by the number of rows once too
-often and clipped at 1 after that, noise as if that were a sensitivity of one over the number of rows in each of four
-blocks (M times as much for `nn_conv`, where sqrt M is meant), at most a tenth of the rows in a minibatch, and Adam
+*The authors' variant* is what they ran: minibatches at one place, each row's term divided by the number of rows once
+too often and clipped at 1 after that, noise as if that were a sensitivity of one over the number of rows in each of
+four blocks (M times as much for `nn_conv`, where sqrt M is meant), at most a tenth of the rows in a minibatch, and Adam
 without the correction of its second moment.
 """
 

@@ -21,9 +21,9 @@ and w goes on by the second. Rows lie in the unit ball, one is replaced. The sen
 T rounds of both are Gaussian releases that depend on those before: they compose exactly (Dong, Roth & Su 2019, Cor.
 3.3). Both are sent in units of their sensitivity.
 
-*The rule for R.* After T rounds R acts like a ridge of R/T, which costs about ``R/T W^2/2`` for ||w*|| = W. The noise of
-the last direction, where G is mostly noise, ``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m =
-1/(4 R^2). The sum is least for
+*The rule for R.* After T rounds R acts like a ridge of R/T, which costs about ``R/T W^2/2`` for ||w*|| = W. The noise
+of the last direction, where G is mostly noise, ``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)``
+with m = 1/(4 R^2). The sum is least for
 
     R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
 

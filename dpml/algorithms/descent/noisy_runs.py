@@ -50,7 +50,9 @@ class PreparedNoisyDescent:
     parties: Parties
     start: Array
 
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None) -> Release:
+    def release(
+        self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
+    ) -> Release:
         """All budgets, step sizes and draws descend together; every draw is a release of its own, its choice included.
 
         Budgets share their noise directions, and so do the step sizes of an oracle. `observer` records every round of a
@@ -75,7 +77,9 @@ class PreparedNoisyDescent:
 
     def averaged(self, models: Single) -> Array:
         """The released average (budgets, steps, draws, d) of all groups' models."""
-        averages: Array = np.einsum("g,gesij->esij", self.algorithm.layout.model_weights(self.parties), models.astype(float))
+        averages: Array = np.einsum(
+            "g,gesij->esij", self.algorithm.layout.model_weights(self.parties), models.astype(float)
+        )
         return averages
 
     def validated(self, budgets: Sequence[Budget], rng: Generator) -> Array:
@@ -107,7 +111,9 @@ class PreparedNoisyDescent:
         own = zip(budgets, steps, strict=True)
         noises = np.array([algorithm.per_rows(budget, parties.problem, some) for budget, some in own])
         scales = algorithm.layout.group_stds(parties)[:, None, None] * noises
-        together = [slice(i, i + 1) for i in range(steps.shape[1])] if algorithm.step_selection == "private" else [slice(None)]
+        together = (
+            [slice(i, i + 1) for i in range(steps.shape[1])] if algorithm.step_selection == "private" else [slice(None)]
+        )
         models = [
             descent.descend(
                 self.groups, self.start, steps[:, some], scales[..., some],

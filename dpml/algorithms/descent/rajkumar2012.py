@@ -5,18 +5,18 @@ parties for the gradient, who answer with fresh noise rho and with their share o
 answers only. One sample is the unit.
 
 Party k answers round t with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to
-exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. With ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, sum z_t is
-infinite and sum z_t^2 is not (Robbins & Monro 1951), the first step is 1/(the largest curvature), and the distance to
+exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. With ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, sum z_t
+is infinite and sum z_t^2 is not (Robbins & Monro 1951), the first step is 1/(the largest curvature), and the distance to
 the limit point falls as T^-1/2, because no curvature is below (lam + Delta)/2.
 
 The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the third
 party has seen are all sums: the proven guarantees are those of all sums (`proofs.noisy_sums`), for each view of them.
-`tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every round, no eta, T rounds
-composed exactly; each party's share is so large that the honest ones' is enough. More rounds then cost nothing but time,
-as the mean of their noise stays the same. It has the ridge of gop's `tight`, not for privacy, but because where the
-objective is flatter T rounds of noise would not average out. Who sees the last model only learns no less: the weight
-``z_t prod_(s > t) (1 - z_s (lam + Delta))`` of a round in it is the same for all rounds, so that a row whose gradient
-does not turn moves it as T rounds do.
+`tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every round, no eta, T
+rounds composed exactly; each party's share is so large that the honest ones' is enough. More rounds then cost nothing
+but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not for privacy, but because
+where the objective is flatter T rounds of noise would not average out. Who sees the last model only learns no less: the
+weight ``z_t prod_(s > t) (1 - z_s (lam + Delta))`` of a round in it is the same for all rounds, so that a row whose
+gradient does not turn moves it as T rounds do.
 
 *Halving* is what the paper tries first (Sec. 3.2), and expects to fail: no eta and no Delta, and in round t = 1, 2, ...
 rho of density proportional to exp(-eps_t/2 ||rho||) with ``eps_t = eps/2^t``. One party's rho makes a round eps_t-DP in
@@ -33,7 +33,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.perturbed_objectives import (
+from dpml.algorithms.perturbation.calibration import (
     SENSITIVITY,
     SMOOTHNESS,
     Perturbation,

@@ -49,7 +49,8 @@ class Schedule:
 
 
 Move = Callable[[Single, Single, Single], Single]
-"""``move(w, g, c)``: how far models w (B, d) go by the noisy sums of gradients g (B, d) in units of the clips c (B,)."""
+"""``move(w, g, c)``: how far models w (B, d) go by the noisy sums of gradients g (B, d) in units of the clips c
+(B,)."""
 
 
 def averaged(rounds: int) -> int:

@@ -48,6 +48,7 @@ UNCOUNTED: tuple[StepSelection, ...] = ("oracle", "validated")
 HELD_OUT = 0.2
 """The share of every client's rows that validation keeps out of training."""
 
+
 def distance(slopes: Slopes) -> float:
     """D, for a loss and its clip."""
     return SQUARED_DISTANCE if slopes.loss.name == "squared" else LOGISTIC_DISTANCE * (1 + slopes.bend)

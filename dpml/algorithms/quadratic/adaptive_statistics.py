@@ -10,10 +10,10 @@ the ridge k makes up for what the eigenvalues lack to be above the noise. If the
 so, its spectrum is trimmed. Bounds on rows and labels are 1, as everywhere here.
 
 *published*: s = t = 3 sqrt(c)/eps, an (eps/3, delta/3) each, for a row that is added or removed: it moves each of the
-three by at most 1. *proven*, for a row that is replaced: let rows x, x' have the inner product g, and
-``D = xx' - x'x''``. Two rows of length 1 with the same g move X'y at least as far, and have ``||D||_F^2 = 2 - 2 g^2`` and
-eigenvalues ``+-sqrt(1 - g^2)``, where shorter rows r, q have ``||D||_F^2 = r^4 + q^4 - 2 g^2``, and of eigenvalues u - v
-= r^2 - q^2, u v = r^2 q^2 - g^2 the larger has ``u^2 = (r^2 - q^2) u + u v <= r^2 - (1 - r^2) q^2 - g^2 <= 1 - g^2``.
+three by at most 1. *proven*, for a row that is replaced: let rows x, x' have the inner product g, and ``D = xx' -
+x'x''``. Two rows of length 1 with the same g move X'y at least as far, and have ``||D||_F^2 = 2 - 2 g^2`` and
+eigenvalues ``+-sqrt(1 - g^2)``, where shorter rows r, q have ``||D||_F^2 = r^4 + q^4 - 2 g^2``, and of eigenvalues u -
+v = r^2 - q^2, u v = r^2 q^2 - g^2 the larger has ``u^2 = (r^2 - q^2) u + u v <= r^2 - (1 - r^2) q^2 - g^2 <= 1 - g^2``.
 lambda_min moves by at most the larger (Weyl). So its part is at most half of that of X'X, and all three together are as
 X'X with noise s/sqrt(1.5) and X'y with s (`joint_sensitivity`): mu = sqrt(16/3)/s. On a line (d = 1) lambda_min and X'X
 are one number: 2/s. Noise of one variance on the upper triangle, as published, changes nothing: D may be diagonal.

@@ -53,7 +53,8 @@ def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
 
 
 def spectral_edge(d: int, variance: float = 0.5) -> float:
-    """About the largest eigenvalue of noise on L2 with this variance beside the diagonal (the semicircle law's edge)."""
+    """About the largest eigenvalue of noise on L2 with this variance beside the diagonal (the semicircle law's
+    edge)."""
     return 2 * math.sqrt(variance * d)
 
 
@@ -73,9 +74,9 @@ def units_in(carrier: Carrier, of: Coefficients) -> int:
 def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor, variance: float = 0.5) -> Release:
     """Ask for the coefficients, and minimise the noisy polynomial + lam/2 ||w||^2.
 
-    `noisy_objective` is its value at the model. Where L0 is not released the exact one stands in: it moves no minimiser,
-    and metrics are for the experimenter, not for publication. `trimmed` is 1 where there was a direction without
-    positive curvature, which had to be cut off or raised to the floor.
+    `noisy_objective` is its value at the model. Where L0 is not released the exact one stands in: it moves no
+    minimiser, and metrics are for the experimenter, not for publication. `trimmed` is 1 where there was a direction
+    without positive curvature, which had to be cut off or raised to the floor.
     """
     of = carrier.statistic(0)
     assert isinstance(of, Coefficients)

@@ -8,11 +8,12 @@ Logistic loss stands for its expansion at 0, ``log 2 - y x'w/2 + (x'w)^2/8``, wh
 length: its minimiser ``-(X'X/8)^-1 (-X'y/2)/2 = 2 (X'X)^-1 X'y`` is twice the least squares solution (without lam,
 noise and floor), and so has the same classes.
 
-*Parties.* Party k adds 1/M of the noise's variance to its own part; the sum alone is shown, and colluders know their own
-noise only. One party (M = 1) is a trusted curator. With `unit=party` all rows of a party are protected together, and
-every party sends the mean of its rows' coefficients: parties then count alike, whatever their sizes. That mean lies in
-the convex hull of what single rows can have, (c1 x, c2 xx'), and two points of a convex hull are no farther apart than
-the farthest two of which it is made. So the sum over parties moves by no more than the sum over rows when one row is
+*Parties.* Party k adds 1/M of the noise's variance to its own part; the sum alone is shown, and colluders know their
+own noise only. One party (M = 1) is a trusted curator. With `unit=party` all rows of a party are protected together,
+and every party sends the mean of its rows' coefficients: parties then count alike, whatever their sizes. That mean lies
+in the convex hull of what single rows can have, (c1 x, c2 xx'), and two points of a convex hull are no farther apart
+than the farthest two of which it is made. So the sum over parties moves by no more than the sum over rows when one row
+is
 replaced: the noise is that of `unit=sample`, and M stands in place of N.
 """
 

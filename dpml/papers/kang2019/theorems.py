@@ -19,13 +19,13 @@ from scipy.optimize import minimize
 from dpml.algorithms import Release
 from dpml.algorithms.noisy_descent import WeightedDescent
 from dpml.algorithms.noisy_rounds import PreparedNoisyDescent
-from dpml.algorithms.references import least
 from dpml.algorithms.transcript import Watch
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim import descent
 from dpml.optim.descent import Single
+from dpml.optim.reference import least
 from dpml.papers.kang2019.bounds import Descent, excess_risk_bound
 from dpml.privacy import Budget
 

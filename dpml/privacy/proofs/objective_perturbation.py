@@ -214,6 +214,15 @@ def pure_eps_of(beta: float, ridge: float) -> float:
     return (beta + beta * s + math.log1p(s * (1 - s) / ridge)) * (1 + 1e-12)
 
 
+def jacobian_eps_of(slope: float, curvature: float) -> float:
+    """The eps, delta = 0, of any loss: `slope` is beta times a bound on its gradients, `curvature` c/R.
+
+    Two rows' gradients are at most twice the bound apart. The Jacobians of b <-> w differ by the exchange of one
+    rank-one term of at most c in a matrix that stays above R: a factor ``1 + c/R``, once.
+    """
+    return 2 * slope + math.log1p(curvature)
+
+
 def beta_of(eps: float, ridge: float) -> float:
     """The largest beta, so the least noise, whose `pure_eps_of` is at most eps; 0 where no noise is proven enough."""
     if ridge * eps >= 2:

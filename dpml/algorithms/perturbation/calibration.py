@@ -25,8 +25,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import gammainccinv
 
+from dpml.algorithms.defaults import TYPICAL_NORM
 from dpml.arrays import Array
 from dpml.data.partition import Parties
+from dpml.mechanism.objectives import PerturbedObjective
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss
@@ -35,9 +37,6 @@ from dpml.privacy.proofs import objective_perturbation as objective
 
 SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
 SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
-
-# Where lam is small, the best ridges for wdbc, adult and synthetic rows are those for norms of 8 to 27.
-TYPICAL_NORM = 10.0
 
 # A minimiser with a gradient of norm g is the exact one for noise N g away. Replacing a row moves it by up to 2.
 RESIDUAL = 1e-4
@@ -73,7 +72,7 @@ def typical_norm(lam: float) -> float:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """The noise of `gop`: `sigma`, the standard deviation of eta, and `extra`, Delta, the coefficient added to lam."""
+    """Gaussian noise: `sigma`, the standard deviation of eta, and `extra`, Delta, the coefficient added to lam."""
 
     sigma: float
     extra: float
@@ -134,7 +133,7 @@ def perturbed_minimisers(  # many parameters: an objective, its perturbations, a
     loss: Loss,
     lam: float,
     parties: Parties,
-    perturbations: Sequence[Perturbation],
+    perturbations: Sequence[Perturbation | PerturbedObjective],
     eta: Array,
     tolerance: float | None = None,
 ) -> Array:
@@ -150,12 +149,12 @@ def perturbed_minimisers(  # many parameters: an objective, its perturbations, a
     return flat.reshape(eta.shape)
 
 
-def optimality_bound(perturbation: Perturbation, problem: Problem, lam: float, delta_p: float = 0.05) -> float:
+def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
     """Theorem 5.1: J(w_gop) - J(w*) is at most ``(c + lam)/(2 N^2 lam^2) T`` with probability 1 - delta_p.
 
     T is sigma^2 times the 1 - delta_p quantile of chi2_d. The theorem needs Delta = 0; with Delta, its proof bounds the
     distance ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, and ||w*|| by `longest_minimiser`.
     """
-    length = perturbation.sigma * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
-    pull = perturbation.extra * longest_minimiser(LOSSES["logistic"], lam)
-    return (SMOOTHNESS + lam) / 2 * ((length + pull) / (lam + perturbation.extra)) ** 2
+    length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
+    pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
+    return (SMOOTHNESS + made.lam) / 2 * ((length + pull) / made.strength) ** 2

@@ -1,4 +1,4 @@
-"""The reference of the optimality gap. A module of its own, because metrics of every algorithm need it."""
+"""The reference of the optimality gap."""
 
 import numpy as np
 

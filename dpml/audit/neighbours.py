@@ -5,14 +5,12 @@ A *crowd*, many equal rows, often holds the model where the one row that differs
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from dpml.algorithms.exposure import Pair
 from dpml.arrays import Array, Index
+from dpml.audit.exposure import Pair
 from dpml.data import Dataset
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
@@ -20,7 +18,6 @@ from dpml.optim.losses import Loss
 from dpml.optim.slopes import Slopes
 from dpml.privacy import Adversary, Problem
 
-_SEEDS = 1000
 _LENGTHS = np.linspace(0.1, 1, 19).tolist()
 
 
@@ -111,21 +108,6 @@ def highest(
         reach = (top - bottom) / 4
         bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
     return best
-
-
-def initial_model(rng: Generator, d: int) -> Array:
-    """A random model (d,), about as long as a row."""
-    return rng.standard_normal((d,)) / np.sqrt(d)
-
-
-def far_start(d: int) -> Generator:
-    """Of a thousand seeds the one with the longest initial model: it is public, and the guarantee holds for any."""
-    return np.random.default_rng(_far_seed(d))
-
-
-@lru_cache
-def _far_seed(d: int) -> int:
-    return max(range(_SEEDS), key=lambda seed: float(np.linalg.norm(initial_model(np.random.default_rng(seed), d))))
 
 
 def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss | Slopes) -> Pair:

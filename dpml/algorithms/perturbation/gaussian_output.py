@@ -14,41 +14,33 @@ first in the limit of large N, for d >= 2 and lam <= 0.17, and the second with N
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms import Release, require_domain
-from dpml.algorithms.exposure import Exposure, Pair, model_exposure
-from dpml.algorithms.guarantees import gaussian_views
-from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
-from dpml.algorithms.minimisers import Folded, held_pair
-from dpml.algorithms.neighbours import one_replaced, one_replaced_for_loss
-from dpml.algorithms.perturbed_objectives import solver_tolerance
+from dpml.algorithms.defaults import OUTPUT_NORM
+from dpml.algorithms.guarantees import FromMessages
+from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.arrays import Array
 from dpml.data.partition import Parties, Rows
+from dpml.mechanism.algorithm import Release, require_domain
+from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.outputs import NoisyOutput, drawn
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, gdp, noise
+from dpml.privacy import Budget, Calibration, Problem, gdp
 from dpml.privacy.proofs.gradient_balls import logistic_radius, squared_radius
 
 SOURCE = "Gaussian DP of the minimiser's diameter (gaussian_output, gradient_balls)"
 
 
-class Calibrated(NamedTuple):
-    """`strength`: lam and what is added to it; `sigma`: the standard deviation of the noise in every coordinate."""
-
-    strength: float
-    sigma: float
-
-
 @dataclass(frozen=True)
-class GaussianOutput:
+class GaussianOutput(FromMessages):
     """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
 
     Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
@@ -70,13 +62,14 @@ class GaussianOutput:
     """
 
     name: ClassVar[str] = "outpert"
+    claim: ClassVar[str | None] = None
     auxiliary: ClassVar[float] = 0.0
 
     loss: Loss
     calibration: Calibration = "tight"
     variant: str = "paper"
     lam: float = 0.0
-    norm: float = 4.0
+    norm: float = OUTPUT_NORM
     radius: float = 1.0
 
     def __post_init__(self) -> None:
@@ -120,54 +113,31 @@ class GaussianOutput:
         moved = min(self.apart(longest) / (problem.N * strength), 2 * longest)
         return moved + 2 * self.unsolved(problem.N, strength)
 
-    def calibrate(self, budget: Budget, problem: Problem) -> Calibrated:
-        """Single source of the noise and of the ridge, for sampling and for accounting."""
+    def ridge(self, budget: Budget, problem: Problem) -> float:
+        """lam and what is added to it: the coefficient of ||w||^2 / 2 beside the mean loss that is minimised."""
         if math.isinf(budget.eps):
-            return Calibrated(self.lam, 0.0)
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+            return self.lam
         W = self.norm if self.logistic else min(self.norm, self.radius)
         steepest = 2.0 if self.logistic else self.apart(self.radius)
-        best = (2 * self.loss.smoothness * (steepest / (problem.N * mu * W)) ** 2) ** (1 / 3)
-        strength = max(self.lam, best)
-        return Calibrated(strength, self.sensitivity(problem, strength) / mu)
+        return max(
+            self.lam, (2 * self.loss.smoothness * (steepest / (problem.N * self.mu(budget) * W)) ** 2) ** (1 / 3)
+        )
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """The proven guarantee of the model; one sample is the unit."""
-        delta = budget.require_delta(f"algo={self.name}")
-        strength, sigma = self.calibrate(budget, problem)
-        mu = self.sensitivity(problem, strength) / sigma if sigma else math.inf
-        return gaussian_views({"release": mu}, budget, delta, SOURCE, None)
+    def mu(self, budget: Budget) -> float:
+        """Of a budget."""
+        return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+        """The minimiser plus noise."""
+        if math.isinf(budget.eps):
+            return [NoisyOutput("gaussian", math.inf, 0.0, SOURCE)]
+        moved = self.sensitivity(problem, self.ridge(budget, problem))
+        return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedMinimiser":
         """Nothing to do before the ridge is known."""
         require_domain(parties, self.loss)
         return PreparedMinimiser(self, parties)
-
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """Many equal rows make w long and leave moves across it free; the row that differs pulls to either side."""
-        strength = self.calibrate(budget, problem).strength
-        if problem.d == 1:
-            return one_replaced_for_loss(self.loss, problem, [1.0], [1.0], other_label=-1.0)
-        if self.logistic:
-            return held_pair(self.loss, problem, problem.N * strength, lambda pair: self.distance(pair, strength))
-        return held_in_ball(problem, strength, self.longest(strength))
-
-    def distance(self, pair: Folded, strength: float) -> float:
-        """How far apart the minimisers of some rows and their neighbour are."""
-        first, second = (self.minimise(rows, np.array([strength]))[0] for rows in pair)
-        return float(np.linalg.norm(second - first))
-
-    def exposures(self, pair: Pair, budget: Budget) -> list[Exposure]:
-        """The model: one of two Gaussians."""
-        strength, sigma = self.calibrate(budget, pair[0].problem)
-        first, second = (self.minimise(parties.folded, np.array([strength]))[0] for parties in pair)
-        exposure = model_exposure([self.prepare(parties, np.random.default_rng(0)) for parties in pair], budget)
-
-        def score(seen: Array) -> Array:
-            likelihood: Array = (seen - (first + second) / 2) @ (second - first) / sigma**2
-            return likelihood
-
-        return [replace(exposure, score=score, normal=True, mu=float(np.linalg.norm(second - first)) / sigma)]
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
         """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
@@ -204,22 +174,6 @@ class PreparedMinimiser:
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """The minimisers plus noise, whose directions the budgets share."""
         algorithm, problem = self.algorithm, self.parties.problem
-        strengths, sigmas = np.array([algorithm.calibrate(budget, problem) for budget in budgets]).T
-        exact = algorithm.minimise(self.parties.folded, strengths)
-        drawn = noise.gaussian(rng, (draws, problem.d))
-        return Release(exact[:, None] + sigmas[:, None, None] * drawn)
-
-
-def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
-    """Neighbours whose least-squares gradients are far apart: a crowd (0, c) of label 1 holds w = (0, `length`).
-
-    c solves ``strength length = 2 c (1 - c length)``, or is 1. A row of label -1 pulls to either side, at the angle
-    where two gradients are farthest apart.
-    """
-    c = min(1.0, (1 + math.sqrt(max(0.0, 1 - 2 * strength * length**2))) / (2 * length))
-    b = 2 * length / (1 + math.sqrt(1 + 8 * length**2))
-    a = math.sqrt(1 - b * b)
-    first, second = one_replaced("regression", problem, [a, b], [-a, b], (-1.0, -1.0), rest=[0.0, c])
-    y = np.append(np.ones(problem.N - 1), -1.0)
-    labelled = [replace(parties, data=replace(parties.data, y=y), y=y) for parties in (first, second)]
-    return labelled[0], labelled[1]
+        exact = algorithm.minimise(self.parties.folded, np.array([algorithm.ridge(b, problem) for b in budgets]))
+        sent = [message for budget in budgets for message in algorithm.messages(budget, problem)]
+        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))

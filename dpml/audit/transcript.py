@@ -1,9 +1,6 @@
 """What a view sees of the messages of a release, recorded by the code that sends them.
 
-A release that sends messages takes an optional `Watch` and reports to it every message and the noise of every source
-in it. Without one nothing is recorded; the same numbers are drawn in the same order.
-
-For an attack on neighbours a `Recorder` is such a `Watch`. An attacker who knows all rows but one, and every model on
+A `Recorder` observes a release of either of two neighbours. An attacker who knows all rows but one, and every model on
 the way, knows what either data set would have sent in a round without noise, f_t and f'_t, for these depend on the
 models before only. What is left of a message, ``r_t = m_t - f_t``, is then noise under the first data set, and noise
 plus the shift ``f'_t - f_t`` under the second. With Gaussian noise of covariance C over the rounds, L L' = C, the
@@ -18,65 +15,17 @@ whatever the rounds depend on.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.exposure import Exposure
 from dpml.arrays import Array
-from dpml.optim.descent import Single
+from dpml.audit.exposure import Exposure
+from dpml.mechanism.observer import Channel
 from dpml.privacy import View
 
-
-class Watch(Protocol):
-    """An observer of the messages of a release under one budget."""
-
-    def drawn(self, parts: Array | Single) -> None:
-        """The noise in the next message, source by source: (sources, B, k), in units of the message's scale."""
-        ...
-
-    def sent(self, message: Array | Single, exact: Callable[[Any], Array]) -> None:
-        """A message of B runs (B, k), and what a prepared mechanism would have sent in its place without noise."""
-        ...
-
-
-@dataclass(frozen=True)
-class Channel:
-    """What a view sees of a message, in every coordinate alike: m numbers, which hold the noise of several sources.
-
-    Attributes:
-        noise: how much of each source is in each number, (m, sources). The data are in the first number only.
-        total: how much of each source is in the message that is released, (sources,).
-        covariance: what the numbers' covariance is meant to be, (m, m), in units of the message's scale.
-    """
-
-    noise: Array
-    total: Array
-    covariance: Array
-
-    @classmethod
-    def of(cls, noise: Array, total: Array, sources: Array | None = None) -> "Channel":
-        """With sources of this covariance; None: independent ones of variance 1."""
-        return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
-
-    @cached_property
-    def filter(self) -> Array:
-        """The weights (m,) of the numbers with which their noise is least and the data's weight is 1."""
-        weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
-        return weights / weights[0]
-
-    @cached_property
-    def spread(self) -> float:
-        """The standard deviation of the noise that is left by `filter`."""
-        return float(np.sqrt(self.filter @ self.covariance @ self.filter))
-
-
-_FEW = 8  # releases from which a search estimates how far apart a pair is
-
-PLAIN = Channel.of(np.ones((1, 1)), np.ones(1))
-"""The message itself, with noise of one source."""
+_SAMPLE = 8  # releases from which a search estimates how far apart a pair is
 
 
 class Recorder:
@@ -100,11 +49,11 @@ class Recorder:
         self.before: tuple[Array, Array] | None = None
         self.columns: list[tuple[Array, ...]] = []
 
-    def drawn(self, parts: Array | Single) -> None:
+    def drawn(self, parts: Array) -> None:
         """Keep the noise for the message that follows."""
         self.parts = np.asarray(parts, dtype=float)
 
-    def sent(self, message: Array | Single, exact: Callable[[Any], Array]) -> None:
+    def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
         """Reduce a message to the statistics that distinguish the neighbours."""
         scale = self.scales[len(self.columns)]
         first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
@@ -194,7 +143,7 @@ class Transcript(Exposure):
         """`mu` where it is known without a draw; else from a few, for Gaussian noise or noise of the same variance."""
         if not math.isnan(self.mu):
             return self.mu
-        _, lengths = self.along(self.sample(0, np.random.default_rng(0), _FEW))
+        _, lengths = self.along(self.sample(0, np.random.default_rng(0), _SAMPLE))
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
 
 
@@ -206,11 +155,11 @@ def transcript(
     gaussian: bool = True,
     mu: float = math.nan,
 ) -> Transcript:
-    """The view that a `Recorder` has of releases ``release(which, rng, draws, watch)`` of `messages` messages."""
+    """The view that a `Recorder` has of releases ``release(which, rng, draws, recorder)`` of `messages` messages."""
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
-        watch = recorder()
-        release(which, rng, draws, watch)
-        return watch.seen()
+        recording = recorder()
+        release(which, rng, draws, recording)
+        return recording.seen()
 
     return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages)

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dpml.algorithms.exposure import Pair
-from dpml.algorithms.neighbours import mirrored_crowd, one_replaced, turned_label
 from dpml.arrays import Array
+from dpml.audit.exposure import Pair
+from dpml.audit.neighbours import mirrored_crowd, one_replaced, turned_label
 from dpml.data.partition import Rows
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.logistic import longest_minimiser

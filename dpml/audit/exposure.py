@@ -1,13 +1,13 @@
 """What an attacker sees of two neighbouring data sets, for the audit.
 
-Beside its sensitivity, an algorithm defines its worst known neighbours (`worst_case`) and what every view shows of any
-pair (`exposures`). Observations are drawn by the release code itself, never by a copy of it.
+The audit knows the worst neighbours of every algorithm (`dpml.audit.pairs`) and what every view shows of any pair
+(`dpml.audit.views`). Observations are drawn by the release code itself, never by a copy of it.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,8 @@ from numpy.random import Generator
 from dpml.algorithms import Mechanism
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.privacy import Budget, Problem, View
+from dpml.errors import UserError
+from dpml.privacy import Budget, View
 
 Pair = tuple[Parties, Parties]
 """Neighbours: one sample, or all rows of one party, are replaced; everything else is the same."""
@@ -51,25 +52,21 @@ class Exposure:
         return self.loss if math.isnan(self.mu) else self.mu
 
 
-class Auditable(Protocol):
-    """The methods that an `Algorithm` needs in order to be audited."""
+def method_of(algorithm: Any, name: str) -> Callable[..., Any]:
+    """The method of an algorithm that the audit does not know.
 
-    def worst_case(self, budget: Budget, problem: Problem) -> Pair:
-        """The neighbours with `problem`'s sizes that the proof of the guarantee says are worst."""
-        ...
+    Raises:
+        UserError: it has none.
+    """
+    method: Callable[..., Any] | None = getattr(algorithm, name, None)
+    if method is None:
+        raise UserError(f"algo={algorithm.name} cannot be audited: it has no `worst_case` and `exposures`.")
+    return method
 
-    def exposures(self, pair: Pair, budget: Budget) -> Sequence[Exposure]:
-        """What every view that has a guarantee shows of a pair."""
-        ...
 
-
-def laplace_score(scale: float, first: Array, second: Array) -> Callable[[Array], Array]:
-    """The score where noise of density exp(-||.|| / scale) is added to `first` or `second` (k,)."""
-
-    def score(seen: Array) -> Array:
-        return (np.linalg.norm(seen - first, axis=1) - np.linalg.norm(seen - second, axis=1)) / scale
-
-    return score
+def prepared(algorithm: Any, pair: Pair) -> list[Any]:
+    """Either data set, from one public start."""
+    return [algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair]
 
 
 def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
@@ -81,3 +78,13 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
         return weights[0]
 
     return Exposure("release", sample)
+
+
+def laplace_exposure(both: Sequence[Any], budget: Budget, scale: float) -> Exposure:
+    """The same where a release is the `weights` (D,) of either data set plus noise of density exp(-||.|| / scale)."""
+    first, second = (mechanism.weights for mechanism in both)
+
+    def score(seen: Array) -> Array:
+        return (np.linalg.norm(seen - first, axis=1) - np.linalg.norm(seen - second, axis=1)) / scale
+
+    return replace(model_exposure(both, budget), score=score, loss=float(np.linalg.norm(first - second)) / scale)

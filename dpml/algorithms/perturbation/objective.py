@@ -1,0 +1,286 @@
+"""Objective perturbation: minimise the risk plus a random linear term and a ridge, exactly.
+
+`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2) draws an L2-Laplace term, for pure eps-DP. `gop` (Rajkumar &
+Agarwal 2012, Alg. 4) draws a Gaussian one, ``argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with
+``J(w) = (1/N) sum log(1 + exp(-y_i x_i'w)) + lam/2 ||w||^2`` over rows in the unit ball. One sample is the unit.
+How noise and ridge are chosen: `calibration`.
+
+Chaudhuri et al. pay for noise and curvature apart, for the curvature twice. Proven is, for the logistic loss, that the
+curvature costs nothing where N (lam + extra) >= 1/beta, and little below (`proofs.objective_perturbation`). The squared
+loss is not Lipschitz on R^d: it is minimised over the ball ||w|| <= `radius`, where its gradient is at most
+zeta = 2 (1 + radius) (beyond the ball it may be continued linearly without moving the minimiser, so the proof holds;
+with a constraint it is Kifer, Smith & Thakurta 2012, Thm 2), and its curvature is paid once.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.guarantees import FromMessages
+from dpml.algorithms.perturbation.calibration import (
+    best_ridge,
+    optimality_bound,
+    over_expm1,
+    perturbed_minimisers,
+    published_perturbation,
+    solver_tolerance,
+    tight_perturbation,
+    typical_norm,
+)
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.mechanism.algorithm import Mechanism, Release, require_domain
+from dpml.mechanism.objectives import PerturbedObjective
+from dpml.mechanism.options import (
+    VARIANTS,
+    Variant,
+    check_common,
+    check_not_negative,
+    check_positive,
+    check_published_only,
+)
+from dpml.mechanism.outputs import NoisyOutput, drawn
+from dpml.optim.convex import minimise_convex
+from dpml.optim.interior_point import stopped_model
+from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss
+from dpml.optim.quadratic import minimise_quadratic_in_ball
+from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy.proofs import objective_perturbation as proof
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation(FromMessages):
+    """`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2): minimise the risk + b'w/N + extra/2 ||w||^2, b private.
+
+    b has density proportional to exp(-beta ||b||), beta = eps'/(2 zeta), with zeta the Lipschitz constant of the loss;
+    eps' is what is left of eps after the curvature c of the loss has cost its share. Pure eps-DP, one trusted curator.
+    `variant=authors` is what the capeFM authors plot: the model in the box at which their solver stops, plus noise with
+    beta = eps/2 whatever N. Its only proof is the diameter of the box, 2 sqrt d, wherever in it the solver stops.
+
+    Args:
+        loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
+        calibration: `published` noise and ridge, or `tight`: those with which least is lost, of all that are proven.
+        variant: `paper` or `authors`.
+        lam: coefficient of lam/2 ||w||^2.
+        radius: of the ball, for the squared loss.
+    """
+
+    name: ClassVar[str] = "objpert"
+    auxiliary: ClassVar[float] = 0.0
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: Variant = "paper"
+    lam: float = 0.0
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_common(self, ("squared", "logistic"), VARIANTS)
+        check_published_only(self)
+        check_positive("algo.radius", self.radius)
+
+    @property
+    def claim(self) -> str:
+        """Who publishes the noise."""
+        return "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
+
+    @property
+    def zeta(self) -> float:
+        """A bound on the norm of one sample's gradient."""
+        return self.loss.lipschitz if self.loss.lipschitz is not None else 2 * (1 + self.radius)
+
+    def calibrate(self, budget: Budget, problem: Problem) -> tuple[float, float]:
+        """(1/beta, extra): the scale of b, and the strong convexity added to lam."""
+        eps, N, c = budget.eps, problem.N, self.loss.smoothness
+        if math.isinf(eps):
+            return 0.0, 0.0
+        if self.variant == "authors":
+            return 2 / eps, 0.0
+        if self.calibration == "tight":
+            ridge = max(N * self.lam, self.ridge(eps, problem.d))
+            return 1 / self.beta(eps, ridge), max(0.0, ridge / N - self.lam)
+        curvature = 2 * math.log1p(c / (N * self.lam)) if self.lam > 0 else math.inf
+        if eps > curvature:
+            return 2 * self.zeta / (eps - curvature), 0.0
+        return 2 * self.zeta / (eps / 2), max(0.0, c / N * over_expm1(eps / 4) - self.lam)
+
+    def ridge(self, eps: float, d: int) -> float:
+        """The best R = N (lam + extra), if lam leaves the choice."""
+        c = self.loss.smoothness
+        least = c * over_expm1(eps) * (1 + 1e-6)  # with less, no noise is enough
+
+        def energy(ridge: float) -> float:
+            return d * (d + 1) / self.beta(eps, ridge) ** 2
+
+        if self.loss.lipschitz is not None:  # more than 2/eps lessens no noise
+            return best_ridge(energy, typical_norm(self.lam), 2 / eps, least, 2 / eps)
+        return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
+
+    def beta(self, eps: float, ridge: float) -> float:
+        """The largest beta, so the least noise, that is proven to be enough."""
+        if self.loss.lipschitz is not None:
+            return proof.beta_of(eps, ridge)
+        return (eps - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
+
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | PerturbedObjective]:
+        """A perturbed objective, or the authors' model plus noise."""
+        if self.variant != "authors":
+            return [self.objective(budget, problem)]
+        scale, _ = self.calibrate(budget, problem)
+        diameter = 2 * math.sqrt(problem.d)
+        return [NoisyOutput("l2_laplace", diameter, scale, "the box [-1, 1]^d has diameter 2 sqrt d")]
+
+    def objective(self, budget: Budget, problem: Problem) -> PerturbedObjective:
+        """What is minimised."""
+        made = PerturbedObjective("l2_laplace", *self.calibrate(budget, problem), self.lam, problem.N)
+        if self.loss.lipschitz is not None:
+            return made
+        return replace(made, slope=self.zeta, curvature=self.loss.smoothness)
+
+    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
+        """Nothing to do before the noise is known; `authors` fits the model in the box."""
+        require_domain(parties, self.loss)
+        if self.variant != "authors":
+            return PreparedLaplaceObjective(self, parties)
+        return PreparedBoxModel(self, parties, stopped_model(self.loss, parties.X, parties.y, self.lam))
+
+
+@dataclass(frozen=True)
+class PreparedLaplaceObjective:
+    """The data of `objpert`. Each draw is a minimisation of its own; all run together."""
+
+    algorithm: ObjectivePerturbation
+    parties: Parties
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers."""
+        algorithm, problem = self.algorithm, self.parties.problem
+        sent = [algorithm.objective(budget, problem) for budget in budgets]
+        b = drawn(sent, rng, draws, problem.d)
+        strength = np.repeat([made.strength for made in sent], draws)
+        tilt = b.reshape(-1, problem.d) / problem.N
+        if algorithm.loss.lipschitz is None:
+            X, y = self.parties.X, self.parties.y
+            tilt = tilt - 2 * y @ X / problem.N
+            flat = minimise_quadratic_in_ball(X.T @ X / problem.N, tilt, algorithm.radius, shift=strength / 2)
+        else:
+            X, y, counts = self.parties.folded
+            flat = minimise_convex(algorithm.loss, X, y, strength, tilt, counts, solver_tolerance(problem.N))
+        return Release(flat.reshape(b.shape))
+
+
+@dataclass(frozen=True)
+class PreparedBoxModel:
+    """The model of the capeFM authors, `weights` (d,)."""
+
+    algorithm: ObjectivePerturbation
+    parties: Parties
+    weights: Array
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The model plus noise, and the mean loss of that."""
+        problem = self.parties.problem
+        sent = [message for budget in budgets for message in self.algorithm.messages(budget, problem)]
+        noisy = self.weights + drawn(sent, rng, draws, problem.d)
+        values = mean_loss(self.algorithm.loss, self.parties.X, self.parties.y, noisy.reshape(-1, problem.d))
+        return Release(noisy, {"noisy_objective": values.reshape(noisy.shape[:-1])})
+
+
+@dataclass(frozen=True)
+class GaussianObjective:
+    """The logistic loss plus a Gaussian linear term, as `gop` and `amp` minimise it.
+
+    With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
+    perturbed_minima.md), while every row asks for a margin of b. 2 did well on Adult. J, whose optimality gap is
+    reported, keeps the logistic loss.
+
+    Args:
+        loss: logistic.
+        calibration: `published` noise, or `tight`: the least that is proven to be enough.
+        variant: `paper`.
+        lam: coefficient of lam/2 ||w||^2; None: `published_lam`, and 0 for `tight`, where the proof adds the ridge.
+        shift: b >= 0, for `tight` noise.
+    """
+
+    name: ClassVar[str]
+    auxiliary: ClassVar[float] = 0.0
+    published_lam: ClassVar[float]
+    """The default lam of the published noise; where it is positive, that noise needs a positive one."""
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.0
+    shift: float = 0.0
+    if not TYPE_CHECKING:  # on the object it is a number
+        lam: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.lam is None:
+            object.__setattr__(self, "lam", 0.0 if self.tight else self.published_lam)
+        check_common(self, ("logistic",))
+        check_not_negative(f"algo.shift of {self.name}", self.shift)
+        if self.tight:
+            return
+        if self.published_lam > 0:
+            check_positive(f"algo.lam of {self.name}", self.lam)
+        if self.shift > 0:
+            raise UserError(f"algo.shift={self.shift:g} of {self.name} is in no paper: set calibration=tight.")
+
+    @property
+    def tight(self) -> bool:
+        """Whether the noise is the least proven."""
+        return self.calibration == "tight"
+
+    @property
+    def trained(self) -> Loss:
+        """The loss that is minimised."""
+        return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
+
+
+@dataclass(frozen=True)
+class GaussianObjectivePerturbation(GaussianObjective, FromMessages):
+    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
+
+    name: ClassVar[str] = "gop"
+    claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
+    published_lam: ClassVar[float] = 0.01
+
+    def messages(self, budget: Budget, problem: Problem) -> list[PerturbedObjective]:
+        """The perturbed objective."""
+        calibrate = tight_perturbation if self.tight else published_perturbation
+        made = calibrate(budget, problem, self.lam, f"algo={self.name}")
+        return [PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N)]
+
+    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
+        """Nothing to do before the noise is known."""
+        require_domain(parties, self.loss)
+        return PreparedGaussianObjective(self, parties)
+
+
+@dataclass(frozen=True)
+class PreparedGaussianObjective:
+    """The data of `gop`. Each draw is a minimisation of its own; all run together."""
+
+    algorithm: GaussianObjectivePerturbation
+    parties: Parties
+
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers.
+
+        `gap_bound` is Theorem 5.1's bound on the optimality gap, which 95 % of the draws keep. It needs a lam, and the
+        loss that J has.
+        """
+        algorithm, problem = self.algorithm, self.parties.problem
+        sent = [message for budget in budgets for message in algorithm.messages(budget, problem)]
+        eta = drawn(sent, rng, draws, problem.d)
+        weights = perturbed_minimisers(algorithm.trained, algorithm.lam, self.parties, sent, eta)
+        if algorithm.lam == 0 or algorithm.shift > 0:
+            return Release(weights)
+        bounds = [optimality_bound(made, problem) for made in sent]
+        return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], draws, axis=1)})

@@ -1,0 +1,78 @@
+"""The minimiser of a perturbed objective, as a value from which the noise is drawn and the guarantee proven.
+
+The objective is ``sum loss(x_i'w, y_i) + R/2 ||w||^2 + b'w``, b random, over N rows of norm at most 1. One sample is
+the unit.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from dpml.mechanism.outputs import Law, NoisyOutput, Proof
+from dpml.privacy.proofs import approximate_minima, objective_perturbation
+
+
+@dataclass(frozen=True)
+class PerturbedObjective:
+    """The exact minimiser of a perturbed objective, with the logistic loss where nothing else is said.
+
+    Attributes:
+        law: Of b: Gaussian or L2-Laplace.
+        scale: Of b.
+        extra: The coefficient of ||w||^2 / 2, beside a mean loss, that is added to `lam`, the objective's own.
+        N: Rows.
+        slope: A bound on a row's gradient, and `curvature`, one on its second derivative, of another loss.
+    """
+
+    unit: ClassVar[Literal["sample"]] = "sample"
+
+    law: Law
+    scale: float
+    extra: float
+    lam: float
+    N: int
+    slope: float | None = None
+    curvature: float = 0.0
+
+    @property
+    def strength(self) -> float:
+        """The coefficient of ||w||^2 / 2 beside the mean loss."""
+        return self.lam + self.extra
+
+    @property
+    def ridge(self) -> float:
+        """R."""
+        return self.N * self.strength
+
+    def proven(self, delta: float) -> Proof:
+        """By `dpml.privacy.proofs.objective_perturbation`."""
+        source = "dpml.privacy.proofs.objective_perturbation"
+        if self.law == "gaussian":
+            return Proof(objective_perturbation.eps_of(self.scale, self.ridge, delta), source)
+        if self.scale == 0:
+            return Proof(math.inf, "no noise")
+        if self.ridge == 0:
+            return Proof(math.inf, "no proof without a ridge")
+        if self.slope is None:
+            return Proof(objective_perturbation.pure_eps_of(1 / self.scale, self.ridge), source)
+        eps = objective_perturbation.jacobian_eps_of(self.slope / self.scale, self.curvature / self.ridge)
+        return Proof(eps, "noise + one Jacobian factor (objective_perturbation)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproximateMinimum(PerturbedObjective):
+    """A point at which the gradient of the mean objective is at most `gamma` long, plus N(0, output^2 I)."""
+
+    gamma: float
+    output: float
+
+    @property
+    def beside(self) -> NoisyOutput:
+        """The release of the point beside the exact minimiser: two points are at most ``2 N gamma/R`` apart."""
+        apart = 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
+        return NoisyOutput("gaussian", apart, self.output, "the gradient that is left")
+
+    def proven(self, delta: float) -> Proof:
+        """By `dpml.privacy.proofs.approximate_minima`."""
+        eps = approximate_minima.eps_of(self.scale, self.ridge, self.beside.ratio, delta)
+        return Proof(eps, "dpml.privacy.proofs.approximate_minima")

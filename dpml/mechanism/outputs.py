@@ -1,0 +1,120 @@
+"""A model plus noise, as a value from which the noise is drawn and the guarantee proven.
+
+What such a release says of itself is a `Message`, and so are those of `dpml.mechanism.objectives`; `guarantees` are
+those of a list of them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.arrays import Array
+from dpml.privacy import Budget, Guarantee, gdp, noise
+
+Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
+"""Of noise z of scale s: N(0, s^2 I); a Laplace number of scale s in every coordinate; density exp(-||z||/s); a length
+of mean s with the exponential law, and a uniform direction."""
+
+
+class Proof(NamedTuple):
+    """The eps that is proven at some delta, by what, and the mu where mu-GDP is."""
+
+    eps: float
+    source: str
+    mu: float | None = None
+
+
+class Message(Protocol):
+    """One release of a model, under one budget."""
+
+    @property
+    def law(self) -> Law: ...
+
+    @property
+    def scale(self) -> float:
+        """Of the noise; 0 for none."""
+        ...
+
+    @property
+    def unit(self) -> Literal["sample", "party"]:
+        """What is replaced in a neighbour."""
+        ...
+
+    def proven(self, delta: float) -> Proof:
+        """What is proven of this noise at `delta`, which is 0 for all laws but the Gaussian."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoisyOutput:
+    """A model plus noise.
+
+    Attributes:
+        law: Of the noise.
+        sensitivity: How far the model moves at most, in L2 norm, when one unit is replaced.
+        scale: Of the noise.
+        source: What proves the sensitivity.
+        unit: What is replaced.
+        size: D, the model's coordinates; inf where it is not known.
+    """
+
+    law: Law
+    sensitivity: float
+    scale: float
+    source: str
+    unit: Literal["sample", "party"] = "sample"
+    size: float = 1.0
+
+    @property
+    def ratio(self) -> float:
+        """Sensitivity over scale."""
+        return self.sensitivity / self.scale if self.scale else math.inf
+
+    def proven(self, delta: float) -> Proof:
+        """The largest privacy loss over all neighbours, or the mu of the Gaussian mechanism.
+
+        Laplace noise on D coordinates has a loss of ||v||_1 / scale <= sqrt(D) ||v||_2 / scale for a move v. Noise of
+        an exponential length has the density ``exp(-||z||/scale) / ||z||^(D-1)``, infinite at the model itself: for
+        D > 1 the loss of an output close to it is above any bound.
+        """
+        if self.law == "gaussian":
+            return Proof(gdp.eps_of(self.ratio, delta), self.source, self.ratio)
+        if self.scale == 0:
+            return Proof(math.inf, "no noise")
+        if self.law == "radial" and self.size > 1:
+            return Proof(math.inf, "the noise's density is infinite at the model")
+        if self.law == "laplace" and math.isinf(self.size):
+            return Proof(math.inf, "the number of classes is not known")
+        return Proof(self.ratio * (math.sqrt(self.size) if self.law == "laplace" else 1.0), self.source)
+
+
+def drawn(messages: Sequence[Message], rng: Generator, draws: int, size: int) -> Array:
+    """The noise of one message for every budget, all of one law: (budgets, draws, size). Budgets share directions."""
+    law = messages[0].law
+    if law == "gaussian":
+        unit = noise.gaussian(rng, (draws, size))
+    elif law == "laplace":
+        unit = noise.laplace(rng, (draws, size))
+    else:
+        unit = (noise.radial if law == "radial" else noise.l2_laplace)(rng, draws, size)
+    return np.array([message.scale for message in messages])[:, None, None] * unit
+
+
+def guarantees(messages: Sequence[Message], budget: Budget, who: str, claim: str | None) -> list[Guarantee]:
+    """What is claimed, if anything is, and proven of the messages of an algorithm `who`.
+
+    Raises:
+        UserError: the noise is Gaussian, and the budget has no delta.
+    """
+    found = []
+    for message in messages:
+        delta = budget.require_delta(who) if message.law == "gaussian" else 0.0
+        if claim is not None:
+            found.append(Guarantee("release", message.unit, budget.eps, delta, "published", claim))
+        eps, source, mu = message.proven(delta)
+        found.append(Guarantee("release", message.unit, eps, delta, "proven", source, mu))
+    return found
