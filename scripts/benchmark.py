@@ -34,8 +34,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.output_perturbation import PreparedOutput
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.voting import Soft
 from dpml.data import Files
 from dpml.data.partition import Equal, Parties, partition
@@ -95,7 +95,7 @@ def capefm_cases() -> list[Case]:
     """1000 draws x 9 eps of capeFM at d = 101."""
     parties, budgets = capefm_parties(), [Budget(eps, DELTA) for eps in EPSILONS]
     draws, tried = 1000, 20
-    prepared = CapeFM(LOSSES["squared"]).prepare(parties, np.random.default_rng(0))
+    prepared = FunctionalMechanism(LOSSES["squared"], sites="cape").prepare(parties, np.random.default_rng(0))
 
     def batched() -> object:
         return prepared.release(budgets, np.random.default_rng(0), draws)

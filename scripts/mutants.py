@@ -126,27 +126,27 @@ MUTANTS = (
     ),
     # sensitivities, and noise as it is drawn
     Mutant(
-        "dpml/algorithms/coefficients.py",
+        "dpml/algorithms/quadratic/sensitivity.py",
         "A * (1 + s * s + 2 * s * c)",
         "A * (1 + s * s)",
         "algorithms/test_coefficients.py::test_joint_sensitivity_is_the_supremum_over_neighbours",
     ),
     Mutant(
-        "dpml/algorithms/distributed_noise.py",
+        "dpml/mechanism/sharing.py",
         '"colluders": math.sqrt(problem.M / problem.honest)}',
         '"colluders": 1.0}',
         "algorithms/test_distributed_noise.py::test_the_mu_of_a_view_is_that_of_what_it_sees",
     ),
     Mutant(
-        "dpml/algorithms/distributed_noise.py",
+        "dpml/mechanism/sharing.py",
         "M / honest + (1 - 1 / honest)",
         "M / honest + (1 - 1 / M)",
         "algorithms/test_distributed_noise.py::test_what_is_seen_of_cape_is_what_the_docs_say",
     ),
     Mutant(
-        "dpml/algorithms/clipped_rounds.py",
-        "self.rounds * (4 / self.noise**2",
-        "self.rounds * (1 / self.noise**2",
+        "dpml/algorithms/descent/rounds.py",
+        "Sum(of, 2.0, self.noise, times=self.rounds)",
+        "Sum(of, 1.0, self.noise, times=self.rounds)",
         "algorithms/test_clipped_descent.py::test_the_worst_view_has_exactly_the_budget",
     ),
     Mutant(
@@ -168,13 +168,13 @@ MUTANTS = (
         "algorithms/test_gaussian_output.py::test_no_pair_of_small_data_sets_is_farther_apart",
     ),
     Mutant(
-        "dpml/algorithms/noisy_newton.py",
-        "mu = math.sqrt(self.rounds) * gdp.compose(each)",
-        "mu = gdp.compose(each)",
+        "dpml/mechanism/message.py",
+        "return math.sqrt(times) * self.ratio if times else 0.0",
+        "return self.ratio if times else 0.0",
         "algorithms/test_noisy_newton.py::test_the_budget_is_spent_exactly",
     ),
     Mutant(
-        "dpml/algorithms/adaptive_statistics.py",
+        "dpml/algorithms/quadratic/adaptive_statistics.py",
         "math.sqrt(1 / 1.5 if d > 1 else 1 / 2)",
         "math.sqrt(1.0)",
         "algorithms/test_adaptive_statistics.py::test_the_worst_case_is_as_bad_as_the_proof",
@@ -192,9 +192,9 @@ MUTANTS = (
         "algorithms/test_output_perturbation.py::test_noise_per_coordinate_is_proven_by_its_privacy_loss",
     ),
     Mutant(
-        "dpml/algorithms/network.py",
-        "mu = math.sqrt(self.epochs) * self.sensitivity(rows)",
-        "mu = self.sensitivity(rows)",
+        "dpml/algorithms/descent/network.py",
+        "of_rows(rows, whole * self.epochs, self.epochs)",
+        "of_rows(rows, whole * self.epochs, 1)",
         "algorithms/test_network.py::test_total_eps_against_the_covariance_of_all_rounds",
     ),
     # rows

@@ -23,9 +23,8 @@ from dpml.data.own.bounds_file import Stated, stated_from
 from dpml.data.preprocess import width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError, nearest
-from dpml.federated.kinds import sums_of
 from dpml.federated.relay import Opening
-from dpml.federated.sums import Setting, Sums
+from dpml.federated.sums import Setting, Sums, sums_of
 from dpml.optim.losses import for_task
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete

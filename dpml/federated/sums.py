@@ -1,14 +1,20 @@
-"""Algorithms as secure sums between machines: the message of a party with only its own rows, and the final model.
+"""Programs of secure sums between machines: the message of a party with only its own rows, and the final model.
 
-A party and the aggregator both run the algorithm's own code for `algo.protocol=secagg`, each with the data it has. A
-party uses zeros in place of the others' rows, draws the noise of all parties, and keeps only its own message (`Own`).
+A party and the aggregator both run the algorithm's own program with `algo.protocol=secagg`, each with the data it has.
+A party uses zeros in place of the others' rows, draws the noise of all parties, and keeps only its own message (`Own`).
 The aggregator uses zeros in place of all rows and receives the sum from the parties (`Remote`). With the same seed
 everywhere, the model therefore equals that of a single process, to the last bit.
+
+Before every sum the parties receive the models, and whatever else it is about. They need not trust the aggregator to
+send the right ones: the guarantees hold for sums that depend on all earlier ones in any way, including an adversary's
+choice. A party gives one answer to each sum that the guarantees count. Noise is fresh in every sum, so different
+parties may be missing from different sums.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -17,11 +23,19 @@ from dpml.algorithms import Algorithm
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Task
 from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.message import Statistic, sums_in
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import CapeNoise
 from dpml.privacy import Adversary, Budget, Problem
-from dpml.privacy.discrete.rounding import Integers
-from dpml.protocols import FixedPoint
+from dpml.protocols import Session
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import RefusedError
+from dpml.protocols.transports import Dropouts, Outcome, Traffic
+
+_LONGEST = 1e15
+"""The largest allowed entry of a model: all scores of rows in the unit ball are then finite, and no answer fails."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +46,6 @@ class Setting:
     problem: Problem
     sizes: Index
     task: Task = "binary"
-
-    def units(self, algorithm: Algorithm) -> Index:
-        """The number of units of every party in the algorithm's average, (M,): its rows, or 1 for the party itself."""
-        return np.ones_like(self.sizes) if getattr(algorithm, "unit", "sample") == "party" else self.sizes
 
 
 @dataclass(frozen=True)
@@ -57,88 +67,148 @@ It takes the aggregator's message before the sum, and raises RefusedError if tha
 """
 
 
-class Sums(Protocol):
-    """An algorithm that releases a sequence of secure sums, under one setting."""
-
-    lengths: tuple[int, ...]
-    """Entries of a party's vector in each sum."""
-    beside: int
-    """Numbers that a party sends openly with its vector."""
-
-    def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
-        """The party of that number, which has the rows X (n, d) with labels y (n,), and `rng` for its noise.
-
-        With the same `rng` its message equals the one that it has when a single process plays all parties. For this the
-        noise of all parties is drawn, and only its own is used.
-        """
-        ...
-
-    def model(self, ask: Ask) -> Array:
-        """The model (d,), which depends on the survivors' rows only."""
-        ...
-
-
 class Own:
-    """Stores one party's message in `ring`, instead of adding up the messages of all parties."""
+    """A transport that stores one party's message, instead of adding up the messages of all parties."""
 
     def __init__(self, party: int) -> None:
         self._party = party
         self.ring: Ring = np.empty(0, np.uint64)
+        self.beside: Array = np.empty(0)
 
-    def reals(self, vectors: Array, bound: float, problem: Problem, rng: Generator) -> Array:
-        self.ring = FixedPoint.fit(problem.M, bound).encode(vectors, rng)[self._party]
-        return np.zeros(vectors.shape[1])
-
-    def integers(self, vectors: Integers, problem: Problem) -> Integers:
-        self.ring = vectors[self._party].view(np.uint64)
-        return np.zeros_like(vectors[0])
+    def __call__(
+        self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
+    ) -> Outcome:
+        self.ring = inputs[self._party].copy()
+        floats = np.empty((len(inputs), 0)) if beside is None else beside
+        self.beside = floats[self._party].copy()
+        return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats, (), _NO_TRAFFIC)
 
 
 class Remote:
-    """Sums of the parties' messages, scaled by units (`weight`) to make up for drop-outs.
+    """A transport whose sums come from parties on machines of their own; it tells them what each is about."""
 
-    `told` is the content sent to the parties before the next sum.
-    """
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._content = b""
 
-    def __init__(self, ask: Ask, units: Index) -> None:
-        self._ask, self._units = ask, units
-        self.told = b""
-        self.survivors: Index = np.arange(len(units))
+    def announce(self, statistic: Statistic, at: tuple[Array, ...]) -> None:
+        """Keep what the parties are to be sent before the next sum."""
+        kind = statistic.state(0)[0]
+        self._content = b"".join(np.asarray(each, kind).tobytes() for each in at)
 
-    def reals(self, vectors: Array, bound: float, problem: Problem, rng: Generator) -> Array:
-        return FixedPoint.fit(problem.M, bound).decode(self.summed().total) * self.weight
+    def __call__(
+        self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
+    ) -> Outcome:
+        summed = self._ask(self._content)
+        return Outcome(summed.total, summed.survivors, summed.beside, (), _NO_TRAFFIC)
 
-    def integers(self, vectors: Integers, problem: Problem) -> Integers:
-        found = self.summed().total.view(np.int64)
-        return found if self.weight == 1 else np.rint(found * self.weight).astype(np.int64)
 
-    def summed(self) -> Summed:
-        """The next sum, not scaled."""
-        summed = self._ask(self.told)
-        self.survivors = summed.survivors
-        return summed
+_NO_TRAFFIC = Traffic(np.empty(0, np.intp), np.empty(0, np.intp))
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A program that releases a sequence of secure sums, under one setting."""
+
+    algorithm: Program
+    setting: Setting
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        """The number of the message of every sum, in their order."""
+        messages = self.algorithm.messages(self.setting.budget, self.setting.problem)
+        return [number for number, message in enumerate(messages) for _ in range(message.times)]
+
+    def _statistic(self, number: int) -> Statistic:
+        messages = self.algorithm.messages(self.setting.budget, self.setting.problem)
+        return messages[number].of
+
+    @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Entries of a party's vector in each sum."""
+        d = self.setting.problem.d
+        known = {number: sum(self._statistic(number).lengths(d)) for number in set(self._numbers)}
+        return tuple(known[number] for number in self._numbers)
 
     @property
-    def weight(self) -> float:
-        """The units of all parties divided by those of the survivors."""
-        return float(self._units.sum() / self._units[self.survivors].sum())
+    def beside(self) -> int:
+        """Numbers that a party sends openly with its vector."""
+        return self.lengths[0] if isinstance(self.algorithm.sharing(self.setting.problem), CapeNoise) else 0
+
+    def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
+        """The party of that number, which has the rows X (n, d) with labels y (n,), and `rng` for its noise.
+
+        With the same `rng` its message equals the one that it has when a single process plays all parties. For this
+        the noise of all parties is drawn, and only its own is used.
+        """
+        own = Own(party)
+        mechanism = replace(self._prepared(party, (X, y)), transport=own)
+        carrier = Carrier(mechanism, [self.setting.budget], rng, 1, None)
+
+        def answer(number: int, content: bytes) -> tuple[Ring, Array]:
+            message = self._numbers[number]
+            carrier.ask(message, *_read(self._statistic(message), content, self.setting.problem.d))
+            return own.ring, own.beside
+
+        return answer
+
+    def model(self, ask: Ask) -> Array:
+        """The model (d,), which depends on the survivors' rows only."""
+        remote = Remote(ask)
+        mechanism = replace(self._prepared(), transport=remote, announce=remote.announce)
+        release = mechanism.release([self.setting.budget], np.random.default_rng(0), 1)  # its noise is not used
+        assert release.weights is not None
+        return np.asarray(release.weights[0, 0])
+
+    def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
+        """The program of the real protocol with one party's rows, or none, and zeros in place of all others."""
+        setting = self.setting
+        d, offsets = setting.problem.d, np.concatenate([[0], np.cumsum(setting.sizes)])
+        X, y = np.zeros((offsets[-1], d)), np.ones(offsets[-1])
+        if rows is not None:
+            own = slice(offsets[party], offsets[party + 1])
+            X[own], y[own] = rows
+        data = Dataset("federation", setting.task, X, y, X[:0], y[:0])
+        missing = Adversary(setting.problem.colluders)
+        parties = Parties(data, np.arange(len(y)), offsets, X, y, X[:0], missing)
+        program: Any = self.algorithm
+        return replace(program, protocol="secagg").prepare(parties, np.random.default_rng(0))
 
 
-def prepared(algorithm: Algorithm, setting: Setting, party: int = 0, rows: tuple[Array, Array] | None = None) -> Any:
-    """The mechanism of the real protocol with one party's rows, or none, and zeros in place of all others."""
-    d, offsets = setting.problem.d, np.concatenate([[0], np.cumsum(setting.sizes)])
-    X, y = np.zeros((offsets[-1], d)), np.ones(offsets[-1])
-    if rows is not None:
-        own = slice(offsets[party], offsets[party + 1])
-        X[own], y[own] = rows
-    data = Dataset("federation", setting.task, X, y, X[:0], y[:0])
-    missing = Adversary(setting.problem.colluders)
-    parties = Parties(data, np.arange(len(y)), offsets, X, y, X[:0], missing)
-    chosen: Any = algorithm
-    return replace(chosen, protocol="secagg").prepare(parties, np.random.default_rng(0))
+def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
+    """The secure sums that make up an algorithm.
+
+    Raises:
+        UserError: the algorithm is not made of sums that parties can add up securely, with noise of every sum's own.
+    """
+    program: Any = algorithm
+    if hasattr(program, "protocol") and hasattr(program, "messages"):
+        sharing = program.sharing(setting.problem)
+        messages = program.messages(setting.budget, setting.problem)
+        if sharing.secure and sums_in(messages) and not any(message.constant for message in messages):
+            return Sums(program, setting)
+    raise UserError(
+        f"algo={algorithm.name} cannot run between parties on machines of their own: choose an algorithm of secure "
+        "sums, as algo=ssp, ssp_descent, dpgd, capefm or psgd."
+    )
 
 
-def require_nothing(told: bytes) -> None:
-    """Raise RefusedError if the aggregator's message is not empty but should be."""
-    if told:
-        raise RefusedError("the aggregator says something where nothing is to be said.")
+def _read(statistic: Statistic, content: bytes, d: int) -> list[Array]:
+    """The aggregator's message as the arrays that a sum is about.
+
+    Raises:
+        RefusedError: their size is wrong, or an answer could fail depending on a row: no such request is allowed.
+    """
+    kind, lengths = statistic.state(d)
+    sizes = [max(length, 1) for length in lengths]
+    if len(content) != sum(sizes) * np.dtype(kind).itemsize:
+        due = f"{sum(sizes)} numbers are" if sizes else "nothing is"
+        raise RefusedError(f"the aggregator sends {len(content)} bytes where {due} due.")
+    numbers = np.frombuffer(content, kind)
+    if not np.abs(numbers).max(initial=0.0) <= _LONGEST:
+        raise RefusedError("the aggregator's model is not finite, or longer than any model on the way.")
+    parts = np.split(numbers, np.cumsum(sizes)[:-1])
+    at = [part[None] if length else part for part, length in zip(parts, lengths, strict=True)]
+    if not statistic.valid(*at):
+        raise RefusedError("the aggregator's clip is shorter than any on the way.")
+    return at

@@ -39,7 +39,8 @@ class Mechanism(Protocol):
 class Hyperparameters(Protocol):
     """The hyper-parameters that every algorithm has."""
 
-    name: ClassVar[str]
+    @property
+    def name(self) -> str: ...
 
     @property
     def loss(self) -> Loss: ...
@@ -65,7 +66,8 @@ class Algorithm(Hyperparameters, Protocol):
     let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
     (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
     declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
-    An algorithm that uses secure sums has a property `secure_sums`, the number of vectors summed in a release.
+    An algorithm that uses secure sums has a method ``secure_sums(budget, problem)``, the number of vectors summed in a
+    release.
     """
 
     auxiliary: ClassVar[float]

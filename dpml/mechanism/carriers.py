@@ -19,9 +19,10 @@ from dpml.data.partition import Parties
 from dpml.mechanism import discrete
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.observer import Observer
+from dpml.mechanism.observer import Numbers, Observer
 from dpml.mechanism.sharing import CapeNoise, Sharing
 from dpml.privacy import Budget, Problem, noise
+from dpml.privacy.discrete.rounding import Integers
 
 # noise beyond so many standard deviations is refused by the codec of a secure sum: once in 10^57 numbers
 _REACH = 16.0
@@ -124,7 +125,7 @@ class Carrier:
 
     # What a loop reads.
 
-    def ask(self, number: int, *at: Array) -> Array:
+    def ask(self, number: int, *at: Any) -> Array:
         """The noisy sum of message `number`, for B runs about `at`: (B, k)."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
@@ -157,7 +158,7 @@ class Carrier:
         """A value of every budget, for every run: (B,)."""
         return np.repeat(values, self.draws)
 
-    def by_budget(self, runs: Array) -> Array:
+    def by_budget(self, runs: Numbers) -> Any:
         """What B runs have, (B, ...), as (budgets, draws, ...)."""
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
@@ -179,7 +180,7 @@ class Carrier:
         size = sum(self.statistic(number).drawn(self.problem.d))
         return noise.single_gaussian(self.rng, (self.draws, size)), None
 
-    def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Array, ...]) -> None:
+    def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
         """Report a message of one budget, and the unit noise of its sources, in units of the message's noise."""
         assert self.observer is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -199,14 +200,14 @@ class Carrier:
 
     # How sums are carried out: each gives the noisy sum (B, k), and the unit noise of its sources where it is known.
 
-    def _simulated(self, number: int, at: tuple[Array, ...]) -> tuple[Array, Array | None]:
+    def _simulated(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """The sum of all rows, and noise of the sum."""
         unit, parts = self.unit_noise(number)
         exact = self._shaped(number, self.mechanism.terms(self.statistic(number)).total(*at))
         constant = None if self.constant is None else self.constant.sum(axis=0)
         return self._noisy(number, exact, unit, constant), parts
 
-    def _securely(self, number: int, at: tuple[Array, ...]) -> tuple[Array, Array | None]:
+    def _securely(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """Every party's part with its noise, in one secure sum."""
         from dpml.protocols import choose, in_process, secure_sum  # most runs need no cryptography
 
@@ -217,7 +218,7 @@ class Carrier:
         each = self._shaped(number, self.mechanism.terms(of).each(*at))
         if isinstance(self.sharing, CapeNoise):
             return self._by_cape(number, each[:, 0, 0], transport, topology)
-        lots = self.sharing.parts(self.rng, self.draws, problem.M, sum(of.drawn(problem.d)))
+        lots = self.sharing.parts(self.rng, self.draws, problem.M, sum(of.drawn(problem.d)))  # type: ignore[attr-defined]
         parts = of.project(lots, problem.d)
         sent = np.array(
             [
@@ -248,7 +249,7 @@ class Carrier:
         np.divide(noises, widths[0], out=noises, where=widths[0] > 0)
         return total, np.concatenate([noises, *secrets])
 
-    def _on_grid(self, number: int, at: tuple[Array, ...]) -> tuple[Array, Array | None]:
+    def _on_grid(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """Sums of integers with discrete noise, which budgets do not share."""
         problem, of, draws = self.problem, self.statistic(number), self.draws
         if not self.sharing.secure:  # one curator draws it
@@ -278,7 +279,7 @@ class Carrier:
         wide = np.repeat(widths[0] * np.sign(steps[0]), lengths)
         return noisy, np.divide(noise, wide, out=np.zeros(noise.shape), where=wide != 0)
 
-    def _integer_sum(self, sent: discrete.Integers) -> discrete.Integers:
+    def _integer_sum(self, sent: Integers) -> Integers:
         """The secure sum (B, k) of every party's integers (M, B, k)."""
         from dpml.protocols import choose, in_process, secure_sum_integers  # most runs need no cryptography
 

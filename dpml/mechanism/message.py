@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,15 +26,15 @@ class Terms(Protocol):
     Sums are of B runs, (B, k), or where they depend on nothing but the rows the same for all, (k,).
     """
 
-    def total(self, *at: Array) -> Array:
+    def total(self, *at: Any) -> Array:
         """The sum over all parties: (B, k) or (k,)."""
         ...
 
-    def each(self, *at: Array) -> Array:
+    def each(self, *at: Any) -> Array:
         """Every party's part of it: (M, B, k) or (M, k)."""
         ...
 
-    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum."""
         ...
 
@@ -95,7 +95,7 @@ class Statistic(ABC):
         """The type and the lengths of the arrays that a sum is about: what is sent to the parties before it."""
         return "<f8", ()
 
-    def valid(self, *at: Array) -> bool:
+    def valid(self, *at: Any) -> bool:
         """Whether an honest aggregator could send this."""
         return True
 

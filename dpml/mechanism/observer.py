@@ -6,18 +6,22 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpml.arrays import Array
+
+Numbers = NDArray[Any]
+"""Numbers in any precision."""
 
 
 class Observer(Protocol):
     """An observer of the messages of a release under one budget. Without one the same numbers are drawn."""
 
-    def drawn(self, parts: Array) -> None:
+    def drawn(self, parts: Numbers) -> None:
         """The noise in the next message, source by source: (sources, B, k), in units of the message's scale."""
         ...
 
-    def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
+    def sent(self, message: Numbers, exact: Callable[[Any], Array]) -> None:
         """A message of B runs (B, k), and what a prepared mechanism would have sent in its place without noise."""
         ...
 

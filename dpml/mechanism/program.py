@@ -6,6 +6,7 @@ secure aggregation, noise on a grid of integers, parties on machines of their ow
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from numpy.random import Generator
@@ -15,7 +16,7 @@ from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release, require_domain
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.discrete import NOISES, target_mu
-from dpml.mechanism.message import Sum, mu_of
+from dpml.mechanism.message import Sum, mu_of, sums_in
 from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
 from dpml.mechanism.outputs import Proof
 from dpml.mechanism.sharing import Sharing, secure_sharing
@@ -81,6 +82,11 @@ class Program(ABC):
     def pure(self, budget: Budget) -> bool:
         """Whether what is claimed and proven has delta = 0."""
         return False
+
+    def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
+        """How many vectors several parties sum by secure aggregation in a release; None: there is no place for it."""
+        several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), colluders=0)
+        return sums_in(self.messages(budget, problem)) if self.sharing(several).secure else None
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """The claimed and the proven guarantee of every view."""

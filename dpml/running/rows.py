@@ -103,8 +103,9 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
         | own,
         columns=[*COLUMNS, *own],
     )
-    # a property of algorithms that parties run with secure sums; NaN: one trusted curator, or other messages
-    sums = {"secure_sums": getattr(algorithm, "secure_sums", math.nan)}
+    count = getattr(algorithm, "secure_sums", None)
+    known = None if count is None or not budgets else count(budgets[0], measured.problem)
+    sums = {"secure_sums": math.nan if known is None else known}
     guarantees = [
         context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | sums | own
         for budget, given in zip(budgets, measured.guarantees, strict=True)

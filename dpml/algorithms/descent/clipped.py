@@ -28,6 +28,7 @@ import numpy as np
 from dpml.algorithms.defaults import COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.descent.rounds import Schedule, take_rounds, take_rounds_at_once
+from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import Noise
@@ -114,13 +115,13 @@ class ClippedDescent(Program):
         steps = carrier.per_run([schedule.step for schedule in schedules])
         if carrier.simulated and self.unit == "sample":
             weights = take_rounds_at_once(carrier, 0, schedules, self.lam)
-            clips = np.full(len(steps), schedules[0].clip)
+            clips: Single = np.full(len(steps), schedules[0].clip)
         else:
             weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
         used = {"rounds": np.full(len(steps), float(schedules[0].rounds)), "step": steps, "clip": clips.astype(float)}
         return Release(weights, {key: carrier.by_budget(values) for key, values in used.items()})
 
-    def _rounds(self, carrier: Carrier, first: Schedule, step: Single) -> tuple[Single, Single]:
+    def _rounds(self, carrier: Carrier, first: Schedule, step: Single) -> tuple[Array, Single]:
         """One sum after the other, for steps (B, 1)."""
         n, lam = self.counted(carrier.problem), self.lam
 

@@ -13,6 +13,7 @@ a party in a count is 2^20 steps. Neighbours' sums are at most twice the clip ap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS, whole_steps
 from dpml.mechanism.message import Statistic
+from dpml.mechanism.observer import Numbers
 from dpml.mechanism.options import Unit
 from dpml.optim.descent import Rows, Single
 from dpml.optim.losses import Loss
@@ -91,7 +93,7 @@ class ClippedGradients(Statistic):
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
         return "<f4", (d, 0) if self.adaptive else (d,)
 
-    def valid(self, *at: Array) -> bool:
+    def valid(self, *at: Any) -> bool:
         return not self.adaptive or bool(np.all(at[1] >= LEAST_CLIP))
 
 
@@ -102,7 +104,7 @@ class ClippedTerms:
     statistic: ClippedGradients
     parties: Parties
 
-    def total(self, *at: Array) -> Array:
+    def total(self, *at: Any) -> Array:
         w, clip = self._at(at)
         if self.statistic.unit == "party":
             sums, counts = self._by_party.clipped_sums(w, clip)
@@ -111,7 +113,7 @@ class ClippedTerms:
         self._precise.gradient(w.astype(float), out)
         return out / clip[:, None]
 
-    def each(self, *at: Array) -> Array:
+    def each(self, *at: Any) -> Array:
         w, clip = self._at(at)
         if self.statistic.unit == "party":
             parts, counts = self._by_party.clipped(w, clip)
@@ -121,7 +123,7 @@ class ClippedTerms:
             own.gradient(w, gradient)
         return gradients / clip[:, None]
 
-    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         """Raises UserError where a model is not finite: neither are slopes then, which could be no bounded integers."""
         w, clip = self._at(at)
         if not np.isfinite(w).all():
@@ -137,13 +139,13 @@ class ClippedTerms:
         """All rows in single precision, to descend on."""
         return self._clipped(slice(None))
 
-    def _at(self, at: tuple[Array, ...]) -> tuple[Single, Single]:
+    def _at(self, at: tuple[Any, ...]) -> tuple[Single, Single]:
         """The models (B, d) and the clips (B,)."""
         if self.statistic.adaptive:
             return at[0], at[1]
         return at[0], np.full(len(at[0]), self.statistic.clip, np.float32)
 
-    def _packed(self, sums: Array, counts: Array) -> Array:
+    def _packed(self, sums: Numbers, counts: Numbers) -> Any:
         return np.concatenate([sums, counts[..., None]], axis=-1) if self.statistic.adaptive else sums
 
     def _clipped(self, own: slice, dtype: type[np.floating] = np.float32) -> Rows:

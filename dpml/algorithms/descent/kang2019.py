@@ -212,8 +212,7 @@ class NoisyDescent:
         """Whether clients add noise once to the sum of a round, instead of each its own."""
         return self.variant == "once"
 
-    @property
-    def secure_sums(self) -> int | None:
+    def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
         """How many vectors are summed in a release by secure aggregation; None: there is no place for it."""
         if self.sites != "clients":
             return None

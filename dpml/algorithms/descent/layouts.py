@@ -22,6 +22,11 @@ from dpml.privacy import Problem, View, noise
 class Layout(Protocol):
     """What accounting and runs need to know of it."""
 
+    @property
+    def synchronous(self) -> bool:
+        """Whether all rows descend together, from one model in every round."""
+        ...
+
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
         """The mu of one round for every view that has a guarantee, if the view sees it."""
         ...
@@ -78,7 +83,7 @@ class Pooled:
     lipschitz: float
     visible: tuple[View, ...]
     by_party: bool
-    secure: ClassVar[bool] = False
+    synchronous: ClassVar[bool] = True
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
         return dict.fromkeys(self.visible, 2 * self.lipschitz)

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -82,7 +82,7 @@ class NetworkTerms:
     statistic: NetworkGradients
     parties: Parties
 
-    def total(self, *at: Array) -> Array:
+    def total(self, *at: Any) -> Array:
         """For networks (B, size) and the numbers of the rows, or `ALL`."""
         flat, rows = at
         models = Models.of(flat, self.statistic.hidden)
@@ -92,10 +92,10 @@ class NetworkTerms:
             return sum_of_clipped_terms(models, X, y, loss, counts).flat()
         return clipped_sum(models, X, y, loss, clip, counts).flat()
 
-    def each(self, *at: Array) -> Array:
+    def each(self, *at: Any) -> Array:
         raise NotImplementedError("the parties of networks are simulated")
 
-    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         raise NotImplementedError("networks have continuous noise")
 
     @cached_property

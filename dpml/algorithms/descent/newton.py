@@ -34,7 +34,7 @@ row.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class Newton(Statistic):
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
         return "<f8", (d, d, 1) if self.direction else (d,)
 
-    def unit(self, *at: Array) -> Array:
+    def unit(self, *at: Any) -> Array:
         """The sensitivity, (B, 1)."""
         if not self.direction:
             return 2 * logistic_radius(np.linalg.norm(at[0], axis=1))[:, None]
@@ -115,7 +115,7 @@ class NewtonTerms:
     statistic: Newton
     parties: Parties
 
-    def total(self, *at: Array) -> Array:
+    def total(self, *at: Any) -> Array:
         exact = self.directions(*at) if self.statistic.direction else self.gradients(*at)
         return exact / self.statistic.unit(*at)
 
@@ -138,10 +138,10 @@ class NewtonTerms:
             directions[some] = np.linalg.solve(K, G[some, :, None])[..., 0]
         return directions
 
-    def each(self, *at: Array) -> Array:
+    def each(self, *at: Any) -> Array:
         raise NotImplementedError("a curator's rounds are not sent by parties")
 
-    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         raise NotImplementedError("a direction is no sum of integers")
 
 

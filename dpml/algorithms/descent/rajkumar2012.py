@@ -6,8 +6,8 @@ answers only. One sample is the unit.
 
 Party k answers round t with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to
 exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. With ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, sum z_t
-is infinite and sum z_t^2 is not (Robbins & Monro 1951), the first step is 1/(the largest curvature), and the distance to
-the limit point falls as T^-1/2, because no curvature is below (lam + Delta)/2.
+is infinite and sum z_t^2 is not (Robbins & Monro 1951), the first step is 1/(the largest curvature), and the distance
+to the limit point falls as T^-1/2, because no curvature is below (lam + Delta)/2.
 
 The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the third
 party has seen are all sums: the proven guarantees are those of all sums (`proofs.noisy_sums`), for each view of them.
@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -58,7 +58,8 @@ from dpml.mechanism.options import (
     check_positive,
     check_published_only,
 )
-from dpml.mechanism.program import Program, Proof, check_rounds
+from dpml.mechanism.outputs import Proof
+from dpml.mechanism.program import Program, check_rounds
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, noise
@@ -92,13 +93,13 @@ class GradientTerms:
 
     parties: Parties
 
-    def total(self, *at: Array) -> Array:
+    def total(self, *at: Any) -> Array:
         return _summed(at[0], *self._all)
 
-    def each(self, *at: Array) -> Array:
+    def each(self, *at: Any) -> Array:
         return np.array([_summed(at[0], *rows) for rows in self._by_party])
 
-    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         raise NotImplementedError("psgd has continuous noise")
 
     @cached_property

@@ -22,7 +22,7 @@ are one number: 2/s. Noise of one variance on the upper triangle, as published, 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class StatisticsTerms:
     statistic: Statistics
     parties: Parties
 
-    def total(self, *at: Array) -> Array:
+    def total(self, *at: Any) -> Array:
         return self._total
 
     @cached_property
@@ -84,10 +84,10 @@ class StatisticsTerms:
         triangle = square[i, j] / np.where(i == j, 1.0, self.statistic.off_diagonal)
         return np.concatenate([[float(np.linalg.eigvalsh(square)[0])], y @ X, triangle])
 
-    def each(self, *at: Array) -> Array:
+    def each(self, *at: Any) -> Array:
         raise NotImplementedError("a curator's statistics are not sent by parties")
 
-    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         raise NotImplementedError("lambda_min is no sum of integers")
 
 

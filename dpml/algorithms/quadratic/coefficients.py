@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 
@@ -126,7 +127,7 @@ class CoefficientTerms:
     statistic: Coefficients
     parties: Parties
 
-    def total(self, *at: Array) -> Array:
+    def total(self, *at: Any) -> Array:
         return self._total
 
     @cached_property
@@ -139,7 +140,7 @@ class CoefficientTerms:
             return self._packed(X, y)
         return self._packed(X, y, np.repeat(1 / parties.sizes, parties.sizes))
 
-    def each(self, *at: Array) -> Array:
+    def each(self, *at: Any) -> Array:
         parties = self.parties
         party = self.statistic.unit == "party"
         rows = [parties.of(k) for k in range(parties.problem.M)]
@@ -162,7 +163,7 @@ class CoefficientTerms:
         constant = [weigh @ q.constant(y)] if self.statistic.constant else []
         return np.concatenate([constant, linear, q.square * square[entries(X.shape[1])]])
 
-    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         known: dict[int, Integers] = {}
         for bits in dict.fromkeys(resolutions.tolist()):
             each = self._parts(bits, secure)

@@ -26,7 +26,8 @@ from dpml.mechanism.options import (
     check_positive,
     check_published_only,
 )
-from dpml.mechanism.program import Program, Proof
+from dpml.mechanism.outputs import Proof
+from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, gdp, noise

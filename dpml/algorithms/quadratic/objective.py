@@ -46,9 +46,8 @@ def split(loss: Loss, d: int, mu: float, norm: float | None) -> Scales:
 
 def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
     """The message: the sums of all coefficients with noise of these scales, in one vector."""
-    units = (scales.linear, scales.square, scales.square)
-    if of.constant:
-        units = (scales.constant, *units)
+    constant = (scales.constant,) if of.constant else ()
+    units = (*constant, scales.linear, scales.square, scales.square)
     return Sum(of, joint_sensitivity(quadratic_of(of.loss), scales, d), 1.0, units)
 
 

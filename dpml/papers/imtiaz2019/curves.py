@@ -14,21 +14,20 @@ from numpy.random import Generator
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.distributed_noise import cape_whole_view
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalFamily, FunctionalMechanism
+from dpml.algorithms.quadratic.coefficients import polynomial
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, Sites
 from dpml.arrays import Array
 from dpml.data import Files
 from dpml.data.partition import Equal, Parties, TwoGroup, partition
 from dpml.data.sets.synthetic import RECIPES, Synthetic
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.sharing import cape_whole_view
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget, Calibration, Problem, gdp, noise, worst
 from dpml.running.cell import Cell, measure
 from dpml.seeds import generator
 
-FAMILY: dict[str, type[FunctionalFamily]] = {
-    algorithm.name: algorithm for algorithm in (FunctionalMechanism, CapeFM, Conventional)
-}
+FAMILY: dict[str, Sites] = {"fm": "curator", "capefm": "cape", "conv": "independent"}
 
 
 DRAWN = -20.0
@@ -169,15 +168,16 @@ def noise_of_uneven_sites(
     return pd.DataFrame(rows).assign(M=M, N=N, samples=samples)
 
 
-def _released_variance(kind: type[FunctionalFamily], parties: Parties, rng: Generator, samples: int) -> float:
+def _released_variance(sites: Sites, parties: Parties, rng: Generator, samples: int) -> float:
     """The variance of the released linear coefficients around those of all rows, over that of a trusted curator."""
-    budget, loss = Budget(1.0, 1e-5), for_task("regression")
-    prepared = kind(loss).prepare(parties, rng)
-    scales = prepared.scales([budget])
-    pooled = FunctionalMechanism(loss).prepare(parties, rng).scales([budget])[0, 1]
-    _, linear, _ = prepared.noisy(scales, rng, samples // parties.problem.d)
-    exact = -2 * parties.y @ parties.X / len(parties.y)
-    return _variance((linear - exact) / pooled)
+    budget, loss, problem = Budget(1.0, 1e-5), for_task("regression"), parties.problem
+    N, d = problem.N, problem.d
+    (pooled,) = FunctionalMechanism(loss).messages(budget, problem)
+    prepared = FunctionalMechanism(loss, sites=sites).prepare(parties, rng)
+    released = Carrier(prepared, [budget], rng, samples // d, None).ask(0)
+    linear, _ = polynomial(released, d, N, 0.0)
+    exact = -2 * parties.y @ parties.X / N
+    return _variance((linear - exact) / (pooled.block_widths()[1] / N))
 
 
 def _variance(values: Array) -> float:
@@ -204,15 +204,16 @@ def loss_at_proven_eps(  # many parameters: the keys of a block in an experiment
     loss = for_task(RECIPES[recipe].task)
     problem = Problem(M, N, d)
     rows = []
-    for name, kind in FAMILY.items():
-        asked: dict[Calibration, list[float]] = {
-            "published": [_asked(kind(loss), target, delta, problem) for target in eps],
+    for name, sites in FAMILY.items():
+        published = FunctionalMechanism(loss, sites=sites)
+        requested: dict[Calibration, list[float]] = {
+            "published": [_requested_eps(published, target, delta, problem) for target in eps],
             "tight": list(eps),
         }
         gaps = {}
-        for calibration, values in asked.items():
+        for calibration, values in requested.items():
             budgets = tuple(Budget(value, delta) for value in values)
-            cell = Cell(data, Equal(), kind(loss, calibration=calibration), M, N, seed, budgets, draws)
+            cell = Cell(data, Equal(), FunctionalMechanism(loss, calibration, sites), M, N, seed, budgets, draws)
             metrics = measure(cell).metrics
             gaps[calibration] = metrics["optimality_gap"]
             shown = {key: metrics[key] for key in ("loss", "optimality_gap")}
@@ -234,7 +235,7 @@ def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[st
     ]
 
 
-def _asked(algorithm: FunctionalFamily, target: float, delta: float, problem: Problem) -> float:
+def _requested_eps(algorithm: FunctionalMechanism, target: float, delta: float, problem: Problem) -> float:
     """The eps to request so that `target` is proven for the worst view."""
 
     def excess(log_eps: float) -> float:

@@ -17,12 +17,12 @@ from numpy.random import Generator
 from scipy.optimize import minimize
 
 from dpml.algorithms import Release
-from dpml.algorithms.noisy_descent import WeightedDescent
-from dpml.algorithms.noisy_rounds import PreparedNoisyDescent
-from dpml.algorithms.transcript import Watch
+from dpml.algorithms.descent.kang2019 import NoisyDescent, Sites
+from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.mechanism.observer import Observer
 from dpml.optim import descent
 from dpml.optim.descent import Single
 from dpml.optim.reference import least
@@ -33,7 +33,7 @@ EVERY = 20  # rounds between two models that are measured
 
 
 @dataclass(frozen=True)
-class MeasuredDescent(WeightedDescent):
+class MeasuredDescent(NoisyDescent):
     """`wddp` with step 1/L in synchronous rounds, which also reports the quantities that the theorems bound.
 
     The release reports these metrics, for the experimenter only: `excess_risk`, R(w_T) - min R; `theorem2_bound` on its
@@ -43,12 +43,15 @@ class MeasuredDescent(WeightedDescent):
         restarts: the number of starts of the search for the minimum of a loss that is not convex.
     """
 
+    sites: Sites = "clients"
     restarts: int = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.synchronous or self.tuned != "fixed" or self.step is not None:
-            raise UserError("the theorems need algo.variant=synchronous or once, and algo.tuned=fixed with step=null.")
+        if not self.layout.synchronous or self.step_selection != "fixed" or self.step is not None:
+            raise UserError(
+                "the theorems need algo.variant=synchronous or once, and algo.step_selection=fixed with step=null."
+            )
 
     def prepare(self, parties: Parties, rng: Generator) -> "PreparedMeasurement":
         """Prepare it like any noisy descent."""
@@ -60,10 +63,14 @@ class MeasuredDescent(WeightedDescent):
 class PreparedMeasurement(PreparedNoisyDescent):
     """A prepared descent that measures every `EVERY`-th model on its path."""
 
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int, watch: Watch | None = None) -> Release:
+    def release(
+        self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
+    ) -> Release:
         """The last models, with the quantities that the theorems bound."""
         algorithm, problem = self.algorithm, self.parties.problem
-        noises = np.array([algorithm.per_rows(budget, problem)[0] for budget in budgets]) * algorithm.reaching(problem)
+        noises = np.array([algorithm.per_rows(budget, problem)[0] for budget in budgets]) * algorithm.layout.sum_std(
+            problem
+        )
         seen: list[Array] = []
         rounds = iter(range(algorithm.rounds))
 
@@ -73,7 +80,7 @@ class PreparedMeasurement(PreparedNoisyDescent):
 
         last = descent.descend(
             self.groups, self.start, self.tried(budgets), noises[None],
-            algorithm.noise_source(self.parties, rng, draws, watch), algorithm.rounds, algorithm.lam, heard,
+            algorithm.layout.noise_source(self.parties, rng, draws, observer), algorithm.rounds, algorithm.lam, heard,
         )[0, :, 0].astype(float)  # fmt: skip
         return Release(last, self._measured(np.array([*seen, last]), noises))
 
