@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from dpml.arrays import Array, Index, in_cache
+from dpml.arrays import Array, Index, blocks
 from dpml.errors import UserError, nearest
 
 Record = dict[str, Any]
@@ -278,12 +278,10 @@ def check_steps(names: list[str], train: Features, levels: Sequence[int]) -> Non
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
     """Apply `apply` to the rows of X in blocks; X is overwritten (`in_place`) if the width does not change."""
-    rows = X.shape[0]
-    first = apply(X[:_BLOCK])
-    out = X if in_place and first.shape[1] == X.shape[1] else np.empty((rows, first.shape[1]))
-    out[:_BLOCK] = first
-    for start in range(_BLOCK, rows, _BLOCK):
-        out[start : start + _BLOCK] = apply(X[start : start + _BLOCK])
+    width = apply(X[:0]).shape[1]
+    out = X if in_place and width == X.shape[1] else np.empty((X.shape[0], width))
+    for rows in blocks(X.shape[0], most=_BLOCK):
+        out[rows] = apply(X[rows])
     return out
 
 
@@ -319,9 +317,7 @@ def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
     parts = [X] if y is None else [X, y[:, None]]
     keys = _row_keys(parts)
     _, first, where, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    if not all(
-        np.array_equal(part[rows], part[first[where[rows]]]) for part in parts for rows in in_cache(*part.shape)
-    ):
+    if not all(np.array_equal(part[rows], part[first[where[rows]]]) for part in parts for rows in blocks(*part.shape)):
         # two different rows have the same key, which is very rare: compare bytes; + 0.0 turns -0.0 into 0.0
         whole = np.ascontiguousarray(np.column_stack(parts) + 0.0)
         texts = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
@@ -339,7 +335,7 @@ def _row_keys(parts: Sequence[Array]) -> NDArray[np.uint64]:
     spread = np.uint64(0x9E3779B97F4A7C15)  # odd: without this factor numbers such as 0.5 would differ in few bits
     for part in parts:
         odd = 2 * rng.integers(2**63, size=part.shape[1], dtype=np.uint64) + np.uint64(1)
-        for rows in in_cache(*part.shape):
+        for rows in blocks(*part.shape):
             bits = (part[rows] + 0.0).view(np.uint64)
             bits *= spread
             bits ^= bits >> np.uint64(32)
