@@ -12,9 +12,9 @@ from scipy import sparse
 from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
-from dpml.data.bounds import after_one_hot, check_bounds, stated_apply, stated_target
+from dpml.data.extent import after_one_hot
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features
+from dpml.data.preprocess import Features, check_bounds, fit_apply, scale_target, stated_apply
 from dpml.data.sources import cache
 from dpml.errors import UserError
 
@@ -179,11 +179,10 @@ class Tabular:
         if self.bounds == "public":
             X, X_test, record = stated_apply(self.pipeline, X, X_test, self.stated)
         else:
-            X, X_test, record = preprocess.fit_apply(self.pipeline, X, X_test, table.levels)
+            X, X_test, record = fit_apply(self.pipeline, X, X_test, table.levels)
         y, y_test = table.y[train], table.y[test]
         if self.info.task == "regression":
-            stated = self.info.target if self.bounds == "public" else None
-            y, y_test, target = stated_target(y, y_test, stated) if stated else preprocess.scale_target(y, y_test)
+            y, y_test, target = scale_target(y, y_test, self.info.target if self.bounds == "public" else None)
             record = [*record, target]
         return X, y, X_test, y_test, record
 

@@ -18,9 +18,9 @@ from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of, budget, check_keys, instantiate
 from dpml.config.compose import compose
 from dpml.data import Task
-from dpml.data.bounds import after_one_hot, maps
+from dpml.data.extent import after_one_hot
 from dpml.data.own.bounds_file import Stated, stated_from
-from dpml.data.preprocess import width
+from dpml.data.preprocess import maps, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError, nearest
 from dpml.federated.kinds import sums_of

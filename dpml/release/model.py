@@ -15,9 +15,9 @@ from scipy.special import expit, softmax
 
 from dpml.arrays import Array
 from dpml.atomic import seal_object, unseal_object
-from dpml.data.bounds import stated_apply
 from dpml.data.info import Task
 from dpml.data.own.bounds_file import Stated, stated_from
+from dpml.data.preprocess import stated_apply
 from dpml.errors import UserError
 from dpml.optim.losses import scores
 from dpml.privacy import Guarantee

@@ -104,7 +104,7 @@ def _named(stated: Stated, classes: Mapping[str, str]) -> Stated:
 
 
 def _scale(stated: Stated) -> float:
-    """The divisor of a regression target (`dpml.data.bounds.stated_target`)."""
+    """The divisor of a regression target (`dpml.data.preprocess.scale_target`)."""
     if stated.target is None:
         return 1.0
     ends = np.array([stated.target.low, stated.target.high])

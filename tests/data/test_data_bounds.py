@@ -15,9 +15,19 @@ from harness import composed
 from dpml.cli.jobs import run_job
 from dpml.config import catalogue
 from dpml.data import Files, Info, Range, Raw
-from dpml.data.bounds import STATED, after_one_hot, check_bounds, maps, stated_apply, stated_target
+from dpml.data.extent import after_one_hot, norms
 from dpml.data.info import values
-from dpml.data.preprocess import EACH_ROW, STEPS, fit_apply, norms, private_note
+from dpml.data.preprocess import (
+    EACH_ROW,
+    STATED,
+    STEPS,
+    check_bounds,
+    fit_apply,
+    maps,
+    private_note,
+    scale_target,
+    stated_apply,
+)
 from dpml.data.sets.adult import Adult
 from dpml.data.sets.bank import Bank
 from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
@@ -124,6 +134,14 @@ def test_a_missing_value_becomes_the_middle_of_its_range():
     assert "training_cells_imputed" not in record[1]
 
 
+def test_a_value_that_is_filled_in_after_rows_were_clipped_counts_in_the_largest_norm():
+    columns = {f"column {number}": Range(0, 1) for number in range(9)}
+    row = np.append(np.ones(8), np.nan)[None]  # clipping divides by its norm, NaN: then all values are filled in
+    for steps in (["clip", "impute", "max_norm"], ["sample_norm", "impute", "bias", "max_norm"]):
+        X, _, _ = stated_apply(steps, row, row, columns)
+        assert norms(X).max() <= 1
+
+
 @pytest.mark.parametrize(
     ("steps", "norm"),
     [
@@ -160,7 +178,7 @@ def test_large_arrays_are_transformed_in_blocks_to_the_same_result():
 
 
 def test_a_target_is_clipped_and_scaled_by_its_range():
-    y, y_test, record = stated_target(np.array([0.0, 3.0, -9.0]), np.array([99.0]), Range(-2, 4))
+    y, y_test, record = scale_target(np.array([0.0, 3.0, -9.0]), np.array([99.0]), Range(-2, 4))
     np.testing.assert_allclose(y, [0, 0.75, -0.5])
     np.testing.assert_allclose(y_test, [1])
     assert private_note([record]) == ""

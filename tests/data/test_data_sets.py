@@ -16,7 +16,8 @@ from dpml.config import catalogue
 from dpml.config.build import instantiate
 from dpml.config.compose import compose
 from dpml.data import Dataset, Files, Raw, Source, checksum
-from dpml.data.preprocess import distinct, norms, private_note
+from dpml.data.extent import norms
+from dpml.data.preprocess import distinct, private_note
 from dpml.data.sets import authors, wdbc
 from dpml.data.sets.authors import CrimeAuthors, TwitterAuthors
 from dpml.data.sets.creditcard import CreditCard

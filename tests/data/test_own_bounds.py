@@ -5,11 +5,12 @@ import pytest
 import yaml
 
 from dpml.data import Files
+from dpml.data.extent import norms
 from dpml.data.own import bounds_file
 from dpml.data.own.describe import bounds_text, describe
 from dpml.data.own.table import Wanted
 from dpml.data.partition import Equal, partition
-from dpml.data.preprocess import norms, private_note
+from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 

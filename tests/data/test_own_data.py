@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
+from dpml.data.extent import norms
 from dpml.data.own import reading, table
 from dpml.data.own.columns import find
-from dpml.data.preprocess import norms, private_note
+from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
 from dpml.data.sets.wdbc import WDBC
 from dpml.data.sources import cache

@@ -8,9 +8,9 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
-from dpml.data.bounds import STATED, after_one_hot, maps, stated_apply, stated_target
+from dpml.data.extent import after_one_hot
 from dpml.data.own.table import FITTED, Parsed, Wanted, checksum, parsed
-from dpml.data.preprocess import PRIVATE, SCHEMA, Record
+from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, Record, fit_apply, maps, scale_target, stated_apply
 from dpml.errors import UserError
 
 
@@ -75,8 +75,7 @@ class CSV(Wanted):
         X, X_test, record = self._features(rows, train, test)
         y, y_test = rows.y[train], rows.y[test]
         if rows.task == "regression":
-            stated = rows.labels.range
-            y, y_test, scaled = stated_target(y, y_test, stated) if stated else preprocess.scale_target(y, y_test)
+            y, y_test, scaled = scale_target(y, y_test, rows.labels.range)
             record = [*record, scaled]
         provenance: dict[str, Any] = {
             "source": ", ".join(str(path) for path in self.paths.values()),
@@ -100,7 +99,7 @@ class CSV(Wanted):
         if rows.stated:
             X, X_test, record = stated_apply(self.steps, rows.X[train], rows.X[test], rows.stated)
             return X, X_test, [{"step": "types", "fitted_on": STATED}, *record]
-        X, X_test, record = preprocess.fit_apply(self.steps, rows.X[train], rows.X[test], rows.levels)
+        X, X_test, record = fit_apply(self.steps, rows.X[train], rows.X[test], rows.levels)
         # types, categories and classes are derived from the rows: there is no published list
         found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
         return X, X_test, [{"step": "types", "fitted_on": PRIVATE}, *found]
