@@ -8,14 +8,14 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
+from dpml.data.csv.csv_rows import FITTED, CsvOptions, CsvRows, checksum, read_rows
 from dpml.data.extent import after_one_hot
-from dpml.data.own.table import FITTED, Parsed, Wanted, checksum, parsed
 from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, Record, fit_apply, maps, scale_target, stated_apply
 from dpml.errors import UserError
 
 
 @dataclass(frozen=True)
-class CSV(Wanted):
+class CSV(CsvOptions):
     """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`."""
 
     test_fraction: float = 0.2
@@ -89,7 +89,7 @@ class CSV(Wanted):
         party = None if rows.party is None else rows.party[train]
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
-    def _features(self, rows: Parsed, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
+    def _features(self, rows: CsvRows, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
         """The preprocessed features of both parts, and the record, which lists what was derived from private rows."""
         if self.missing == "keep" and "impute" not in self.steps and np.isnan(rows.X).any():  # in test rows, perhaps
             raise UserError(
@@ -104,8 +104,8 @@ class CSV(Wanted):
         found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
         return X, X_test, [{"step": "types", "fitted_on": PRIVATE}, *found]
 
-    def _rows(self) -> Parsed:
-        rows = parsed(self)
+    def _rows(self) -> CsvRows:
+        rows = read_rows(self)
         steps = preprocess.parse(self.steps)
         if self.bounds != FITTED:
             if "pca" in dict(steps):
@@ -117,6 +117,6 @@ class CSV(Wanted):
         return rows
 
 
-def _width(rows: Parsed) -> int:
+def _width(rows: CsvRows) -> int:
     """The number of columns after one-hot coding."""
     return after_one_hot(rows.stated) if rows.stated else sum(count or 1 for count in rows.levels)

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from dpml.data import Files, checksum
-from dpml.data.own import columns
+from dpml.data.csv import columns
 from dpml.data.sets.csv import CSV
 from dpml.data.sources import cache
 from dpml.errors import UserError
@@ -41,6 +41,10 @@ def sentence(path, **options):
         # a quoted value may go over several lines, and blank lines do not count as rows
         ('age,job,income\n1,"a\nb",low\n\n2,c\n', "DIR/f.csv, line 5: there are 2 values, and line 1 names 3 columns."),
         (GOOD + '7,"clerk,low\n8,clerk,low\n', "DIR/f.csv, line 6: a quote is opened and never closed."),
+        (
+            GOOD + '7,"cl\n8,"clerk,low\n' + "inf,clerk,low\n",
+            "DIR/f.csv, line 6: ',' expected after '\"'.",
+        ),
         ('age,"job,income\n7,clerk,low\n', "DIR/f.csv, line 1: a quote is opened and never closed."),
         ("age,age,income\n1,2,low\n", "DIR/f.csv, line 1: columns 1 and 2 are both called 'age'; rename one."),
         ("age,,income\n1,2,low\n", "line 1: column 2 has no name (row numbers that a program wrote?); name every"),
@@ -185,7 +189,7 @@ def test_too_many_categories(tmp_path, monkeypatch):
     ],
 )
 def test_options_that_do_not_suit_the_file(tmp_path, monkeypatch, options, said):
-    monkeypatch.setattr("dpml.data.own.labels.CLASSES", 10)
+    monkeypatch.setattr("dpml.data.csv.labels.CLASSES", 10)
     path = tmp_path / "f.csv"
     path.write_text(TABLE)
     with pytest.raises(UserError) as caught:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dpml.arrays import Array
-from dpml.data.own import text
+from dpml.data.csv import csv_errors
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
 
@@ -37,7 +38,7 @@ class File:
         """How an error message names row number `row` (0 is the first): by its line, or by its number."""
         if not self.separator:
             return f"{self.path}, row {row + 1}"
-        return f"{self.path}, line {text.line_of(self.path, self.separator, row)}"
+        return f"{self.path}, line {csv_errors.line_of(self.path, self.separator, row)}"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,17 @@ class Columns:
         """The values of one column (n,)."""
         return self.X[:, self.names.index(name)]
 
+    def text(self, name: str, row: int) -> str:
+        """A value as an error message shows it."""
+        value = self[name][row]
+        return repr(self.texts[name][int(value)]) if name in self.texts else f"{value:g}"
+
+    def refuse(self, name: str, wrong: NDArray[np.bool_], what: str) -> None:
+        """Raise UserError if a value of a column is wrong, (n,): the first of them is `what`."""
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise UserError(f"{self.file.where(row)}, column {name!r}: {self.text(name, row)} is {what}.")
+
 
 def open_file(path: Path) -> File:
     """Open a file for reading, with the names of its columns.
@@ -74,7 +86,7 @@ def open_file(path: Path) -> File:
     try:
         if _is_parquet(path):
             return File(path, tuple(map(str, _parquet(path, rows=False).columns)), "")
-        return File(path, *text.header(path))
+        return File(path, *csv_errors.header(path))
     except (OSError, EOFError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
 
@@ -95,8 +107,9 @@ def read(file: File, names: Sequence[str], texts: Collection[str] = ()) -> Colum
                 return columns
             as_text |= late
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        wrong = text.mistake(file.path, file.separator) if file.separator else None
-        raise wrong or UserError(f"{file.path} cannot be read as a table: {error}.") from None
+        if file.separator:
+            csv_errors.check(file.path, file.separator)
+        raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
     except (OSError, EOFError) as error:
         raise UserError(f"{file.path} cannot be read: {error}.") from error
 
@@ -118,9 +131,7 @@ def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple
             block[:, place] = _codes(column, known[name]) if name in known else column.to_numpy(float, na_value=np.nan)
         blocks.append(block)
     if gaps and file.separator:  # Pandas fills rows that are too short
-        wrong = text.mistake(file.path, file.separator)
-        if wrong:
-            raise wrong
+        csv_errors.check(file.path, file.separator)
     X = np.concatenate(blocks) if blocks else np.empty((0, len(names)))
     del blocks
     return Columns(file, names, X, {name: _sort(X[:, names.index(name)], codes) for name, codes in known.items()}), late

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
+from dpml.data.csv import csv_rows, reading
+from dpml.data.csv.columns import profile_of
 from dpml.data.extent import norms
-from dpml.data.own import reading, table
-from dpml.data.own.columns import find
 from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
 from dpml.data.sets.wdbc import WDBC
@@ -308,8 +308,8 @@ def test_a_second_file_and_a_bounds_file_are_in_the_checksum(write):
 
 def test_a_file_is_parsed_once(wdbc, monkeypatch):
     first = load(CSV(path=wdbc, label="kind"))
-    table.parsed.cache_clear()  # as in another process
-    monkeypatch.setattr(table, "read", None)
+    csv_rows.read_rows.cache_clear()  # as in another process
+    monkeypatch.setattr(csv_rows, "read", None)
     again = load(CSV(path=wdbc, label="kind", test_fraction=0.2))
     np.testing.assert_array_equal(first.X, again.X)
     load(
@@ -362,7 +362,7 @@ def test_types_and_values_come_back(tmp_path, cells, block):
         patch.setattr(reading, "_BLOCK", block)
         file = reading.open_file(tmp_path / "h.csv")
         columns = reading.read(file, ["x"])
-    found = find(columns, "x")
+    found = profile_of(columns, "x")
     present = [cell for cell in cells if cell is not None]
     assert found.missing == len(cells) - len(present)
     if all(map(is_number, present)):
