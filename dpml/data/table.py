@@ -16,6 +16,7 @@ from dpml.data.extent import after_one_hot
 from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.preprocess import Features, check_bounds, fit_apply, scale_target, stated_apply
 from dpml.data.sources import cache
+from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
 
 if TYPE_CHECKING:
@@ -236,6 +237,14 @@ def joint_checksum(digests: Mapping[str, str]) -> str:
     if len(digests) == 1:
         return next(iter(digests.values()))
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
+
+
+def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
+    """The content of a CSV file, plain or compressed; `options` are those of `pandas.read_csv`."""
+    import pandas as pd  # slow to load, and only parsing needs it
+
+    with open_raw(path) as file:
+        return pd.read_csv(file, **options)
 
 
 def encode(

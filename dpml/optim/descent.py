@@ -272,19 +272,17 @@ def descend(  # many parameters: one for each symbol of the recursion
     step, decay = (np.tile(each.ravel(), D).astype(dtype) for each in (steps, 1 - lam * steps))
     w = np.broadcast_to(start[:, None], (G, d, D * E * S)).astype(dtype)
     together = 1 if heard else max(1, min(rounds, _NOISE // (d * D * max(G, E * S))))
-
-    total = np.zeros_like(w) if averaged > 1 else None
-    first = rounds - averaged if averaged > 1 else rounds  # the first of the averaged rounds
-    phases = (first, False), (rounds - first, True)
-    turns = [(some.stop - some.start, last) for length, last in phases for some in blocks(length, most=together)]
-    for length, averaging in turns:
-        noise += [np.asarray(draw(), dtype) for _ in range(length - len(noise))]
+    last = averaged if averaged > 1 else 0  # the averaged rounds, in blocks of their own
+    total = np.zeros_like(w) if last else None
+    phases = (rounds - last, None), (last, total)
+    for some, sums in ((some, sums) for length, sums in phases for some in blocks(length, most=together)):
+        noise += [np.asarray(draw(), dtype) for _ in range(some.stop - some.start - len(noise))]
         before = w.copy() if heard else w
         for g, rows in enumerate(groups):
             z = np.array([each[g].T for each in noise])
             moved = (z[..., None] * kick[g]).reshape(len(noise), d, -1)
             moved += rows.constant * step
-            added = total[g] if total is not None and averaging else None
+            added = None if sums is None else sums[g]
             rows.advance(w[g], moved, step, decay if lam else None, added)
         if heard:
             heard(_runs(before, D, E), _runs((decay * before - w) / step, D, E))

@@ -188,7 +188,7 @@ def test_a_second_load_reads_no_raw_file(files, monkeypatch):
     source = catalogue.source("adult")
     first = source.load(files, None, rng())
     monkeypatch.setattr("dpml.data.sources.files.open_raw", None)
-    monkeypatch.setattr("dpml.data.sets.adult.open_raw", None)
+    monkeypatch.setattr("dpml.data.table.read_csv", None)
     second = source.load(files, None, rng())
     np.testing.assert_array_equal(first.X, second.X)
     assert first.provenance == second.provenance
