@@ -18,7 +18,7 @@ def norms(X: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Sample:
+class TrainingRows:
     """Training rows X (n, p), an array or a sparse matrix, and the number of values of each symbolic column."""
 
     X: Any
@@ -86,7 +86,7 @@ class Box:
         return min(self.length, math.sqrt(least + np.sum(more)))
 
 
-Extent = Sample | Box
+Extent = TrainingRows | Box
 """What is known of the rows before a step."""
 
 

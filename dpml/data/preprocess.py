@@ -1,12 +1,12 @@
 """Preprocessing as a short list of named steps, each a row-wise map with parameters.
 
-A step takes its parameters from what is known of the rows: from a `Sample`, the training rows, or from a `Box`, the set
-in which rows can lie by stated ranges and values alone (`dataset.bounds=public`). Both have the same attributes, so a
-step is written once.
+A step takes its parameters from what is known of the rows: from `TrainingRows`, or from a `Box`, the set in which rows
+can lie by stated ranges and values alone (`dataset.bounds=public`). Both have the same attributes, so a step is written
+once.
 
-A sample spends privacy that no budget here accounts for. The papers do it, so it is allowed, and every step leaves a
-record of it; `private_note` summarises the record for a row of results. With a box, all parameters are computed before
-any row is read. Every numeric value is first clipped to its `Range`, and put on a log scale where the range says so.
+Training rows spend privacy that no budget here accounts for. The papers do it, so it is allowed, and every step leaves
+a record of it; `private_note` summarises the record for a row of results. With a box, all parameters are computed
+before any row is read. Every number is first clipped to its `Range`, and put on a log scale where the range says so.
 
 Each step follows the one before, and works row by row. Therefore large arrays are transformed in blocks, and in place
 if the width does not change.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpml.arrays import Array, Index, blocks
-from dpml.data.extent import Box, Extent, Sample, into_ranges, levels_of, norms
+from dpml.data.extent import Box, Extent, TrainingRows, into_ranges, levels_of, norms
 from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.principal_components import principal_components
 from dpml.errors import UserError, nearest
@@ -46,7 +46,7 @@ class Step:
 
     Attributes:
         apply: The map, rows (n, p) -> (n, q).
-        source: Where the parameters come from if they come from a `Sample`.
+        source: Where the parameters come from if they come from training rows.
         facts: What the record says besides, from the training rows before the step.
         box: What the step makes of a `Box`; None: its ends are mapped, and `length` bounds the norm.
         length: A bound on the L2 norm of a row of the box after the step.
@@ -257,7 +257,7 @@ def fit_apply(
     check_steps([name for name, _ in parsed], train, levels)
     record: list[Record] = []
     for place, (name, number) in enumerate(parsed):
-        step = _step(Sample(train, levels), name, number)
+        step = _step(TrainingRows(train, levels), name, number)
         record.append({"step": name, "fitted_on": step.source, **step.facts(train)})
         train, test = (in_blocks(step.apply, X, in_place=place > 0) for X in (train, test))
     return train, test, record

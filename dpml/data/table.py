@@ -136,7 +136,7 @@ class Tabular:
                 arrays["party"] = table.party
             return arrays, {"shape": list(X.shape), "levels": list(table.levels)}
 
-        arrays, facts = cache.stored(self.info.name, self.key(source["sha256"]), build)
+        arrays, facts = cache.load_or_build(self.info.name, self.key(source["sha256"]), build)
         if "X" in arrays:
             X: Features = arrays["X"]
         else:
@@ -171,7 +171,7 @@ class Tabular:
             X, y, X_test, y_test, record = self._preprocess(table, slice(split), slice(split, None))
             return {"X": X, "y": y, "X_test": X_test, "y_test": y_test}, {"preprocessing": record}
 
-        return cache.stored(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
+        return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
 
     def _preprocess(
         self, table: Table, train: Index | slice, test: Index | slice

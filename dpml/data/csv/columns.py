@@ -8,7 +8,7 @@ import numpy as np
 
 from dpml.arrays import Array
 from dpml.data.csv.csv_errors import is_number
-from dpml.data.csv.reading import Columns
+from dpml.data.csv.reading import CsvColumns
 
 Kind = Literal["number", "category", "boolean"]
 
@@ -51,7 +51,7 @@ class ColumnProfile:
         return len(self.values) if self.kind == "category" else 0
 
 
-def profile_of(columns: Columns, name: str) -> ColumnProfile:
+def profile_of(columns: CsvColumns, name: str) -> ColumnProfile:
     """The properties of a column, determined from its values."""
     cells, texts = columns[name], columns.texts.get(name, ())
     missing = int(np.isnan(cells).sum())
@@ -72,7 +72,7 @@ def profile_of(columns: Columns, name: str) -> ColumnProfile:
     )
 
 
-def _problem(columns: Columns, name: str, present: int) -> str:
+def _problem(columns: CsvColumns, name: str, present: int) -> str:
     """Why a column of texts, `present` of which are not missing, is not categorical; empty if it is."""
     texts = columns.texts[name]
     if len(texts) > _SURE_CATEGORIES:
@@ -104,7 +104,7 @@ def look_up(codes: Array, numbers: Sequence[float]) -> Array:
     return np.array([*numbers, np.nan])[np.where(np.isnan(codes), len(numbers), codes).astype(np.intp)]
 
 
-def feature(columns: Columns, name: str, kind: Kind, values: tuple[str, ...]) -> Array:
+def feature(columns: CsvColumns, name: str, kind: Kind, values: tuple[str, ...]) -> Array:
     """A column as a feature of that kind: numbers, codes of `values` (-1: another text), or 0 and 1; NaN is missing.
 
     Raises:

@@ -15,7 +15,7 @@ from dpml.arrays import Array, Index
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kind, as_text, feature, profile_of
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import Columns, File, open_file, read
+from dpml.data.csv.reading import CsvColumns, CsvFile, open_file, read
 from dpml.data.dataset import PLACE
 from dpml.data.info import Column, Range, Task
 from dpml.data.sources import cache
@@ -36,7 +36,7 @@ class CsvOptions:
         label: The column to predict.
         task: The task to learn, or auto: two classes, several classes, or numbers, determined from the labels.
         positive: The label that is +1; null: the second of the two labels in order.
-        drop: Columns that are not used.
+        drop: CsvColumns that are not used.
         party: The column that names the party of a row; it is not a feature.
         missing: How rows with missing values are treated: left out, kept for the step `impute`, or refused.
         bounds: Where scales, categories and classes come from: the rows (`fitted`), or a YAML file that states them.
@@ -145,7 +145,7 @@ def read_rows(options: CsvOptions) -> CsvRows:
             raise UserError(f"{options.path} changed while it was read: give the command again.")
         return built
 
-    arrays, facts = cache.stored("csv", key, build)
+    arrays, facts = cache.load_or_build("csv", key, build)
     labels = facts["labels"]
     target = stated.target if stated else None
     result = CsvRows(
@@ -215,7 +215,7 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
     return {"X": np.ascontiguousarray(X), "y": y, **more}, facts
 
 
-def roles(file: File, options: CsvOptions) -> list[str]:
+def roles(file: CsvFile, options: CsvOptions) -> list[str]:
     """The features: all columns that have no other role.
 
     Raises:
@@ -252,7 +252,7 @@ def _stated_kinds(stated: ColumnBounds, features: list[str]) -> Kinds:
     return kinds
 
 
-def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
+def _inferred_kinds(columns: CsvColumns, features: list[str]) -> Kinds:
     profiles = [profile_of(columns, name) for name in features]
     for each in profiles:
         if each.problem:
@@ -264,7 +264,7 @@ def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
 
 
 def _arrays(
-    columns: Columns, kinds: Kinds, labels: Labels, label: str, options: CsvOptions
+    columns: CsvColumns, kinds: Kinds, labels: Labels, label: str, options: CsvOptions
 ) -> tuple[Array, Array, Array | None, int]:
     """Features, labels, party codes, and the number of rows left out because a value is missing.
 
@@ -294,14 +294,14 @@ def _arrays(
     return X[kept], y[kept], None if party is None else party[kept], left
 
 
-def _too_few(columns: Columns, left: int) -> UserError:
+def _too_few(columns: CsvColumns, left: int) -> UserError:
     return UserError(
         f"{columns.file.path} has {left:,} of {len(columns.X):,} rows with a missing value, so that too few are left: "
         "leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
     )
 
 
-def _refuse(columns: Columns, incomplete: Array, options: CsvOptions, what: str) -> None:
+def _refuse(columns: CsvColumns, incomplete: Array, options: CsvOptions, what: str) -> None:
     if incomplete.any():
         row = int(np.flatnonzero(incomplete)[0])
         count = int(incomplete.sum())

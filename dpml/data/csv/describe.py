@@ -10,7 +10,7 @@ from dpml.data.csv.column_bounds import FROM_ROWS, ColumnBounds
 from dpml.data.csv.columns import ColumnProfile, as_text, feature, profile_of
 from dpml.data.csv.csv_rows import CsvOptions, roles
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import Columns, open_file, read
+from dpml.data.csv.reading import CsvColumns, open_file, read
 from dpml.data.info import Column, Range
 from dpml.errors import UserError
 
@@ -29,7 +29,7 @@ class Description:
         complete: Rows without a missing value.
     """
 
-    columns: Columns
+    columns: CsvColumns
     features: tuple[ColumnProfile, ...]
     labels: Labels | None
     classes: tuple[float, ...]
@@ -78,7 +78,7 @@ def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Descrip
     return Description(columns, profiles, labels, classes, parties, complete)
 
 
-def _with_hint(columns: Columns, profile: ColumnProfile) -> ColumnProfile:
+def _with_hint(columns: CsvColumns, profile: ColumnProfile) -> ColumnProfile:
     """Add a hint to a column that looks like row numbers, which a run would use as a feature."""
     cells = columns[profile.name]
     n = len(cells)

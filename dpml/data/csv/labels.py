@@ -8,7 +8,7 @@ import numpy as np
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.csv.columns import as_text, feature, look_up
-from dpml.data.csv.reading import Columns
+from dpml.data.csv.reading import CsvColumns
 from dpml.data.info import Range, Task
 from dpml.errors import UserError, nearest
 
@@ -49,7 +49,9 @@ class Labels:
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
 
-def find_labels(columns: Columns, label: str, choice: str, positive: str | None, stated: ColumnBounds | None) -> Labels:
+def find_labels(
+    columns: CsvColumns, label: str, choice: str, positive: str | None, stated: ColumnBounds | None
+) -> Labels:
     """The properties of the labels, from the requested task, and from the stated classes or else the labels' values.
 
     Raises:
@@ -106,7 +108,7 @@ def _are_classes(names: tuple[str, ...]) -> bool:
     return len(names) == 2 or (len(names) <= _INTEGER_CLASSES and all(float(name).is_integer() for name in names))
 
 
-def class_names(columns: Columns, label: str) -> tuple[str, ...]:
+def class_names(columns: CsvColumns, label: str) -> tuple[str, ...]:
     """The different labels in order, as texts: numbers by size, texts in alphabetical order."""
     if label in columns.texts:
         return columns.texts[label]
@@ -114,7 +116,7 @@ def class_names(columns: Columns, label: str) -> tuple[str, ...]:
     return tuple(as_text(value) for value in values[~np.isnan(values)])
 
 
-def to_labels(columns: Columns, label: str, labels: Labels) -> Array:
+def to_labels(columns: CsvColumns, label: str, labels: Labels) -> Array:
     """The labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
 
     Raises:

@@ -27,7 +27,7 @@ _PEEK = 1000  # rows from which text columns are guessed; a wrong guess only cos
 
 
 @dataclass(frozen=True)
-class File:
+class CsvFile:
     """A table on disk: the names of its columns in order, and the `separator` of a CSV file (empty for Parquet)."""
 
     path: Path
@@ -42,7 +42,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Columns:
+class CsvColumns:
     """Some columns of a file.
 
     Attributes:
@@ -52,7 +52,7 @@ class Columns:
         texts: The texts of each text column, sorted.
     """
 
-    file: File
+    file: CsvFile
     names: tuple[str, ...]
     X: Array
     texts: Mapping[str, tuple[str, ...]]
@@ -73,7 +73,7 @@ class Columns:
             raise UserError(f"{self.file.where(row)}, column {name!r}: {self.text(name, row)} is {what}.")
 
 
-def open_file(path: Path) -> File:
+def open_file(path: Path) -> CsvFile:
     """Open a file for reading, with the names of its columns.
 
     Raises:
@@ -85,13 +85,13 @@ def open_file(path: Path) -> File:
         raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
     try:
         if _is_parquet(path):
-            return File(path, tuple(map(str, _parquet(path, rows=False).columns)), "")
-        return File(path, *csv_errors.header(path))
+            return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)), "")
+        return CsvFile(path, *csv_errors.header(path))
     except (OSError, EOFError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
 
 
-def read(file: File, names: Sequence[str], texts: Collection[str] = ()) -> Columns:
+def read(file: CsvFile, names: Sequence[str], texts: Collection[str] = ()) -> CsvColumns:
     """The columns `names`. A column is numeric if all its values are numbers and it is not in `texts`; else it is text.
 
     Raises:
@@ -114,7 +114,7 @@ def read(file: File, names: Sequence[str], texts: Collection[str] = ()) -> Colum
         raise UserError(f"{file.path} cannot be read: {error}.") from error
 
 
-def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple[Columns, set[str]]:
+def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str]) -> tuple[CsvColumns, set[str]]:
     """The columns, and the names of those that turned out to be text although they are not in `as_text`."""
     blocks: list[Array] = []
     known: dict[str, dict[str, int]] = {name: {} for name in names if name in as_text}
@@ -134,7 +134,9 @@ def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple
         csv_errors.check(file.path, file.separator)
     X = np.concatenate(blocks) if blocks else np.empty((0, len(names)))
     del blocks
-    return Columns(file, names, X, {name: _sort(X[:, names.index(name)], codes) for name, codes in known.items()}), late
+    return CsvColumns(
+        file, names, X, {name: _sort(X[:, names.index(name)], codes) for name, codes in known.items()}
+    ), late
 
 
 def _not_numbers(frame: pd.DataFrame, names: Sequence[str]) -> set[str]:
@@ -157,7 +159,7 @@ def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _frames(file: File, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
+def _frames(file: CsvFile, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
     """A file's rows with all columns, `rows` at a time; the columns in `as_text` are read as raw text."""
     if not file.separator:
         yield _parquet(file.path)

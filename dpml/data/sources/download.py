@@ -26,7 +26,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from dpml.data.info import Info, Raw
-from dpml.data.sources.cache import parts, sweep, turn
+from dpml.data.sources.cache import locked, part_prefix, sweep
 from dpml.errors import UserError
 
 T = TypeVar("T")
@@ -53,11 +53,11 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
     """
     created = [path for path in (folder, folder.parent) if not path.exists()]
     try:
-        with turn(folder / ".lock") as held:
+        with locked(folder / ".lock") as held:
             folder.mkdir(parents=True, exist_ok=True)
             if held:
                 sweep(folder)
-            with tempfile.TemporaryDirectory(prefix=parts(), dir=folder) as part:
+            with tempfile.TemporaryDirectory(prefix=part_prefix(), dir=folder) as part:
                 _Transfer(info, folder, Path(part), accept).run(list(wanted))
     except OSError as error:
         raise UserError(
