@@ -174,10 +174,11 @@ def test_arrays_are_made_again_when_the_code_that_made_them_has_changed(tmp_path
 
     first, values = load({}, {})
     assert first == f"parsed {values}"
-    change(preprocess, "    largest *= 1 + 1e-12\n", "    # a comment\n    largest *= 1 + 1e-12\n")
+    scale = "    largest = (extent.norm or 1.0) * (1 + 1e-12)"
+    change(preprocess, scale, f"    # a comment\n{scale}")
     change(own, "    def parse(self, paths):\n", '    def parse(self, paths):\n        """A docstring."""\n')
     assert load() == [values]
-    change(preprocess, "    largest *= 1 + 1e-12\n", "    largest *= 2 + 2e-12\n")
+    change(preprocess, scale, scale.replace("(1 + 1e-12)", "(2 + 2e-12)"))
     assert load() == [" ".join(["parsed", str(float(values.split()[0]) / 2), values.split()[1]])]
     change(own, "table[:, :2]", "2 * table[:, :2]")
     other = {"column": 1}  # an option that `parse` looks at
