@@ -323,13 +323,11 @@ def test_a_file_is_parsed_once(wdbc, monkeypatch):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 1000])
 @pytest.mark.parametrize("peek", [1, 1000])
-def test_types_do_not_depend_on_blocks(write, monkeypatch, block, peek):
-    monkeypatch.setattr(reading, "_BLOCK", block)
-    monkeypatch.setattr(reading, "_PEEK", peek)
+def test_types_do_not_depend_on_blocks(write, block, peek):
     # numbers until the last row; words for true and false among others; numbers that are written in several ways
     text = "a,b,c,d\n1,True,1,?\n02,,1.0,\n1e1,False,01,7\n,yes,1e0,8\nx,True,001,9\n"
     file = reading.open_file(Path(write(text)))
-    columns = reading.read(file, file.names)
+    columns = reading.read(file, file.names, block=block, peek=peek)
     assert columns.texts == {"a": ("02", "1", "1e1", "x"), "b": ("False", "True", "yes")}
     np.testing.assert_array_equal(columns["a"], [1, 0, 2, np.nan, 3])
     np.testing.assert_array_equal(columns["b"], [1, np.nan, 0, 2, 1])
@@ -358,10 +356,7 @@ def is_number(text):
 def test_types_and_values_come_back(tmp_path, cells, block):
     """Written with quotes by Pandas, read again: numbers as the same bits, texts as the same texts."""
     pd.DataFrame({"x": pd.Series(cells, dtype=object), "y": 1}).to_csv(tmp_path / "h.csv", index=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_BLOCK", block)
-        file = reading.open_file(tmp_path / "h.csv")
-        columns = reading.read(file, ["x"])
+    columns = reading.read(reading.open_file(tmp_path / "h.csv"), ["x"], block=block)
     found = profile_of(columns, "x")
     present = [cell for cell in cells if cell is not None]
     assert found.missing == len(cells) - len(present)

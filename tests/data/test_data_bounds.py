@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import composed
+from variants import with_info
 
 from dpml.cli.jobs import run_job
 from dpml.config import catalogue
@@ -372,7 +373,7 @@ def adult_line(age: int, work: str, gain: int, hours: int, country: str, label: 
     return f"{age}, {work}, {middle}, {gain}, 0, {hours}, {country}, {label}\n"
 
 
-def test_adult_on_generated_files(tmp_path, monkeypatch):
+def test_adult_on_generated_files(tmp_path):
     (tmp_path / "train").write_text(
         adult_line(17, "Private", 99_999, 40, "Peru", "<=50K") + adult_line(120, "?", 0, 40, "Peru", ">50K")
         + adult_line(90, "Local-gov", 0, 99, "Hong", ">50K")
@@ -381,8 +382,8 @@ def test_adult_on_generated_files(tmp_path, monkeypatch):
     files = tuple(
         replace(raw, name=name, sha256=()) for raw, name in zip(Adult.info.files, ("train", "test"), strict=True)
     )
-    monkeypatch.setattr(Adult, "info", replace(Adult.info, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2}))
-    source = Adult(bounds="public", steps=("one_hot", "min_max"))
+    Small = with_info(Adult, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
+    source = Small(bounds="public", steps=("one_hot", "min_max"))
     data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
     assert data.X.shape == source.size(None) == (2, 105)
     # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
@@ -393,7 +394,7 @@ def test_adult_on_generated_files(tmp_path, monkeypatch):
     assert private_note(data.provenance["preprocessing"]) == ""
 
 
-def test_kdd_on_generated_files(tmp_path, monkeypatch):
+def test_kdd_on_generated_files(tmp_path):
     def line(service: str, su: int, label: str) -> str:
         numbers = ["0"] * 41
         numbers[1:6] = "tcp", service, "SF", str(2**32), "0"
@@ -405,14 +406,13 @@ def test_kdd_on_generated_files(tmp_path, monkeypatch):
     files = tuple(
         replace(raw, name=name, sha256=()) for raw, name in zip(KDDCup99.info.files, ("train", "test"), strict=True)
     )
-    info = replace(KDDCup99.info, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
-    monkeypatch.setattr(KDDCup99, "info", info)
-    source = KDDCup99(bounds="public", steps=("one_hot", "min_max"))
+    Small = with_info(KDDCup99, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
+    source = Small(bounds="public", steps=("one_hot", "min_max"))
     data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
     assert data.X.shape == source.size(None) == (2, 122)
     np.testing.assert_array_equal(data.X[:, 38:].sum(axis=1), [3, 3])
     np.testing.assert_array_equal(data.X_test[:, 38:].sum(axis=1), [2])  # no list has the service icmp
-    numeric = [name for name, column in info.columns.items() if isinstance(column, Range)]
+    numeric = [name for name, column in Small.info.columns.items() if isinstance(column, Range)]
     first = dict(zip(numeric, data.X[0], strict=False))
     seen = [first[name] for name in ("src_bytes", "su_attempted", "count", "dst_host_count")]
     np.testing.assert_allclose(seen, [1, 1, 1, 0.2])

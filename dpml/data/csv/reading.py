@@ -22,9 +22,6 @@ _EXACT: dict[str, Any] = (
     {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 )
 
-_BLOCK = 1 << 16  # rows read at once
-_PEEK = 1000  # rows from which text columns are guessed; a wrong guess only costs a second reading
-
 
 @dataclass(frozen=True)
 class CsvFile:
@@ -91,8 +88,13 @@ def open_file(path: Path) -> CsvFile:
         raise UserError(f"{path} cannot be read: {error}.") from error
 
 
-def read(file: CsvFile, names: Sequence[str], texts: Collection[str] = ()) -> CsvColumns:
+def read(
+    file: CsvFile, names: Sequence[str], texts: Collection[str] = (), block: int = 1 << 16, peek: int = 1000
+) -> CsvColumns:
     """The columns `names`. A column is numeric if all its values are numbers and it is not in `texts`; else it is text.
+
+    Text columns are guessed from the first `peek` rows; a wrong guess only costs a second reading. Rows are read in
+    blocks of `block`.
 
     Raises:
         UserError: the file is not a table of numbers and texts; the message names the line.
@@ -100,9 +102,9 @@ def read(file: CsvFile, names: Sequence[str], texts: Collection[str] = ()) -> Cs
     as_text = set(texts)
     try:
         if file.separator:
-            as_text |= _not_numbers(next(_frames(file, as_text, _PEEK), pd.DataFrame()), names)
+            as_text |= _not_numbers(next(_frames(file, as_text, peek), pd.DataFrame()), names)
         while True:
-            columns, late = _read(file, tuple(names), as_text)
+            columns, late = _read(file, tuple(names), as_text, block)
             if not late:
                 return columns
             as_text |= late
@@ -114,13 +116,13 @@ def read(file: CsvFile, names: Sequence[str], texts: Collection[str] = ()) -> Cs
         raise UserError(f"{file.path} cannot be read: {error}.") from error
 
 
-def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str]) -> tuple[CsvColumns, set[str]]:
+def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str], rows: int) -> tuple[CsvColumns, set[str]]:
     """The columns, and the names of those that turned out to be text although they are not in `as_text`."""
     blocks: list[Array] = []
     known: dict[str, dict[str, int]] = {name: {} for name in names if name in as_text}
     late: set[str] = set()
     gaps = False
-    for frame in _frames(file, as_text, _BLOCK):
+    for frame in _frames(file, as_text, rows):
         late |= _not_numbers(frame, names) - known.keys()
         gaps |= bool(frame.iloc[:, -1].isna().any())
         if late:  # the rest is read only to find other such columns
