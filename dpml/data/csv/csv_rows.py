@@ -166,9 +166,9 @@ def read_rows(options: CsvOptions) -> CsvRows:
 
 
 def _left_out(options: CsvOptions, result: CsvRows) -> str:
-    read_rows = len(result.y) + sum(result.left_out)
+    left = sum(result.left_out)
     return (
-        f"dataset=csv leaves out {sum(result.left_out):,} of {read_rows:,} rows because a value is missing "
+        f"dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows because a value is missing "
         f"(dataset.missing={options.missing})."
     )
 
