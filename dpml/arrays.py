@@ -11,11 +11,15 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 """Whole numbers: row numbers, counts, offsets."""
 
-_CACHED = 1 << 15  # numbers that are worked on together: 256 KiB, which stay in cache
+CACHED = 1 << 15  # numbers that stay in the processor's cache: 256 KiB
 
 
-def in_cache(rows: int, size: int) -> Iterator[slice]:
-    """The rows of an array (rows, size), as many at a time as stay in the processor's cache."""
-    height = max(1, _CACHED // max(size, 1))
-    for start in range(0, rows, height):
-        yield slice(start, start + height)
+def blocks(n: int, size: int = 1, most: int = CACHED) -> Iterator[slice]:
+    """Slices that cover n items in order: items of `size` numbers each, `most` numbers in a block, at least one item.
+
+    >>> list(blocks(5, size=3, most=7))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    height = max(1, most // max(size, 1))
+    for start in range(0, n, height):
+        yield slice(start, min(start + height, n))

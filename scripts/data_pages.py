@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dpml.config import catalogue
 from dpml.data import Info, Range, Raw, Source
-from dpml.data.bounds import after_one_hot
+from dpml.data.extent import after_one_hot
 from dpml.data.info import Column
 from dpml.data.preprocess import STEPS
 from dpml.data.table import Tabular

@@ -199,15 +199,15 @@ MUTANTS = (
     ),
     # rows
     Mutant(
-        "dpml/data/bounds.py",
+        "dpml/data/extent.py",
         "out = np.clip(X, low, high)",
         "out = X.copy()",
         "data/test_data_bounds.py::test_rows_end_in_the_unit_ball_whatever_they_are",
     ),
     Mutant(
         "dpml/data/preprocess.py",
-        "np.maximum(train.max(axis=0), -train.min(axis=0))",
-        "train.max(axis=0)",
+        "np.maximum(extent.high, -extent.low)",
+        "extent.high",
         "data/test_data_preprocess.py::test_max_abs_divides_by_the_largest_absolute_value_of_training_rows",
     ),
     # secure sums

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from dpml.atomic import write_atomically
+from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range, Task
-from dpml.data.own.bounds_file import Stated
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
 from dpml.release.model import Model, read_model
@@ -48,7 +48,7 @@ def save(estimator: Any, path: Path) -> None:
         task=task,
         loss=for_task(task).name,
         label="label",
-        stated=Stated(path, columns, (), classes, target),
+        stated=ColumnBounds(path, columns, (), classes, target),
         steps=_STEPS[bool(estimator.fit_intercept)],
         weights=weights,
         guarantees=tuple(guarantee for guarantee in estimator.guarantees_ if guarantee.basis == "proven"),

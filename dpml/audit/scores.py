@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from dpml.arrays import Array
+from dpml.arrays import Array, blocks
 from dpml.audit.attacks import Attack, informed, uninformed
 from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores, trade_off
 from dpml.audit.exposure import Exposure
@@ -111,10 +111,10 @@ def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[
     known, mu = informed(exposure, seen[0][:few], seen[1][:few], own)
     attacks = [uninformed(exposure, *seen), *known]
     scores: list[list[list[Array]]] = [[[], []], *([[attack.score(side[few:])] for side in seen] for attack in known)]
-    block = max(1, min(_TOGETHER, _BLOCK // seen[0].shape[1]))
+    most = min(_TOGETHER, _BLOCK // seen[0].shape[1])
     for which in (0, 1):
-        for start in range(learn, draws, block):
-            more = exposure.sample(which, sides[which], min(block, draws - start))
+        for some in blocks(draws - learn, most=most):
+            more = exposure.sample(which, sides[which], some.stop - some.start)
             for attack, lines in zip(attacks, scores, strict=True):
                 lines[which].append(attack.score(more))
     scored = [
@@ -126,5 +126,5 @@ def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[
 
 def _sampled(exposure: Exposure, which: int, rng: Generator, draws: int) -> Array:
     return np.concatenate(
-        [exposure.sample(which, rng, min(_TOGETHER, draws - start)) for start in range(0, draws, _TOGETHER)]
+        [exposure.sample(which, rng, some.stop - some.start) for some in blocks(draws, most=_TOGETHER)]
     )

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from dpml.atomic import write_atomically
 from dpml.cli.table import print_table
-from dpml.data.own import bounds_file
-from dpml.data.own.columns import Found
-from dpml.data.own.describe import Description, bounds_text, describe, outside
-from dpml.data.own.table import Wanted
+from dpml.data.csv import column_bounds
+from dpml.data.csv.columns import ColumnProfile
+from dpml.data.csv.csv_rows import CsvOptions
+from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.errors import UserError
 
 _SHOWN = 3  # categories shown per column
@@ -24,8 +24,8 @@ def run(arguments: Namespace) -> None:
         raise UserError("--bounds-out needs --label, as the file states the classes, or the range of the target, too.")
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
-    stated = None if arguments.bounds is None else bounds_file.load(arguments.bounds)
-    wanted = Wanted(str(arguments.file), arguments.label, party=arguments.party, drop=tuple(arguments.drop))
+    stated = None if arguments.bounds is None else column_bounds.load(arguments.bounds)
+    wanted = CsvOptions(str(arguments.file), arguments.label, party=arguments.party, drop=tuple(arguments.drop))
     description = describe(wanted, stated)
     console = Console()
     lines = [_line(found, len(description.columns.X)) for found in description.features]
@@ -47,7 +47,7 @@ def run(arguments: Namespace) -> None:
         console.print(f"written: {target}, to be edited", highlight=False, markup=False, soft_wrap=True)
 
 
-def _line(found: Found, rows: int) -> list[str]:
+def _line(found: ColumnProfile, rows: int) -> list[str]:
     note = f"refused: it {found.problem}" if found.problem else found.hint
     if not found.problem and (len(found.values) == 1 or found.low == found.high):
         note = "one value only"
@@ -55,7 +55,7 @@ def _line(found: Found, rows: int) -> list[str]:
     return [found.name, found.kind, _values(found), missing, note or "-"]
 
 
-def _values(found: Found) -> str:
+def _values(found: ColumnProfile) -> str:
     if found.kind == "number":
         return "-" if found.missing and found.low != found.low else f"{found.low:g} to {found.high:g}"
     shown = ", ".join(found.values[:_SHOWN])

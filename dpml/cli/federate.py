@@ -10,12 +10,13 @@ from rich.console import Console
 
 from dpml.atomic import write_atomically
 from dpml.config.build import instantiate
-from dpml.data.own.bounds_file import load
+from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 from dpml.federated.aggregator import check_free
 from dpml.federated.flower import write_app
 from dpml.federated.local import federation, parties
 from dpml.federated.party import Member, serve, signing_key
+from dpml.federated.party_rows import own_rows
 from dpml.federated.plan import (
     Plan,
     Seat,
@@ -26,7 +27,6 @@ from dpml.federated.plan import (
     read_card,
     read_plan,
 )
-from dpml.federated.rows import own_rows
 
 
 def run(arguments: Namespace) -> None:

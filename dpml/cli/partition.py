@@ -11,8 +11,8 @@ from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table
 from dpml.config.build import build_partition, class_of, files, instantiate, optional, whole
 from dpml.data import Source
+from dpml.data.heterogeneity import Skew, distances
 from dpml.data.partition import Parties, Partition, check_task, partition
-from dpml.data.skew import Skew, distances
 from dpml.errors import UserError
 from dpml.seeds import generator
 

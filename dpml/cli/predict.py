@@ -9,8 +9,8 @@ import pandas as pd
 
 from dpml.arrays import Array
 from dpml.atomic import write_atomically
-from dpml.data.own.columns import feature
-from dpml.data.own.reading import open_file, read
+from dpml.data.csv.columns import feature
+from dpml.data.csv.reading import open_file, read
 from dpml.errors import UserError, nearest
 from dpml.release.model import Model, read_model
 

@@ -20,7 +20,7 @@ from dpml.config.build import (
     whole,
 )
 from dpml.data import Source
-from dpml.data.own.bounds_file import Stated, load
+from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
@@ -95,7 +95,7 @@ def _choose_for_a_release(config: DictConfig, given: set[str]) -> None:
         config.algo.noise = "discrete"
 
 
-def _stated(dataset: Any, config: DictConfig) -> tuple[Stated, str]:
+def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
     """The stated columns, and the name of the label.
 
     Raises:
@@ -115,4 +115,4 @@ def _stated(dataset: Any, config: DictConfig) -> tuple[Stated, str]:
         )
     info = dataset.info
     classes = () if info.task == "regression" else tuple(f"{label:g}" for label in sorted(info.classes))
-    return Stated(Path(info.name), info.columns, (), classes, info.target), "label"
+    return ColumnBounds(Path(info.name), info.columns, (), classes, info.target), "label"

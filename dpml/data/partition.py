@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Task
-from dpml.data.large import take
+from dpml.data.memmap import take
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Problem

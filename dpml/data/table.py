@@ -12,10 +12,11 @@ from scipy import sparse
 from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
-from dpml.data.bounds import after_one_hot, check_bounds, stated_apply, stated_target
+from dpml.data.extent import after_one_hot
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features
+from dpml.data.preprocess import Features, check_bounds, fit_apply, scale_target, stated_apply
 from dpml.data.sources import cache
+from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Tabular:
                 arrays["party"] = table.party
             return arrays, {"shape": list(X.shape), "levels": list(table.levels)}
 
-        arrays, facts = cache.stored(self.info.name, self.key(source["sha256"]), build)
+        arrays, facts = cache.load_or_build(self.info.name, self.key(source["sha256"]), build)
         if "X" in arrays:
             X: Features = arrays["X"]
         else:
@@ -170,7 +171,7 @@ class Tabular:
             X, y, X_test, y_test, record = self._preprocess(table, slice(split), slice(split, None))
             return {"X": X, "y": y, "X_test": X_test, "y_test": y_test}, {"preprocessing": record}
 
-        return cache.stored(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
+        return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
 
     def _preprocess(
         self, table: Table, train: Index | slice, test: Index | slice
@@ -179,11 +180,10 @@ class Tabular:
         if self.bounds == "public":
             X, X_test, record = stated_apply(self.pipeline, X, X_test, self.stated)
         else:
-            X, X_test, record = preprocess.fit_apply(self.pipeline, X, X_test, table.levels)
+            X, X_test, record = fit_apply(self.pipeline, X, X_test, table.levels)
         y, y_test = table.y[train], table.y[test]
         if self.info.task == "regression":
-            stated = self.info.target if self.bounds == "public" else None
-            y, y_test, target = stated_target(y, y_test, stated) if stated else preprocess.scale_target(y, y_test)
+            y, y_test, target = scale_target(y, y_test, self.info.target if self.bounds == "public" else None)
             record = [*record, target]
         return X, y, X_test, y_test, record
 
@@ -237,6 +237,14 @@ def joint_checksum(digests: Mapping[str, str]) -> str:
     if len(digests) == 1:
         return next(iter(digests.values()))
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
+
+
+def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
+    """The content of a CSV file, plain or compressed; `options` are those of `pandas.read_csv`."""
+    import pandas as pd  # slow to load, and only parsing needs it
+
+    with open_raw(path) as file:
+        return pd.read_csv(file, **options)
 
 
 def encode(

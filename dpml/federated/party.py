@@ -17,9 +17,9 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.errors import UserError
+from dpml.federated.party_rows import agreed_rows, content_digest
 from dpml.federated.plan import Plan
 from dpml.federated.relay import LONGEST, MESSAGE, OPEN, REFUSED, Opening
-from dpml.federated.rows import agreed_rows, content_digest
 from dpml.federated.sums import Answer
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError

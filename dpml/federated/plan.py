@@ -18,9 +18,9 @@ from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of, budget, check_keys, instantiate
 from dpml.config.compose import compose
 from dpml.data import Task
-from dpml.data.bounds import after_one_hot, maps
-from dpml.data.own.bounds_file import Stated, stated_from
-from dpml.data.preprocess import width
+from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
+from dpml.data.extent import after_one_hot
+from dpml.data.preprocess import maps, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError, nearest
 from dpml.federated.relay import Opening
@@ -61,7 +61,7 @@ class Plan:
     """
 
     setting: tuple[str, ...]
-    stated: Stated
+    stated: ColumnBounds
     seats: tuple[Seat, ...]
     colluders: int
     dropouts: int
@@ -215,14 +215,14 @@ def compose_setting(words: Iterable[str]) -> Any:
     return config
 
 
-def task_of(stated: Stated) -> Task:
+def task_of(stated: ColumnBounds) -> Task:
     """The prediction task, from the statement about the label."""
     if stated.target is not None:
         return "regression"
     return "binary" if len(stated.classes) == 2 else "multiclass"
 
 
-def check_columns(dataset: CSV, stated: Stated) -> None:
+def check_columns(dataset: CSV, stated: ColumnBounds) -> None:
     """Raise UserError unless the preprocessing steps suit the statements about the columns."""
     if dataset.label is None:
         raise UserError("dataset.label is missing: which column is to be predicted?")
@@ -251,7 +251,7 @@ def read_plan(path: Path) -> Plan:
         numbers = int(content["colluders"]), int(content["dropouts"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is no plan: {error!r}.") from None
-    return Plan(setting, stated_from(path, content["stated"]), seats, *numbers)
+    return Plan(setting, bounds_from(path, content["stated"]), seats, *numbers)
 
 
 def read_card(path: Path) -> Seat:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from dpml.arrays import Array, in_cache
+from dpml.arrays import Array, blocks
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss, scores
 from dpml.optim.quadratic import minimise_quadratic
@@ -40,9 +40,8 @@ def minimise_convex(  # many parameters: an objective and its tolerance
     n, d = X.shape
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     strength = np.broadcast_to(np.asarray(lam, dtype=float), (len(tilt),))
-    width = max(1, _BLOCK // max(n, d))
-    blocks = (slice(start, start + width) for start in range(0, len(tilt), width))
-    return np.concatenate([_newton(_Problems(loss, X, y, share, strength[b], tilt[b]), tolerance) for b in blocks])
+    problems = (_Problems(loss, X, y, share, strength[b], tilt[b]) for b in blocks(len(tilt), max(n, d), _BLOCK))
+    return np.concatenate([_newton(each, tolerance) for each in problems])
 
 
 def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
@@ -64,10 +63,9 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
     n, d = X.shape
     grams = np.zeros((len(weights), d, d))
     roots, convex = np.sqrt(np.abs(weights)), bool(np.all(weights >= 0))
-    rows = max(16, (1 << 18) // (len(weights) * d))
-    for start in range(0, n, rows):
-        block = X[start : start + rows] * roots[:, start : start + rows, None]
-        other = block if convex else block * np.sign(weights[:, start : start + rows, None])
+    for rows in blocks(n, most=max(16, (1 << 18) // (len(weights) * d))):
+        block = X[rows] * roots[:, rows, None]
+        other = block if convex else block * np.sign(weights[:, rows, None])
         grams += block.transpose(0, 2, 1) @ other
     return grams
 
@@ -88,7 +86,7 @@ class _Problems:
         value = self.lam / 2 * np.sum(w * w, axis=1) + np.sum(self.tilt * w, axis=1)
         gradient = self.lam[:, None] * w + self.tilt
         curvature = np.empty((len(self.X), len(w)))
-        for rows in in_cache(len(self.X), sum(w.shape)):
+        for rows in blocks(len(self.X), sum(w.shape)):
             X, y, share = self.X[rows], self.y[rows], self.share[rows]
             margins = X @ w.T
             value += share @ self.loss.value(margins, y)
@@ -119,7 +117,7 @@ class _Problems:
     def _hessian_times(self, curvature: Array, vectors: Array) -> Array:
         """The Hessian of every problem's mean loss times a vector of its own: (B, d)."""
         product = np.zeros_like(vectors)
-        for rows in in_cache(len(self.X), sum(vectors.shape)):
+        for rows in blocks(len(self.X), sum(vectors.shape)):
             along = self.X[rows] @ vectors.T
             along *= curvature[rows]
             product += along.T @ self.X[rows]

@@ -22,14 +22,14 @@ about 1e-7 (tests/optim/test_descent.py). The last bits of a run may depend on t
 in another order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.arrays import Array
+from dpml.arrays import Array, blocks
 from dpml.data.preprocess import distinct
 from dpml.optim.losses import Loss
 
@@ -126,13 +126,15 @@ class Rows:
         (n, d), dtype = self.half.shape, self.half.dtype
         widest = max(w.shape[1] for w in models)
         height = min(max(_PRODUCTS // (d * widest), 1), _MOST, n)
-        blocks = [(self.half[rows], _part(self.labels, rows), _part(self.factors, rows)) for rows in _blocks(n, height)]
+        parts = [
+            (self.half[rows], _part(self.labels, rows), _part(self.factors, rows)) for rows in blocks(n, most=height)
+        ]
         room = {w.shape[1]: (aligned(np.empty((height, w.shape[1]), dtype)), aligned(w)) for w in models}
         tiles = [(w, total, *room[w.shape[1]]) for w, total in zip(models, totals, strict=True)]
 
         def write() -> None:
             first = True
-            for half, labels, factors in blocks:  # use rows in cache for all tiles
+            for half, labels, factors in parts:  # use rows in cache for all tiles
                 for w, total, scores, product in tiles:
                     h = np.matmul(half, w, out=scores[: len(half)])
                     if labels is not None:
@@ -236,12 +238,6 @@ def _part(values: Single | None, rows: slice) -> Single | None:
     return None if values is None else values[rows]
 
 
-def _blocks(length: int, size: int, first: int = 0) -> Iterator[slice]:
-    """Slices of at most `size` that cover `length`, from `first` on."""
-    end = first + length
-    return (slice(start, min(start + size, end)) for start in range(first, end, size))
-
-
 def descend(  # many parameters: one for each symbol of the recursion
     groups: Sequence[Rows],
     start: Array,
@@ -276,17 +272,17 @@ def descend(  # many parameters: one for each symbol of the recursion
     step, decay = (np.tile(each.ravel(), D).astype(dtype) for each in (steps, 1 - lam * steps))
     w = np.broadcast_to(start[:, None], (G, d, D * E * S)).astype(dtype)
     together = 1 if heard else max(1, min(rounds, _NOISE // (d * D * max(G, E * S))))
-
-    total = np.zeros_like(w) if averaged > 1 else None
-    first = rounds - averaged if averaged > 1 else rounds  # the first of the averaged rounds
-    for some in (*_blocks(first, together), *_blocks(rounds - first, together, first)):
+    last = averaged if averaged > 1 else 0  # the averaged rounds, in blocks of their own
+    total = np.zeros_like(w) if last else None
+    phases = (rounds - last, None), (last, total)
+    for some, sums in ((some, sums) for length, sums in phases for some in blocks(length, most=together)):
         noise += [np.asarray(draw(), dtype) for _ in range(some.stop - some.start - len(noise))]
         before = w.copy() if heard else w
         for g, rows in enumerate(groups):
             z = np.array([each[g].T for each in noise])
             moved = (z[..., None] * kick[g]).reshape(len(noise), d, -1)
             moved += rows.constant * step
-            added = total[g] if total is not None and some.start >= first else None
+            added = None if sums is None else sums[g]
             rows.advance(w[g], moved, step, decay if lam else None, added)
         if heard:
             heard(_runs(before, D, E), _runs((decay * before - w) / step, D, E))

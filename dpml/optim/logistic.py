@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import expit, wrightomega
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
 from dpml.optim.losses import Loss, ShiftedLogistic
@@ -173,9 +173,8 @@ def _primal_system(X: Array, p: Array, r: Array) -> Array:
     B, n, d = X.shape
     K = p.shape[-1]
     system = np.zeros((B, d, K, d, K))
-    width, height = max(1, _BLOCK // (n * d)), max(1, _BLOCK // d)
-    for models in (slice(first, first + width) for first in range(0, B, width)):
-        for rows in (slice(start, start + height) for start in range(0, n, height)):
+    for models in blocks(B, n * d, _BLOCK):
+        for rows in blocks(n, d, _BLOCK):
             _add_curvature(system[models], X[models, rows], p[models, rows], r[models, rows])
     return system.reshape(B, d * K, d * K)
 

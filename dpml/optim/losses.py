@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, softmax
 
-from dpml.arrays import Array
+from dpml.arrays import Array, blocks
 from dpml.data.info import Task
 from dpml.errors import UserError, nearest
 
@@ -240,12 +240,9 @@ def mean_over_rows(
     Rows and models are blocked, so that the scores held at once stay in cache.
     """
     classes = weights.shape[1] // X.shape[1]
-    width = max(1, _WIDTH // classes)
     total = np.zeros((*(() if counts is None else counts.shape[1:]), len(weights)))
-    for first in range(0, len(y), _HEIGHT):
-        rows = slice(first, first + _HEIGHT)
-        for start in range(0, len(weights), width):
-            models = slice(start, start + width)
+    for rows in blocks(len(y), most=_HEIGHT):
+        for models in blocks(len(weights), classes, _WIDTH):
             judged = judge(scores(X[rows], weights[models], classes), y[rows])
             total[..., models] += judged.sum(axis=0) if counts is None else counts[rows].T @ judged
     return total / (len(y) if counts is None else np.asarray(counts.sum(axis=0, dtype=float))[..., None])
@@ -263,8 +260,7 @@ def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array 
     `mean_over_rows`.
     """
     total = np.zeros_like(weights)
-    for first in range(0, len(y), _HEIGHT):
-        block = slice(first, first + _HEIGHT)
-        slopes = loss.slope(X[block] @ weights.T, y[block]).T
-        total += (slopes if counts is None else slopes * counts[block]) @ X[block]
+    for rows in blocks(len(y), most=_HEIGHT):
+        slopes = loss.slope(X[rows] @ weights.T, y[rows]).T
+        total += (slopes if counts is None else slopes * counts[rows]) @ X[rows]
     return total / (len(y) if counts is None else counts.sum())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpml.arrays import Array
+from dpml.arrays import Array, blocks
 from dpml.optim.losses import Loss
 
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
@@ -62,16 +62,15 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float, cou
     slope.
     """
     total = Models(np.zeros_like(models.inner), np.zeros_like(models.outer))
-    height = max(64, _CACHE // models.outer.size)
-    for first in range(0, len(y), height):
-        rows = X[first : first + height]
-        units, slope, back = _pass(models, rows, y[first : first + height], loss)
+    for some in blocks(len(y), most=max(64, _CACHE // models.outer.size)):
+        rows = X[some]
+        units, slope, back = _pass(models, rows, y[some], loss)
         if math.isfinite(clip):
             square = np.einsum("nhb,nhb->nb", units, units) + 1
             square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", rows, rows)[:, None]
             slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
         if counts is not None:
-            slope *= counts[first : first + height, None]
+            slope *= counts[some, None]
         block = _sum(rows, units, back, _Slopes(slope, slope, slope, slope))
         total.inner += block.inner
         total.outer += block.outer
@@ -163,17 +162,16 @@ class Adam:
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
     """The mean loss and the share of correctly labelled rows of every model: (B,) each; row i stands for counts[i]."""
-    height = max(1, _BLOCK // models.outer.size)
     total, right = np.zeros((2, models.outer.shape[1]))
-    for first in range(0, len(y), height):
-        labels = y[first : first + height]
-        _, scores = models.scores(X[first : first + height])
+    for rows in blocks(len(y), models.outer.size, _BLOCK):
+        labels = y[rows]
+        _, scores = models.scores(X[rows])
         values, hits = loss.value(scores, labels), (scores >= 0) == (labels > 0)[:, None]
         if counts is None:
             total += values.sum(axis=0)
             right += hits.sum(axis=0)
         else:
-            total += counts[first : first + height] @ values
-            right += counts[first : first + height] @ hits
+            total += counts[rows] @ values
+            right += counts[rows] @ hits
     n = len(y) if counts is None else counts.sum()
     return total / n, right / n

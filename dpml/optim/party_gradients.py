@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, blocks
 from dpml.optim.descent import Single, halves
 from dpml.optim.losses import Loss
 
@@ -76,9 +76,7 @@ class PartyGradients:
         d, B = models.shape
         for bucket in self.buckets:
             P, m, _ = bucket.half.shape
-            together = max(1, _HELD // (B * max(m, d)))
-            for start in range(0, P, together):
-                some = slice(start, start + together)
+            for some in blocks(P, B * max(m, d), _HELD):
                 half = bucket.half[some]
                 scores = (half.reshape(-1, d) @ models).reshape(len(half), m, B)
                 if bucket.labels is None:

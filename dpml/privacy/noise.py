@@ -5,13 +5,13 @@ The generators of experiments are NumPy's, which can be reproduced; those of a r
 `dpml.privacy.discrete`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, in_cache
+from dpml.arrays import Array, blocks
 
 _BLOCK = 1 << 22  # numbers held at once while many parties' noise is summed: 32 MiB
 
@@ -51,7 +51,7 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
 def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
     """Vectors of N(0, I) in R^d, whose directions are uniform, and their lengths: (draws, d) and (draws, 1)."""
     vectors, lengths = np.empty((draws, d)), np.empty((draws, 1))
-    for rows in in_cache(draws, d):
+    for rows in blocks(draws, d):
         part = vectors[rows]
         rng.standard_normal(out=part)
         lengths[rows, 0] = np.sqrt(np.einsum("ij,ij->i", part, part))  # in cache, and without a copy
@@ -67,7 +67,7 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
     """
     width = np.sqrt(2 * rng.standard_gamma(parties * (d + 1) / 2, size=(draws, 1)))
     total = np.empty((draws, d))
-    for rows in in_cache(draws, d):
+    for rows in blocks(draws, d):
         part = total[rows]
         rng.standard_normal(out=part)
         part *= width[rows]
@@ -80,7 +80,7 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
     if draws * parties * size <= _BLOCK:  # one block: nothing to copy
         return rng.standard_normal(shape), rng.standard_normal(shape)
     ehat, g = np.empty(shape), np.empty(shape)
-    for columns in _blocks(draws * parties, size):
+    for columns in blocks(size, draws * parties, _BLOCK):
         for part in (ehat[..., columns], g[..., columns]):
             part[...] = rng.standard_normal(part.shape)
     return ehat, g
@@ -96,7 +96,7 @@ def cape_messages(
     each party's own. Both results are (draws, parties, size).
     """
     ehat, g = cape_parties(rng, draws, parties, size)
-    for some in in_cache(draws, parties * size):
+    for some in blocks(draws, parties * size):
         part = ehat[some] - ehat[some].mean(axis=1, keepdims=True)
         part *= shared
         g[some] *= own
@@ -119,7 +119,7 @@ def cape_total(  # many parameters: those of `cape_messages`, and a callback
     called for every block, with its columns and what `cape_messages` drew there.
     """
     total = np.empty((draws, size))
-    for columns in _blocks(draws * parties, size):
+    for columns in blocks(size, draws * parties, _BLOCK):
         part = total[:, columns]
         messages, ehat = cape_messages(rng, draws, parties, part.shape[1], shared, own)
         if heard is not None:
@@ -141,17 +141,10 @@ def gaussian_total(
     `heard` is called for every block, with its columns and the parties' noise there.
     """
     total = np.empty((draws, size))
-    for columns in _blocks(draws * parties, size):
+    for columns in blocks(size, draws * parties, _BLOCK):
         part = total[:, columns]
         messages = gaussian_messages(rng, draws, parties, part.shape[1])
         if heard is not None:
             heard(columns, messages)
         messages.sum(axis=1, out=part)
     return total
-
-
-def _blocks(rows: int, size: int) -> Iterator[slice]:
-    """The columns of (rows, size), in blocks of bounded memory."""
-    width = max(1, _BLOCK // rows)
-    for start in range(0, size, width):
-        yield slice(start, start + width)

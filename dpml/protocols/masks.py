@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from dpml.arrays import blocks
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.messages import KEY_BYTES
@@ -145,8 +146,8 @@ def add_stream(total: Ring, key: bytes, sign: int = 1) -> None:
     stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
     buffer = bytearray(8 * min(_BLOCK, len(total)))
     block = np.frombuffer(buffer, "<u8")
-    for start in range(0, len(total), _BLOCK):
-        part = total[start : start + _BLOCK]
+    for some in blocks(len(total), most=_BLOCK):
+        part = total[some]
         stream.update_into(_ZEROS[: 8 * len(part)], buffer)
         (np.add if sign > 0 else np.subtract)(part, block[: len(part)], out=part)
 

@@ -1,7 +1,7 @@
 """A model to publish: one JSON file with the weights, all that a prediction needs, and the guarantees.
 
 Only the weights were computed from private rows: the preprocessing uses stated ranges and lists of values, and rows are
-not counted. The statements have the form of a bounds file (`dpml.data.own.bounds_file`).
+not counted. The statements have the form of a bounds file (`dpml.data.csv.column_bounds`).
 """
 
 import json
@@ -15,9 +15,9 @@ from scipy.special import expit, softmax
 
 from dpml.arrays import Array
 from dpml.atomic import seal_object, unseal_object
-from dpml.data.bounds import stated_apply
+from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.info import Task
-from dpml.data.own.bounds_file import Stated, stated_from
+from dpml.data.preprocess import stated_apply
 from dpml.errors import UserError
 from dpml.optim.losses import scores
 from dpml.privacy import Guarantee
@@ -47,7 +47,7 @@ class Model:
     task: Task
     loss: str
     label: str
-    stated: Stated
+    stated: ColumnBounds
     steps: tuple[str, ...]
     weights: Array
     guarantees: tuple[Guarantee, ...]
@@ -122,7 +122,7 @@ def read_model(path: Path) -> Model:
             task=content["task"],
             loss=content["loss"],
             label=content["label"],
-            stated=stated_from(path, content["stated"]),
+            stated=bounds_from(path, content["stated"]),
             steps=tuple(content["steps"]),
             weights=np.array(content["weights"], dtype=float),
             offset=float(content["offset"]),

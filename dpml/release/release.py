@@ -11,7 +11,7 @@ import numpy as np
 from dpml.algorithms import Algorithm
 from dpml.atomic import write_atomically
 from dpml.data import Files, Source, checksum
-from dpml.data.own.bounds_file import Stated
+from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Partition, partition
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget, Guarantee, worst
@@ -36,7 +36,7 @@ class Request:
     """
 
     dataset: Source
-    stated: Stated
+    stated: ColumnBounds
     label: str
     partition: Partition
     algorithm: Algorithm
@@ -98,13 +98,13 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
     return model, entry
 
 
-def _named(stated: Stated, classes: Mapping[str, str]) -> Stated:
+def _named(stated: ColumnBounds, classes: Mapping[str, str]) -> ColumnBounds:
     """The statements, with classes in the weights' order: -1 and +1, as in `dataset.positive`, or 0 to K-1."""
     return replace(stated, classes=tuple(classes.values())) if classes else stated
 
 
-def _scale(stated: Stated) -> float:
-    """The divisor of a regression target (`dpml.data.bounds.stated_target`)."""
+def _scale(stated: ColumnBounds) -> float:
+    """The divisor of a regression target (`dpml.data.preprocess.scale_target`)."""
     if stated.target is None:
         return 1.0
     ends = np.array([stated.target.low, stated.target.high])

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from dpml.arrays import blocks
 from dpml.data import Files, Source, checksum
 from dpml.errors import UserError, nearest
 from dpml.running.cell import Measured
@@ -162,10 +163,10 @@ class Plan:
         cells, settings = list(once.values()), task.settings
         rows: list[pd.DataFrame] = []
         guarantees: list[pd.DataFrame] = []
-        for start in range(0, len(cells), _TOGETHER):  # a small table takes much more memory than its rows
-            found = [self._tabulated(*pair, settings) for pair in cells[start : start + _TOGETHER]]
-            for tables, some in zip((rows, guarantees), zip(*found, strict=True), strict=True):
-                tables.append(pd.concat(some, ignore_index=True))
+        for some in blocks(len(cells), most=_TOGETHER):  # a small table takes much more memory than its rows
+            found = [self._tabulated(*pair, settings) for pair in cells[some]]
+            for tables, small in zip((rows, guarantees), zip(*found, strict=True), strict=True):
+                tables.append(pd.concat(small, ignore_index=True))
         for block in task.computed:
             table = block.rows(self.store)
             table.insert(0, "block", block.block)

@@ -19,6 +19,7 @@ from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechani
 from dpml.algorithms.noisy_coefficients import PreparedQuadratic
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.algorithms.transcript import Transcript
+from dpml.arrays import blocks
 from dpml.audit import DRAWS
 from dpml.audit.attacks import informed
 from dpml.audit.search import moved
@@ -101,7 +102,7 @@ def test_many_numbers_are_drawn_in_blocks(monkeypatch, algorithm, planted: bool)
 
     def one(rng, draws, M, size):
         ehat = np.empty((draws, M, size))
-        for columns in noise._blocks(draws * M, size):
+        for columns in blocks(size, draws * M, 1 << 12):
             for part in (ehat[..., columns], ehat[..., columns]):
                 part[...] = rng.standard_normal(part.shape)
         return ehat, ehat.copy()

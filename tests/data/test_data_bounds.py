@@ -11,13 +11,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import composed
+from variants import with_info
 
 from dpml.cli.jobs import run_job
 from dpml.config import catalogue
 from dpml.data import Files, Info, Range, Raw
-from dpml.data.bounds import STATED, after_one_hot, check_bounds, maps, stated_apply, stated_target
+from dpml.data.extent import after_one_hot, norms
 from dpml.data.info import values
-from dpml.data.preprocess import EACH_ROW, STEPS, fit_apply, norms, private_note
+from dpml.data.preprocess import (
+    EACH_ROW,
+    STATED,
+    STEPS,
+    check_bounds,
+    fit_apply,
+    maps,
+    private_note,
+    scale_target,
+    stated_apply,
+)
 from dpml.data.sets.adult import Adult
 from dpml.data.sets.bank import Bank
 from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
@@ -124,6 +135,14 @@ def test_a_missing_value_becomes_the_middle_of_its_range():
     assert "training_cells_imputed" not in record[1]
 
 
+def test_a_value_that_is_filled_in_after_rows_were_clipped_counts_in_the_largest_norm():
+    columns = {f"column {number}": Range(0, 1) for number in range(9)}
+    row = np.append(np.ones(8), np.nan)[None]  # clipping divides by its norm, NaN: then all values are filled in
+    for steps in (["clip", "impute", "max_norm"], ["sample_norm", "impute", "bias", "max_norm"]):
+        X, _, _ = stated_apply(steps, row, row, columns)
+        assert norms(X).max() <= 1
+
+
 @pytest.mark.parametrize(
     ("steps", "norm"),
     [
@@ -160,7 +179,7 @@ def test_large_arrays_are_transformed_in_blocks_to_the_same_result():
 
 
 def test_a_target_is_clipped_and_scaled_by_its_range():
-    y, y_test, record = stated_target(np.array([0.0, 3.0, -9.0]), np.array([99.0]), Range(-2, 4))
+    y, y_test, record = scale_target(np.array([0.0, 3.0, -9.0]), np.array([99.0]), Range(-2, 4))
     np.testing.assert_allclose(y, [0, 0.75, -0.5])
     np.testing.assert_allclose(y_test, [1])
     assert private_note([record]) == ""
@@ -354,7 +373,7 @@ def adult_line(age: int, work: str, gain: int, hours: int, country: str, label: 
     return f"{age}, {work}, {middle}, {gain}, 0, {hours}, {country}, {label}\n"
 
 
-def test_adult_on_generated_files(tmp_path, monkeypatch):
+def test_adult_on_generated_files(tmp_path):
     (tmp_path / "train").write_text(
         adult_line(17, "Private", 99_999, 40, "Peru", "<=50K") + adult_line(120, "?", 0, 40, "Peru", ">50K")
         + adult_line(90, "Local-gov", 0, 99, "Hong", ">50K")
@@ -363,8 +382,8 @@ def test_adult_on_generated_files(tmp_path, monkeypatch):
     files = tuple(
         replace(raw, name=name, sha256=()) for raw, name in zip(Adult.info.files, ("train", "test"), strict=True)
     )
-    monkeypatch.setattr(Adult, "info", replace(Adult.info, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2}))
-    source = Adult(bounds="public", steps=("one_hot", "min_max"))
+    Small = with_info(Adult, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
+    source = Small(bounds="public", steps=("one_hot", "min_max"))
     data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
     assert data.X.shape == source.size(None) == (2, 105)
     # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
@@ -375,7 +394,7 @@ def test_adult_on_generated_files(tmp_path, monkeypatch):
     assert private_note(data.provenance["preprocessing"]) == ""
 
 
-def test_kdd_on_generated_files(tmp_path, monkeypatch):
+def test_kdd_on_generated_files(tmp_path):
     def line(service: str, su: int, label: str) -> str:
         numbers = ["0"] * 41
         numbers[1:6] = "tcp", service, "SF", str(2**32), "0"
@@ -387,14 +406,13 @@ def test_kdd_on_generated_files(tmp_path, monkeypatch):
     files = tuple(
         replace(raw, name=name, sha256=()) for raw, name in zip(KDDCup99.info.files, ("train", "test"), strict=True)
     )
-    info = replace(KDDCup99.info, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
-    monkeypatch.setattr(KDDCup99, "info", info)
-    source = KDDCup99(bounds="public", steps=("one_hot", "min_max"))
+    Small = with_info(KDDCup99, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
+    source = Small(bounds="public", steps=("one_hot", "min_max"))
     data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
     assert data.X.shape == source.size(None) == (2, 122)
     np.testing.assert_array_equal(data.X[:, 38:].sum(axis=1), [3, 3])
     np.testing.assert_array_equal(data.X_test[:, 38:].sum(axis=1), [2])  # no list has the service icmp
-    numeric = [name for name, column in info.columns.items() if isinstance(column, Range)]
+    numeric = [name for name, column in Small.info.columns.items() if isinstance(column, Range)]
     first = dict(zip(numeric, data.X[0], strict=False))
     seen = [first[name] for name in ("src_bytes", "su_attempted", "count", "dst_host_count")]
     np.testing.assert_allclose(seen, [1, 1, 1, 0.2])

@@ -27,7 +27,7 @@ def build():
 
 def test_built_once_then_mapped(build):
     for _ in range(3):
-        arrays, facts = cache.stored("mini", {"version": 1}, build)
+        arrays, facts = cache.load_or_build("mini", {"version": 1}, build)
         np.testing.assert_array_equal(arrays["X"], np.arange(12.0).reshape(4, 3))
         assert arrays["none"].shape == (0, 3)
         assert facts == {"levels": [0, 2]}
@@ -38,13 +38,13 @@ def test_built_once_then_mapped(build):
 
 def test_another_key_is_another_entry(build):
     for version in (1, 2):
-        cache.stored("mini", {"version": version}, build)
+        cache.load_or_build("mini", {"version": version}, build)
     assert len(build.calls) == 2
 
 
 @pytest.mark.parametrize("damage", ["truncated array", "no array", "broken facts"])
 def test_a_damaged_entry_is_made_anew(build, damage):
-    cache.stored("mini", {}, build)
+    cache.load_or_build("mini", {}, build)
     place = cache.folder("mini", {})
     if damage == "truncated array":
         (place / "X.npy").write_bytes((place / "X.npy").read_bytes()[:-8])
@@ -52,10 +52,10 @@ def test_a_damaged_entry_is_made_anew(build, damage):
         (place / "X.npy").unlink()
     else:
         (place / "facts.json").write_text("{")
-    arrays, _ = cache.stored("mini", {}, build)
+    arrays, _ = cache.load_or_build("mini", {}, build)
     assert arrays["X"].shape == (4, 3)
     assert len(build.calls) == 2
-    cache.stored("mini", {}, build)
+    cache.load_or_build("mini", {}, build)
     assert len(build.calls) == 2
 
 
@@ -64,13 +64,13 @@ def test_no_flipped_bit_goes_unnoticed(build, name):
     """Whatever bit of whatever file is flipped, in its header or its last number: the entry is made anew."""
     arrays, facts = build()
     for place in (0, 20, 64, -1):
-        cache.stored("mini", {"place": place}, build)
+        cache.load_or_build("mini", {"place": place}, build)
         path = cache.folder("mini", {"place": place}) / name
         content = bytearray(path.read_bytes())
         content[place] ^= 1
         path.write_bytes(content)
         before = len(build.calls)
-        again, known = cache.stored("mini", {"place": place}, build)
+        again, known = cache.load_or_build("mini", {"place": place}, build)
         assert len(build.calls) == before + 1
         np.testing.assert_array_equal(again["X"], arrays["X"])
         assert known == facts
@@ -80,7 +80,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(build, tmp_path, monkeyp
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "file" / "cache"))
     for _ in range(2):
-        arrays, _ = cache.stored("mini", {}, build)
+        arrays, _ = cache.load_or_build("mini", {}, build)
         assert arrays["X"].shape == (4, 3)
     assert capsys.readouterr().err.count("note: cannot keep parsed data") == 1
 
@@ -90,7 +90,7 @@ def test_no_half_entry_when_the_disk_is_full(build, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
-    arrays, _ = cache.stored("mini", {}, build)
+    arrays, _ = cache.load_or_build("mini", {}, build)
     assert arrays["X"].shape == (4, 3)
     assert list((tmp_path / "cache" / "processed").iterdir()) == []
 
@@ -103,7 +103,7 @@ def test_two_processes_that_build_the_same_entry(tmp_path):
         "    print('built')\n"
         "    time.sleep(1)\n"
         "    return {'X': np.ones(3)}, {}\n"
-        "print(cache.stored('mini', {}, build)[0]['X'].sum())\n"
+        "print(cache.load_or_build('mini', {}, build)[0]['X'].sum())\n"
     )
     both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert sorted(process.communicate(timeout=60)[0] for process in both) == ["3.0\n", "built\n3.0\n"]
@@ -174,10 +174,11 @@ def test_arrays_are_made_again_when_the_code_that_made_them_has_changed(tmp_path
 
     first, values = load({}, {})
     assert first == f"parsed {values}"
-    change(preprocess, "    largest *= 1 + 1e-12\n", "    # a comment\n    largest *= 1 + 1e-12\n")
+    scale = "    largest = (extent.norm or 1.0) * (1 + 1e-12)"
+    change(preprocess, scale, f"    # a comment\n{scale}")
     change(own, "    def parse(self, paths):\n", '    def parse(self, paths):\n        """A docstring."""\n')
     assert load() == [values]
-    change(preprocess, "    largest *= 1 + 1e-12\n", "    largest *= 2 + 2e-12\n")
+    change(preprocess, scale, scale.replace("(1 + 1e-12)", "(2 + 2e-12)"))
     assert load() == [" ".join(["parsed", str(float(values.split()[0]) / 2), values.split()[1]])]
     change(own, "table[:, :2]", "2 * table[:, :2]")
     other = {"column": 1}  # an option that `parse` looks at

@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from dpml.data import preprocess
-from dpml.data.preprocess import STEPS, distinct, fit_apply, norms, private_note, width
+from dpml.data.extent import norms
+from dpml.data.preprocess import STEPS, distinct, fit_apply, private_note, width
 from dpml.errors import UserError
 
 SCALING = [
@@ -77,6 +78,11 @@ def test_one_hot_knows_the_training_values_only():
     np.testing.assert_array_equal(X, [[1.5, 1, 0, 0], [2.5, 0, 0, 1], [0.5, 0, 1, 0]])
     np.testing.assert_array_equal(X_test, [[9, 0, 0, 0], [8, 0, 0, 1]])
     assert record[0]["columns"] == 4
+
+
+def test_one_hot_keeps_numbers_as_they_are():
+    X = rows(5)
+    np.testing.assert_array_equal(fit_apply(["one_hot"], X, X)[0], X)
 
 
 def test_impute_fills_in_the_training_median():

@@ -10,13 +10,15 @@ import pytest
 from harness import composed
 from scipy.io import savemat
 from sklearn.datasets import load_breast_cancer
+from variants import with_info
 
 from dpml.cli.jobs import run_job
 from dpml.config import catalogue
 from dpml.config.build import instantiate
 from dpml.config.compose import compose
 from dpml.data import Dataset, Files, Raw, Source, checksum
-from dpml.data.preprocess import distinct, norms, private_note
+from dpml.data.extent import norms
+from dpml.data.preprocess import distinct, private_note
 from dpml.data.sets import authors, wdbc
 from dpml.data.sets.authors import CrimeAuthors, TwitterAuthors
 from dpml.data.sets.creditcard import CreditCard
@@ -187,7 +189,7 @@ def test_a_second_load_reads_no_raw_file(files, monkeypatch):
     source = catalogue.source("adult")
     first = source.load(files, None, rng())
     monkeypatch.setattr("dpml.data.sources.files.open_raw", None)
-    monkeypatch.setattr("dpml.data.sets.adult.open_raw", None)
+    monkeypatch.setattr("dpml.data.table.read_csv", None)
     second = source.load(files, None, rng())
     np.testing.assert_array_equal(first.X, second.X)
     assert first.provenance == second.provenance
@@ -266,23 +268,22 @@ def test_har_reads_the_official_format(tmp_path, monkeypatch):
         last = X
     people = numbers.choice([1, 3, 28], 40)
     (folder / "train" / "subject_train.txt").write_text("".join(f"{person}\n" for person in people))
-    small = replace(
-        HAR.info,
+    Small = with_info(
+        HAR,
         files=tuple(replace(raw, sha256=(), lines=counts[raw.name.partition("/")[0]]) for raw in HAR.info.files),
         rows=64,
         train_rows=40,
         classes={},
     )
-    monkeypatch.setattr(HAR, "info", small)
-    data = HAR(steps=()).load(Files(str(tmp_path)), None, rng(1))
-    assert_quick_checksum(monkeypatch, HAR(), Files(str(tmp_path)), data)
+    data = Small(steps=()).load(Files(str(tmp_path)), None, rng(1))
+    assert_quick_checksum(monkeypatch, Small(), Files(str(tmp_path)), data)
     np.testing.assert_allclose(data.X_test, last, atol=1e-7)
     np.testing.assert_array_equal(data.y_test, np.arange(24) % 6)
-    reduced = HAR(steps=("pca:7", "max_norm")).load(Files(str(tmp_path)), None, rng(1))
+    reduced = Small(steps=("pca:7", "max_norm")).load(Files(str(tmp_path)), None, rng(1))
     assert reduced.X.shape == (40, 7)
-    assert HAR(steps=("pca:7", "max_norm")).size(None) == (40, 7)
+    assert Small(steps=("pca:7", "max_norm")).size(None) == (40, 7)
     np.testing.assert_array_equal(np.array([1, 3, 28])[data.party], people)
-    few = HAR(steps=()).load(Files(str(tmp_path)), 15, rng(1))
+    few = Small(steps=()).load(Files(str(tmp_path)), 15, rng(1))
     places = [int(np.flatnonzero((row == data.X).all(axis=1))[0]) for row in few.X]
     np.testing.assert_array_equal(few.party, data.party[places])
 
@@ -292,30 +293,27 @@ def test_creditcard_reads_the_official_format_and_draws_normals(tmp_path, monkey
     numbers = rng()
     body = (
         ",".join([f"{value:.6f}" for value in numbers.normal(size=30)] + ['"1"' if i % 4 == 0 else '"0"'])
-        for i in range(2000)
+        for i in range(4 * 492)
     )
     (tmp_path / "creditcard.csv").write_text("\n".join([header, *body]) + "\n")
     raw = replace(CreditCard.info.files[0], sha256=())
-    monkeypatch.setattr(
-        CreditCard, "info", replace(CreditCard.info, files=(raw,), rows=2000, classes={-1: 1500, 1: 500})
-    )
-    monkeypatch.setattr("dpml.data.sets.creditcard._FRAUDS", 500)
-    data = CreditCard(normals=400).load(Files(str(tmp_path)), None, rng(1))
-    assert_quick_checksum(monkeypatch, CreditCard(), Files(str(tmp_path)), data)
+    Small = with_info(CreditCard, files=(raw,), rows=4 * 492, classes={-1: 3 * 492, 1: 492})
+    data = Small(normals=400).load(Files(str(tmp_path)), None, rng(1))
+    assert_quick_checksum(monkeypatch, Small(), Files(str(tmp_path)), data)
     y = np.concatenate([data.y, data.y_test])
-    assert np.sum(y > 0) == 500
+    assert np.sum(y > 0) == 492
     assert np.sum(y < 0) == 400
-    assert data.provenance["rows"] == 900
-    assert len(np.unique(np.concatenate([data.X, data.X_test]), axis=0)) == 900  # without replacement
+    assert data.provenance["rows"] == 892
+    assert len(np.unique(np.concatenate([data.X, data.X_test]), axis=0)) == 892  # without replacement
 
 
 def test_twitter_reads_the_official_format(tmp_path, monkeypatch):
     table = rng().integers(0, 100, (300, 78))
     np.savetxt(tmp_path / "Twitter.data", table, fmt="%d", delimiter=",")
     raw = replace(TwitterBuzz.info.files[0], lines=300)
-    monkeypatch.setattr(TwitterBuzz, "info", replace(TwitterBuzz.info, files=(raw,), rows=300))
-    data = TwitterBuzz().load(Files(str(tmp_path)), None, rng(1))
-    assert_quick_checksum(monkeypatch, TwitterBuzz(), Files(str(tmp_path)), data)
+    source = with_info(TwitterBuzz, files=(raw,), rows=300)()
+    data = source.load(Files(str(tmp_path)), None, rng(1))
+    assert_quick_checksum(monkeypatch, source, Files(str(tmp_path)), data)
     assert data.X.shape == (240, 77)
     assert data.y.max() == 1
 
@@ -335,8 +333,7 @@ def url_days(folder: Path, days: int, rows: int, features: int, per_row: int) ->
 def test_url_days_stay_sparse(tmp_path, monkeypatch):
     url_days(tmp_path / "url", 4, 50, 3_231_961, 40)
     files = tuple(replace(raw, lines=50) for raw in URL.info.files[:4])
-    monkeypatch.setattr(URL, "info", replace(URL.info, files=files, rows=200, train_rows=100))
-    source = URL(steps=("pca:5", "max_norm"))
+    source = with_info(URL, files=files, rows=200, train_rows=100)(steps=("pca:5", "max_norm"))
     table, _ = source.table(Files(str(tmp_path)))
     assert table.X.shape == (200, 3_231_961)
     assert table.X.nnz < 200 * 40
@@ -348,12 +345,11 @@ def test_url_days_stay_sparse(tmp_path, monkeypatch):
     assert set(np.unique(first.y)) == {-1.0, 1.0}
 
 
-def test_url_reads_an_official_day(raw, tmp_path, monkeypatch):
+def test_url_reads_an_official_day(raw, tmp_path):
     (tmp_path / "url").mkdir()
     (tmp_path / "url" / "Day45.svm").write_bytes((raw / "url" / "Day45.svm").read_bytes())
     day = replace(URL.info.files[0], name="Day45.svm", lines=130)
-    monkeypatch.setattr(URL, "info", replace(URL.info, files=(day,), rows=130, train_rows=100))
-    table, _ = URL().table(Files(str(tmp_path)))
+    table, _ = with_info(URL, files=(day,), rows=130, train_rows=100)().table(Files(str(tmp_path)))
     assert table.X.shape == (130, 3_231_961)
     assert np.sum(table.y > 0) == 41
     assert np.sum(table.y < 0) == 89
@@ -371,10 +367,8 @@ def test_kdd_encodes_symbols_by_the_training_file(tmp_path, monkeypatch):
         replace(KDDCup99.info.files[0], name="train", sha256=()),
         replace(KDDCup99.info.files[1], name="test", sha256=()),
     )
-    monkeypatch.setattr(
-        KDDCup99, "info", replace(KDDCup99.info, files=files, rows=4, train_rows=2, features=42, classes={-1: 2, 1: 2})
-    )
-    source = KDDCup99(steps=("one_hot",))
+    Small = with_info(KDDCup99, files=files, rows=4, train_rows=2, features=42, classes={-1: 2, 1: 2})
+    source = Small(steps=("one_hot",))
     data = source.load(Files(str(tmp_path)), None, rng(1))
     assert data.X.shape == (2, 42)
     np.testing.assert_array_equal(data.X_test[:, 38:], [[1, 0, 0, 1], [1, 0, 1, 1]])  # tcp, http, smtp, SF
@@ -382,12 +376,11 @@ def test_kdd_encodes_symbols_by_the_training_file(tmp_path, monkeypatch):
     assert_quick_checksum(monkeypatch, source, Files(str(tmp_path)), data)
 
 
-def test_content_that_is_not_canonical_is_refused_and_not_cached(tmp_path, monkeypatch):
+def test_content_that_is_not_canonical_is_refused_and_not_cached(tmp_path):
     np.savetxt(tmp_path / "Twitter.data", np.ones((10, 78)), fmt="%d", delimiter=",")
     raw = replace(TwitterBuzz.info.files[0], lines=10)
-    monkeypatch.setattr(TwitterBuzz, "info", replace(TwitterBuzz.info, files=(raw,)))
     with pytest.raises(UserError, match="dataset=twitter_buzz has 10 rows instead of 583,250"):
-        TwitterBuzz().load(Files(str(tmp_path)), None, rng(1))
+        with_info(TwitterBuzz, files=(raw,))().load(Files(str(tmp_path)), None, rng(1))
     assert not list(cache.root().glob("processed/*"))
 
 
@@ -416,21 +409,20 @@ def test_the_checksum_of_an_authors_sample(tmp_path, monkeypatch):
     assert data.provenance["sha256"] == hashlib.sha256(content).hexdigest()
 
 
-def test_a_checksum_changes_with_any_file(tmp_path, monkeypatch):
-    info = replace(HAR.info, files=tuple(Raw(name) for name in "abc"))
-    monkeypatch.setattr(HAR, "info", info)
+def test_a_checksum_changes_with_any_file(tmp_path):
+    source = with_info(HAR, files=tuple(Raw(name) for name in "abc"))()
     seen = set()
     for changed in (None, *"abc"):  # in folders of their own: a file without a known checksum may not change
         folder = tmp_path / f"{changed}"
         folder.mkdir()
         for name in "abc":
             (folder / name).write_text("something else" if name == changed else name)
-        seen.add(checksum(HAR(), Files(str(folder))))
+        seen.add(checksum(source, Files(str(folder))))
     assert len(seen) == 4
     assert all(len(digest) == 64 for digest in seen)
     (folder / "b").unlink()
     with pytest.raises(UserError, match="dataset=har needs the file b"):
-        checksum(HAR(), Files(str(folder)))
+        checksum(source, Files(str(folder)))
 
 
 def test_a_data_set_without_a_checksum_method_is_loaded_for_it():

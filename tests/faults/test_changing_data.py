@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from failing import COMMANDS, go, made, prepare
 
-from dpml.data.own import table
+from dpml.data.csv import csv_rows
 from dpml.data.sources import files
 from dpml.errors import UserError
 from dpml.running import cell, executors
@@ -28,7 +28,7 @@ def work(folder: Path) -> Path:
 
 def forget() -> None:
     """What a new process does not know."""
-    for remembered in (cell._data, cell._parties, table.parsed):
+    for remembered in (cell._data, cell._parties, csv_rows.read_rows):
         remembered.cache_clear()
 
 
@@ -102,14 +102,14 @@ def test_a_file_that_changes_while_its_checksum_is_computed(work: Path, monkeypa
 def test_a_file_that_changes_while_it_is_parsed_is_not_kept_as_the_old_one(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = table.read
+    read = csv_rows.read
 
     def late(*arguments: object) -> object:
         edited(work / "own.csv")
         return read(*arguments)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(table, "read", late)
+        patch.setattr(csv_rows, "read", late)
         status, _, err = go(work, RUN)
     assert status != 0
     assert "own.csv changed while it was read: give the command again." in err
@@ -124,7 +124,7 @@ def test_a_file_that_changes_between_the_plan_and_the_work(work: Path, monkeypat
 
     def later(asked: cell.Cell) -> cell.Measured:
         edited(work / "own.csv", back=False)
-        table.parsed.cache_clear()  # as in another process
+        csv_rows.read_rows.cache_clear()  # as in another process
         return measure(asked)
 
     with monkeypatch.context() as patch:

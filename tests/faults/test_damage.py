@@ -13,7 +13,7 @@ import pytest
 from failing import COMMANDS, RUN, go, made, prepare
 
 import dpml
-from dpml.data.own import table
+from dpml.data.csv import csv_rows
 from dpml.running import cell
 
 
@@ -89,7 +89,7 @@ def whole(folder: Path) -> Path:
 def afresh(whole: Path, folder: Path) -> None:
     shutil.rmtree(folder)
     shutil.copytree(whole, folder)  # with its dates
-    for remembered in (cell._data, cell._parties, table.parsed):
+    for remembered in (cell._data, cell._parties, csv_rows.read_rows):
         remembered.cache_clear()
 
 

@@ -15,13 +15,13 @@ from omegaconf import DictConfig
 
 from dpml.config.compose import compose
 from dpml.data import Dataset
-from dpml.data.own.bounds_file import Stated, stated_from
+from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.partition import Parties
 from dpml.federated import plan as plans
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.party import Member
+from dpml.federated.party_rows import own_rows
 from dpml.federated.plan import Plan, Seat
-from dpml.federated.rows import own_rows
 from dpml.privacy import Adversary, Budget
 from dpml.protocols import Stage
 from dpml.seeds import generator
@@ -68,8 +68,8 @@ class Clinics:
         return mechanism.release([Budget(1.0, 1e-5)], noise, 1).weights[0, 0]
 
 
-def stated() -> Stated:
-    return stated_from(Path("clinics.yaml"), STATED)
+def stated() -> ColumnBounds:
+    return bounds_from(Path("clinics.yaml"), STATED)
 
 
 @cache

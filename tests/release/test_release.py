@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from dpml.atomic import seal_object
+from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
-from dpml.data.own.bounds_file import Stated
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
 from dpml.release.ledger import Ledger
@@ -224,7 +224,7 @@ def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monke
 
 
 def a_model(**changes: object) -> Model:
-    stated = Stated("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), (), Range(0.0, 50.0))  # type: ignore[arg-type]
+    stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), (), Range(0.0, 50.0))  # type: ignore[arg-type]
     weights = np.array([[0.1, 0.25, -1 / 3, 0.5]])
     guarantee = Guarantee("release", "sample", 1.0, 1e-5, "proven", "x", 0.2)
     values = {
@@ -244,7 +244,7 @@ def test_a_model_reads_back_bit_for_bit(tmp_path) -> None:
 
 
 def test_a_target_on_a_log_scale_is_predicted_in_its_own_unit() -> None:
-    stated = Stated("x", {"a": Range(0, 10), "b": ("p", "q")}, (), (), Range(0, 50, log=True))  # type: ignore[arg-type]
+    stated = ColumnBounds("x", {"a": Range(0, 10), "b": ("p", "q")}, (), (), Range(0, 50, log=True))  # type: ignore[arg-type]
     plain = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
     found = a_model(stated=stated).predictions(np.array([[7.5, 1.0]]))["prediction"]
     assert found == pytest.approx(np.exp(plain) - 1)

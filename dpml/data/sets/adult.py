@@ -9,8 +9,7 @@ import numpy as np
 
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column, values
-from dpml.data.sources.files import open_raw
-from dpml.data.table import OfficialSplit, Table, encode
+from dpml.data.table import OfficialSplit, Table, encode, read_csv
 
 _UCI = "https://archive.ics.uci.edu"
 _NUMERIC = (0, 2, 4, 10, 11, 12)  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
@@ -95,12 +94,10 @@ class Adult(OfficialSplit):
     steps: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        import pandas as pd  # slow to load, and only parsing needs it
-
-        parts = []
-        for path in paths.values():
-            with open_raw(path) as file:
-                parts.append(pd.read_csv(file, header=None, na_values="?", skipinitialspace=True, comment="|").dropna())
+        parts = [
+            read_csv(path, header=None, na_values="?", skipinitialspace=True, comment="|").dropna()
+            for path in paths.values()
+        ]
         X, levels = encode([part.iloc[:, :14] for part in parts], set(range(14)) - set(_NUMERIC), self.stated)
         # labels of the test file end in a full stop
         y = np.concatenate([np.where(part[14].str.startswith(">50K"), 1.0, -1.0) for part in parts])

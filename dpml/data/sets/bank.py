@@ -9,8 +9,7 @@ import numpy as np
 
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column, values
-from dpml.data.sources.files import open_raw
-from dpml.data.table import RandomSplit, Table, encode
+from dpml.data.table import RandomSplit, Table, encode, read_csv
 
 _SYMBOLIC = (1, 2, 3, 4, 5, 6, 7, 8, 9, 14)
 _MEMBER = "bank-additional.zip!bank-additional/bank-additional-full.csv"
@@ -89,9 +88,6 @@ class Bank(RandomSplit):
     steps: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        import pandas as pd  # slow to load, and only parsing needs it
-
-        with open_raw(paths["bank-additional-full.csv"]) as file:
-            table = pd.read_csv(file, sep=";")
+        table = read_csv(paths["bank-additional-full.csv"], sep=";")
         X, levels = encode([table.iloc[:, :20]], _SYMBOLIC, self.stated)
         return Table(X, np.where(table["y"] == "yes", 1.0, -1.0), levels)

@@ -9,8 +9,7 @@ import numpy as np
 
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column
-from dpml.data.sources.files import open_raw
-from dpml.data.table import RandomSplit, Table
+from dpml.data.table import RandomSplit, Table, read_csv
 
 _FILE = "breast-cancer-wisconsin.data"
 _UCI = "https://archive.ics.uci.edu"
@@ -70,8 +69,5 @@ class BreastCancer(RandomSplit):
     steps: tuple[str, ...] = ("impute", "min_max", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        import pandas as pd  # slow to load, and only parsing needs it
-
-        with open_raw(paths[_FILE]) as file:
-            table = pd.read_csv(file, header=None, na_values="?")
+        table = read_csv(paths[_FILE], header=None, na_values="?")
         return Table(table.iloc[:, 1:10].to_numpy(np.float64), np.where(table[10] == 4, 1.0, -1.0))

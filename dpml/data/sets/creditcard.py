@@ -10,8 +10,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Info, Raw
-from dpml.data.sources.files import open_raw
-from dpml.data.table import RandomSplit, Table
+from dpml.data.table import RandomSplit, Table, read_csv
 from dpml.errors import UserError
 
 _FRAUDS = 492
@@ -61,11 +60,8 @@ class CreditCard(RandomSplit):
             raise UserError(f"dataset.normals must be in 1..{most}, got {self.normals}.")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        import pandas as pd  # slow to load, and only parsing needs it
-
         (path,) = paths.values()
-        with open_raw(path) as file:
-            table = pd.read_csv(file)
+        table = read_csv(path)
         return Table(table.iloc[:, :-1].to_numpy(np.float64), np.where(table["Class"] == 1, 1.0, -1.0))
 
     def drawn(self) -> int:

@@ -9,8 +9,7 @@ import numpy as np
 
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column, values
-from dpml.data.sources.files import open_raw
-from dpml.data.table import RandomSplit, Table
+from dpml.data.table import RandomSplit, Table, read_csv
 
 _UCI = "https://archive.ics.uci.edu"
 _NORMALISED = values(
@@ -79,9 +78,6 @@ class Crime(RandomSplit):
     steps: tuple[str, ...] = ("max_abs", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        import pandas as pd  # slow to load, and only parsing needs it
-
-        with open_raw(paths["communities.data"]) as file:
-            table = pd.read_csv(file, header=None, na_values="?", skipinitialspace=True)
+        table = read_csv(paths["communities.data"], header=None, na_values="?", skipinitialspace=True)
         features = table.iloc[:, :-1].dropna(axis=1).select_dtypes("number")
         return Table(features.to_numpy(np.float64), table.iloc[:, -1].to_numpy(np.float64))

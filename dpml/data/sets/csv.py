@@ -8,14 +8,14 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
-from dpml.data.bounds import STATED, after_one_hot, maps, stated_apply, stated_target
-from dpml.data.own.table import FITTED, Parsed, Wanted, checksum, parsed
-from dpml.data.preprocess import PRIVATE, SCHEMA, Record
+from dpml.data.csv.csv_rows import FITTED, CsvOptions, CsvRows, checksum, read_rows
+from dpml.data.extent import after_one_hot
+from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, Record, fit_apply, maps, scale_target, stated_apply
 from dpml.errors import UserError
 
 
 @dataclass(frozen=True)
-class CSV(Wanted):
+class CSV(CsvOptions):
     """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`."""
 
     test_fraction: float = 0.2
@@ -75,8 +75,7 @@ class CSV(Wanted):
         X, X_test, record = self._features(rows, train, test)
         y, y_test = rows.y[train], rows.y[test]
         if rows.task == "regression":
-            stated = rows.labels.range
-            y, y_test, scaled = stated_target(y, y_test, stated) if stated else preprocess.scale_target(y, y_test)
+            y, y_test, scaled = scale_target(y, y_test, rows.labels.range)
             record = [*record, scaled]
         provenance: dict[str, Any] = {
             "source": ", ".join(str(path) for path in self.paths.values()),
@@ -90,7 +89,7 @@ class CSV(Wanted):
         party = None if rows.party is None else rows.party[train]
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
-    def _features(self, rows: Parsed, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
+    def _features(self, rows: CsvRows, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
         """The preprocessed features of both parts, and the record, which lists what was derived from private rows."""
         if self.missing == "keep" and "impute" not in self.steps and np.isnan(rows.X).any():  # in test rows, perhaps
             raise UserError(
@@ -100,13 +99,13 @@ class CSV(Wanted):
         if rows.stated:
             X, X_test, record = stated_apply(self.steps, rows.X[train], rows.X[test], rows.stated)
             return X, X_test, [{"step": "types", "fitted_on": STATED}, *record]
-        X, X_test, record = preprocess.fit_apply(self.steps, rows.X[train], rows.X[test], rows.levels)
+        X, X_test, record = fit_apply(self.steps, rows.X[train], rows.X[test], rows.levels)
         # types, categories and classes are derived from the rows: there is no published list
         found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
         return X, X_test, [{"step": "types", "fitted_on": PRIVATE}, *found]
 
-    def _rows(self) -> Parsed:
-        rows = parsed(self)
+    def _rows(self) -> CsvRows:
+        rows = read_rows(self)
         steps = preprocess.parse(self.steps)
         if self.bounds != FITTED:
             if "pca" in dict(steps):
@@ -118,6 +117,6 @@ class CSV(Wanted):
         return rows
 
 
-def _width(rows: Parsed) -> int:
+def _width(rows: CsvRows) -> int:
     """The number of columns after one-hot coding."""
     return after_one_hot(rows.stated) if rows.stated else sum(count or 1 for count in rows.levels)

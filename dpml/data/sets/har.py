@@ -10,7 +10,7 @@ import numpy as np
 from dpml.arrays import Array, Index
 from dpml.data import Info, Range, Raw
 from dpml.data.sources.files import open_raw
-from dpml.data.table import OfficialSplit, Table
+from dpml.data.table import OfficialSplit, Table, read_csv
 
 _UCI = "https://archive.ics.uci.edu"
 _ARCHIVES = (
@@ -84,12 +84,10 @@ class HAR(OfficialSplit):
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        import pandas as pd  # slow to load, and only parsing needs it
-
-        parts = []
-        for name in ("train/X_train.txt", "test/X_test.txt"):
-            with open_raw(paths[name]) as file:
-                parts.append(pd.read_csv(file, header=None, sep=r"\s+", dtype=np.float64).to_numpy())
+        parts = [
+            read_csv(paths[name], header=None, sep=r"\s+", dtype=np.float64).to_numpy()
+            for name in ("train/X_train.txt", "test/X_test.txt")
+        ]
         return Table(np.concatenate(parts), _labels(paths), party=_people(paths))
 
 
@@ -123,10 +121,5 @@ class HAR73(OfficialSplit):
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        import pandas as pd  # slow to load, and only parsing needs it
-
-        parts = []
-        for raw in self.info.files[:2]:
-            with open_raw(paths[raw.name]) as file:
-                parts.append(pd.read_csv(file, dtype=np.float64).to_numpy())
+        parts = [read_csv(paths[raw.name], dtype=np.float64).to_numpy() for raw in self.info.files[:2]]
         return Table(np.concatenate(parts), _labels(paths), party=_people(paths))

@@ -11,8 +11,7 @@ from numpy.random import Generator
 from dpml.arrays import Array, Index
 from dpml.data import Info, Range, Raw
 from dpml.data.info import Column, values
-from dpml.data.sources.files import open_raw
-from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
+from dpml.data.table import OfficialSplit, RandomSplit, Table, encode, read_csv
 from dpml.errors import UserError
 
 _SYMBOLIC = (1, 2, 3)  # protocol, service, flag
@@ -95,13 +94,10 @@ _TEST = Raw(
 
 
 def _parse(paths: Mapping[str, Path], stated: Mapping[str, Column]) -> Table:
-    import pandas as pd  # slow to load, and only parsing needs it
-
     kinds = {column: "category" if column in (*_SYMBOLIC, 41) else "float64" for column in range(42)}
     parts, labels = [], []
     for path in paths.values():
-        with open_raw(path) as file:
-            table = pd.read_csv(file, header=None, dtype=kinds)
+        table = read_csv(path, header=None, dtype=kinds)
         labels.append(np.where(table[41] == "normal.", -1.0, 1.0))
         parts.append(table.iloc[:, :41])
     X, levels = encode(parts, _SYMBOLIC, stated)

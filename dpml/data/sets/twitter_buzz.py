@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpml.data import Info, Raw
-from dpml.data.sources.files import open_raw
-from dpml.data.table import RandomSplit, Table
+from dpml.data.table import RandomSplit, Table, read_csv
 
 _UCI = "https://archive.ics.uci.edu"
 _MEMBER = "regression.tar.gz!regression/Twitter/Twitter.data"
@@ -53,8 +52,5 @@ class TwitterBuzz(RandomSplit):
     steps: tuple[str, ...] = ("max_abs", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        import pandas as pd  # slow to load, and only parsing needs it
-
-        with open_raw(paths["Twitter.data"]) as file:
-            table = pd.read_csv(file, header=None, dtype=np.float64).to_numpy()
+        table = read_csv(paths["Twitter.data"], header=None, dtype=np.float64).to_numpy()
         return Table(table[:, :-1], table[:, -1])

@@ -11,8 +11,8 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Info, fold_rows, preprocess, sha256, split_rows, training_rows
-from dpml.data.bounds import check_bounds
 from dpml.data.info import Bounds
+from dpml.data.preprocess import check_bounds
 from dpml.errors import UserError
 
 _FILE = "breast_cancer.csv"

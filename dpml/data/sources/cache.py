@@ -45,7 +45,7 @@ def folder(name: str, key: Mapping[str, Any]) -> Path:
     return root() / "processed" / f"{name}-{digest[:16]}"
 
 
-def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, Facts]]) -> tuple[Arrays, Facts]:
+def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, Facts]]) -> tuple[Arrays, Facts]:
     """The result of `build`: from the cache if it is there, otherwise built now and stored.
 
     Arrays from the cache are read-only and memory-mapped. An entry is written atomically; if two processes need the
@@ -55,7 +55,7 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
     entry = _read(place)
     if entry is not None:
         return entry
-    with turn(place.with_name(f".{place.name}.lock")) as held:
+    with locked(place.with_name(f".{place.name}.lock")) as held:
         entry = _read(place)  # another process may have built it meanwhile
         if entry is None:
             if held:
@@ -69,7 +69,7 @@ def stored(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, 
 
 
 @contextmanager
-def turn(path: Path) -> Iterator[bool]:
+def locked(path: Path) -> Iterator[bool]:
     """Wait until no other process holds the lock file `path`, then hold it; yields whether the lock is held.
 
     The lock only avoids double work: the code it guards is safe without it. Without a lock, execution continues.
@@ -88,7 +88,7 @@ def turn(path: Path) -> Iterator[bool]:
         lock.release()
 
 
-def parts(name: str = "") -> str:
+def part_prefix(name: str = "") -> str:
     """The prefix of the names of this machine's temporary folders for `name`."""
     return f".part-{MACHINE}-{name}"
 
@@ -100,7 +100,7 @@ def sweep(folder: Path, name: str = "") -> None:
     """
     for part in folder.glob(".part-*"):
         with suppress(OSError):
-            if part.name.startswith(parts(name)) or time.time() - part.stat().st_mtime > _STALE:
+            if part.name.startswith(part_prefix(name)) or time.time() - part.stat().st_mtime > _STALE:
                 shutil.rmtree(part)
 
 
@@ -142,7 +142,7 @@ def _crc(path: Path) -> int:
 def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=parts(place.name), dir=place.parent))
+        unfinished = Path(tempfile.mkdtemp(prefix=part_prefix(place.name), dir=place.parent))
         try:
             for name, array in arrays.items():
                 np.save(unfinished / f"{name}.npy", array, allow_pickle=False)

@@ -1,6 +1,9 @@
 """Download raw files. Each file arrives complete and verified, or not at all; concurrent downloads are safe.
 
 No server can block a run for ever or fill a disk: each transfer has a deadline and a size limit, sent or unpacked.
+
+Pooch is not used: the published checksums are of uncompressed files inside archives, which it cannot verify before it
+puts a file in its place, and it would see a deadline only after a whole chunk has arrived.
 """
 
 import lzma
@@ -23,7 +26,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from dpml.data.info import Info, Raw
-from dpml.data.sources.cache import parts, sweep, turn
+from dpml.data.sources.cache import locked, part_prefix, sweep
 from dpml.errors import UserError
 
 T = TypeVar("T")
@@ -50,12 +53,12 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
     """
     created = [path for path in (folder, folder.parent) if not path.exists()]
     try:
-        with turn(folder / ".lock") as held:
+        with locked(folder / ".lock") as held:
             folder.mkdir(parents=True, exist_ok=True)
             if held:
                 sweep(folder)
-            with tempfile.TemporaryDirectory(prefix=parts(), dir=folder) as part:
-                _Transfer(info, folder, Path(part), accept).run(wanted)
+            with tempfile.TemporaryDirectory(prefix=part_prefix(), dir=folder) as part:
+                _Transfer(info, folder, Path(part), accept).run(list(wanted))
     except OSError as error:
         raise UserError(
             f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; "
@@ -68,79 +71,62 @@ def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw
 
 
 class _Transfer:
-    """One call of `fetch`, under its lock: an archive that several files share is transferred once."""
+    """One call of `fetch`, under its lock: an archive that several files share is transferred and read once."""
 
     def __init__(self, info: Info, folder: Path, part: Path, accept: Callable[[Raw, Path], str]) -> None:
         self.info, self.folder, self.part, self.accept = info, folder, part, accept
-        self.archives: dict[str, Path] = {}
+        self.unpacked: dict[str, dict[str, Path] | _FailedError] = {}
 
-    def run(self, wanted: Iterable[Raw]) -> None:
+    def run(self, wanted: list[Raw]) -> None:
         missing = [raw for raw in wanted if not self._arrived(raw)]
         problems: dict[str, str] = {}
         for rank in range(max((len(raw.urls) for raw in missing), default=0)):
-            missing = self._try_addresses(missing, rank, problems)
+            offered = [raw for raw in missing if rank < len(raw.urls)]
+            addresses = [raw.urls[rank] for raw in offered]
+            for raw, address in zip(offered, addresses, strict=True):
+                server = urlsplit(address).netloc
+                try:
+                    self._keep(raw, self._path(address, addresses))
+                    missing.remove(raw)
+                except _FailedError as error:
+                    if str(error) != _NOT_THERE or server not in problems:
+                        problems[server] = str(error)
         if missing:
             raise self._failure(missing, problems)
-
-    def _try_addresses(self, missing: list[Raw], rank: int, problems: dict[str, str]) -> list[Raw]:
-        """Try address number `rank` of each `missing` file; return those still missing, and note their `problems`."""
-        fetched = []
-        for address, group in _by_address(missing, rank).items():
-            server = urlsplit(address).netloc
-            for raw, problem in self._get(address, group, rank):
-                if problem is None:
-                    fetched.append(raw)
-                elif problem != _NOT_THERE or server not in problems:
-                    problems[server] = problem
-        for archive in self.archives.values():
-            archive.unlink()
-        self.archives.clear()
-        return [raw for raw in missing if raw not in fetched]
 
     def _arrived(self, raw: Raw) -> bool:
         """Whether another process fetched the file while this process waited for the lock."""
         return any((self.folder / f"{raw.name}{suffix}").is_file() for suffix in ("", ".gz", ".xz", ".bz2"))
 
-    def _get(self, address: str, group: list[Raw], rank: int) -> list[tuple[Raw, str | None]]:
-        """Fetch the files of `group`, which share an `address`; return each with its problem, None if there is none."""
-        try:
-            paths = self._members(address, {raw.urls[rank].rpartition("!")[2]: raw.name for raw in group})
-        except _FailedError as error:
-            return [(raw, str(error)) for raw in group]
-        return [(raw, self._keep(raw, paths.get(raw.name))) for raw in group]
-
-    def _keep(self, raw: Raw, path: Path | None) -> str | None:
-        """Move a fetched file to its place if its content is right; otherwise return the problem."""
-        if path is None:
-            return f"its archive does not hold {raw.name}"
+    def _keep(self, raw: Raw, path: Path) -> None:
+        """Move a fetched file to its place if its content is right."""
         try:
             suffix = self.accept(raw, path)
         except UserError as error:
-            return str(error).replace(str(path), raw.name)
+            raise _FailedError(str(error).replace(str(path), raw.name)) from None
         place = self.folder / f"{raw.name}{suffix}"
         place.parent.mkdir(parents=True, exist_ok=True)
         path.chmod(0o644)  # it is private until now, like all temporary files
         path.replace(place)
-        return None
 
-    def _members(self, address: str, members: dict[str, str]) -> dict[str, Path]:
-        """The files inside the archive at `address` (or the file itself), by the name of their `Raw`."""
-        if "!" not in address and list(members) == [address]:
-            return {members[address]: self._download(address)}
-        extracted = _extract(self._archive(address), set(members), self.part)
-        return {members[member]: path for member, path in extracted.items()}
-
-    def _archive(self, address: str) -> Path:
-        if address not in self.archives:
-            outer, _, inner = address.rpartition("!")
-            if not outer:
-                self.archives[address] = self._download(address)
-            else:
-                extracted = _extract(self._archive(outer), {inner}, self.part)
-                if inner not in extracted:
-                    raise _FailedError(f"its archive does not hold {inner}")
-                self.archives[address] = extracted[inner]
-        return self.archives[address]
+    def _path(self, address: str, addresses: list[str]) -> Path:
+        """The file at an address, which may lie in an archive; of that archive all `addresses` are unpacked."""
+        archive, inside, member = address.rpartition("!")
+        if not inside:
+            return self._download(address)
+        if archive not in self.unpacked:
+            inner = [each.removeprefix(f"{archive}!") for each in addresses if each.startswith(f"{archive}!")]
+            try:
+                members = {each.partition("!")[0] for each in inner}
+                self.unpacked[archive] = _extract(self._path(archive, addresses), members, self.part)
+            except _FailedError as error:
+                self.unpacked[archive] = error
+        unpacked = self.unpacked[archive]
+        if isinstance(unpacked, _FailedError):
+            raise unpacked
+        if member not in unpacked:
+            raise _FailedError(f"its archive does not hold {member}")
+        return unpacked[member]
 
     def _download(self, url: str) -> Path:
         import requests  # imported here because it is slow to import and rarely needed
@@ -190,16 +176,6 @@ _NOT_THERE = "it is not there (404)"
 
 class _FailedError(Exception):
     """An address that could not be used, with the reason."""
-
-
-def _by_address(wanted: Iterable[Raw], rank: int) -> dict[str, list[Raw]]:
-    """Files grouped by their address number `rank`, if they have one; files in the same archive share its address."""
-    together: dict[str, list[Raw]] = {}
-    for raw in wanted:
-        if rank < len(raw.urls):
-            container, _, _ = raw.urls[rank].rpartition("!")
-            together.setdefault(container or raw.urls[rank], []).append(raw)
-    return together
 
 
 def _stream(url: str, target: Path, bar: "_Bar") -> None:

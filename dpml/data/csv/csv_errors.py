@@ -1,15 +1,14 @@
 """A CSV file as text: the names in its first line, and the line and description of the first mistake.
 
-`dpml.data.own.reading` reads files quickly with Pandas, which does not detect every mistake and does not report line
-numbers. The functions here read row by row with Python's own `csv`, for the first line and for messages about mistakes.
+Pandas, with which `dpml.data.csv.reading` reads files, fills rows that are too short and reports no line numbers. The
+functions here read row by row with Python's own `csv`, for the first line and for messages about mistakes.
 """
 
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
@@ -27,19 +26,15 @@ def header(path: Path) -> tuple[tuple[str, ...], str]:
     Raises:
         UserError: the file is empty, is not UTF-8 text, or its first line does not name every column once.
     """
-    try:
-        with open_raw(path) as file:
-            first = next((line for line in file if line.strip()), b"")
-        line = first.decode("utf-8-sig")
-        separator = max(SEPARATORS, key=line.count)
-        rows = _rows(path, separator)
-        _, names = next(rows, (1, []))
-        _, values = next(rows, (2, names))
-    except (UnicodeDecodeError, csv.Error):
-        raise mistake(path, ",") or UserError(f"{path} cannot be read as a CSV file.") from None
+    with open_raw(path) as file:
+        line = next((line for line in file if line.strip()), b"").decode("utf-8-sig", errors="replace")
+    separator = max(SEPARATORS, key=line.count)
+    rows = _rows(path, separator)
+    _, names = next(rows, (1, []))
+    _, values = next(rows, (2, names))
     _check_names(path, names)
     if len(values) != len(names):  # Pandas would take an extra value for the name of the row
-        raise mistake(path, separator) or UserError(f"{path}: its first row and its first line differ in length.")
+        check(path, separator)
     return tuple(names), separator
 
 
@@ -79,58 +74,46 @@ def is_number(text: str) -> bool:
     return False
 
 
-def mistake(path: Path, separator: str) -> UserError | None:
-    """The first place where a file's text is not a table: wrong bytes, an open quote, a row of another length."""
-    columns, line = 0, 0
-    try:
-        for line, row in _rows(path, separator):
-            columns = columns or len(row)
-            if len(row) != columns:
-                return UserError(f"{path}, line {line}: {_counted(len(row))}, and line 1 names {columns} columns.")
-    except UnicodeDecodeError:
-        return _wrong_bytes(path)
-    except csv.Error as error:
-        start = _next_start(path, separator)
-        what = "a quote is opened and never closed" if "unexpected end" in str(error) else str(error)
-        return UserError(f"{path}, line {start}: {what}.")
-    return None
+def check(path: Path, separator: str) -> None:
+    """Raise UserError at the first place where a file's text is not a table.
 
-
-def _counted(values: int) -> str:
-    return "there is 1 value" if values == 1 else f"there are {values} values"
+    That is where there are wrong bytes, a quote that is never closed, or a row of another length.
+    """
+    columns = 0
+    for line, row in _rows(path, separator):
+        columns = columns or len(row)
+        if len(row) != columns:
+            counted = "there is 1 value" if len(row) == 1 else f"there are {len(row)} values"
+            raise UserError(f"{path}, line {line}: {counted}, and line 1 names {columns} columns.")
 
 
 def line_of(path: Path, separator: str, row: int) -> int:
-    """The line on which row number `row` (0 is the first after the names) of a table without mistakes begins."""
+    """The line on which row number `row` (0 is the first after the names) begins.
+
+    Raises:
+        UserError: the rows up to there cannot be read.
+    """
     for number, (line, _) in enumerate(_rows(path, separator), start=-1):
         if number == row:
             return line
     raise IndexError(row)
 
 
-def _next_start(path: Path, separator: str) -> int:
-    """The line on which the unreadable row begins."""
-    start = 1
-    with suppress(csv.Error), _reader(path, separator) as reader:
-        for _ in reader:
-            start = reader.line_num + 1
-    return start
-
-
 def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """The rows of a file that are not blank, the names first, each with the line on which it begins."""
-    with _reader(path, separator) as reader:
-        start = 1
-        for row in reader:
-            if len(row) > 1 or "".join(row).strip():
-                yield start, row
-            start = reader.line_num + 1
-
-
-@contextmanager
-def _reader(path: Path, separator: str) -> Iterator[Any]:
-    with open_raw(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
-        yield csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
+    start = 1
+    try:
+        with open_raw(path) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
+            for row in reader:
+                if len(row) > 1 or "".join(row).strip():
+                    yield start, row
+                start = reader.line_num + 1
+    except UnicodeDecodeError:
+        raise _wrong_bytes(path) from None
+    except csv.Error as error:
+        what = "a quote is opened and never closed" if "unexpected end" in str(error) else str(error)
+        raise UserError(f"{path}, line {start}: {what}.") from None
 
 
 def _wrong_bytes(path: Path) -> UserError:

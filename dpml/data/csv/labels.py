@@ -4,22 +4,21 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpml.arrays import Array
+from dpml.data.csv.column_bounds import ColumnBounds
+from dpml.data.csv.columns import as_text, feature, look_up
+from dpml.data.csv.reading import CsvColumns
 from dpml.data.info import Range, Task
-from dpml.data.own.bounds_file import Stated
-from dpml.data.own.columns import as_text, feature, look_up
-from dpml.data.own.reading import Columns
 from dpml.errors import UserError, nearest
 
-Asked = Literal["auto", "binary", "multiclass", "regression"]
+TaskChoice = Literal["auto", "binary", "multiclass", "regression"]
 """The values of `dataset.task`."""
 
 CLASSES = 100
 """The most classes that labels may have."""
 
-_WHOLE = 20  # up to this many different integers are classes, unless dataset.task says otherwise
+_INTEGER_CLASSES = 20  # up to this many different integers are classes, unless dataset.task says otherwise
 
 
 @dataclass(frozen=True)
@@ -50,20 +49,22 @@ class Labels:
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
 
-def find_labels(columns: Columns, label: str, asked: str, positive: str | None, stated: Stated | None) -> Labels:
+def find_labels(
+    columns: CsvColumns, label: str, choice: str, positive: str | None, stated: ColumnBounds | None
+) -> Labels:
     """The properties of the labels, from the requested task, and from the stated classes or else the labels' values.
 
     Raises:
         UserError: they do not fit the requested task, or do not allow learning.
     """
-    if asked not in get_args(Asked):
-        raise UserError(f"unknown dataset.task={asked!r}: {nearest(asked, get_args(Asked))}")
+    if choice not in get_args(TaskChoice):
+        raise UserError(f"unknown dataset.task={choice!r}: {nearest(choice, get_args(TaskChoice))}")
     names = class_names(columns, label) if stated is None else stated.classes
     numbers = label not in columns.texts if stated is None else stated.target is not None
     if stated is None and len(names) < 2:
         has = f"{names[0]!r} in every row" if names else "no values"
         raise UserError(f"the label {label!r} of {columns.file.path} has {has}, so that there is nothing to learn.")
-    task = _task(asked, positive, names, numbers)
+    task = _task(choice, positive, names, numbers)
     if positive is not None and task != "binary":
         raise UserError(f"dataset.positive={positive} is for two classes, and the task is {task}.")
     if stated is not None and (task == "regression") != (stated.target is not None):
@@ -94,20 +95,20 @@ def find_labels(columns: Columns, label: str, asked: str, positive: str | None, 
     return Labels(task, (f"not {positive}", positive), rest=True)
 
 
-def _task(asked: str, positive: str | None, names: tuple[str, ...], numbers: bool) -> Task:
-    if asked != "auto":
-        return asked  # type: ignore[return-value]
-    if numbers and positive is None and not (names and _few(names)):
+def _task(choice: str, positive: str | None, names: tuple[str, ...], numbers: bool) -> Task:
+    if choice != "auto":
+        return choice  # type: ignore[return-value]
+    if numbers and positive is None and not (names and _are_classes(names)):
         return "regression"
     return "binary" if len(names) == 2 or positive is not None else "multiclass"
 
 
-def _few(names: tuple[str, ...]) -> bool:
+def _are_classes(names: tuple[str, ...]) -> bool:
     """Whether the names are two, or are few and integers: then they are classes."""
-    return len(names) == 2 or (len(names) <= _WHOLE and all(float(name).is_integer() for name in names))
+    return len(names) == 2 or (len(names) <= _INTEGER_CLASSES and all(float(name).is_integer() for name in names))
 
 
-def class_names(columns: Columns, label: str) -> tuple[str, ...]:
+def class_names(columns: CsvColumns, label: str) -> tuple[str, ...]:
     """The different labels in order, as texts: numbers by size, texts in alphabetical order."""
     if label in columns.texts:
         return columns.texts[label]
@@ -115,7 +116,7 @@ def class_names(columns: Columns, label: str) -> tuple[str, ...]:
     return tuple(as_text(value) for value in values[~np.isnan(values)])
 
 
-def to_labels(columns: Columns, label: str, labels: Labels) -> Array:
+def to_labels(columns: CsvColumns, label: str, labels: Labels) -> Array:
     """The labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
 
     Raises:
@@ -133,17 +134,6 @@ def to_labels(columns: Columns, label: str, labels: Labels) -> Array:
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}
     other = -1.0 if labels.rest else np.nan
     y = look_up(codes, [number.get(text, other) for text in texts])
-    _refuse(columns, label, np.isnan(y) & ~np.isnan(cells), f"none of the classes {_listed(labels.classes)}")
+    shown = ", ".join(labels.classes[:10]) + (", ..." if len(labels.classes) > 10 else "")
+    columns.refuse(label, np.isnan(y) & ~np.isnan(cells), f"none of the classes {shown}")
     return y
-
-
-def _listed(classes: tuple[str, ...]) -> str:
-    return ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
-
-
-def _refuse(columns: Columns, label: str, wrong: NDArray[np.bool_], what: str) -> None:
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        value = columns[label][row]
-        shown = repr(columns.texts[label][int(value)]) if label in columns.texts else f"{value:g}"
-        raise UserError(f"{columns.file.where(row)}, column {label!r}: {shown} is {what}.")

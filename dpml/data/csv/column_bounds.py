@@ -1,4 +1,4 @@
-"""Stated ranges and values of the columns of a file, in a YAML file beside it (`dataset.bounds=PATH.yaml`).
+"""ColumnBounds ranges and values of the columns of a file, in a YAML file beside it (`dataset.bounds=PATH.yaml`).
 
 columns:
   age: {low: 17, high: 90}
@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dpml.data.csv.columns import Kind, as_text
 from dpml.data.info import Column, Range
-from dpml.data.own.columns import Kind, as_text
 from dpml.errors import UserError, nearest
 
 FROM_ROWS = "from_rows"
@@ -25,7 +25,7 @@ _KEYS = ("columns", "classes", "target", FROM_ROWS)
 
 
 @dataclass(frozen=True)
-class Stated:
+class ColumnBounds:
     """The statements of a file: about every feature, and about the labels, `classes` or `target`."""
 
     path: Path
@@ -41,7 +41,7 @@ class Stated:
         return "number" if isinstance(self.columns[name], Range) else "category"
 
     def content(self) -> dict[str, Any]:
-        """The same statements in the form above, for `stated_from`."""
+        """The same statements in the form above, for `bounds_from`."""
         columns = {name: self._written(name, column) for name, column in self.columns.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": asdict(self.target)}
         return {"columns": columns, **labels}
@@ -68,16 +68,16 @@ class Stated:
         return {name: self.columns[name] for name in features}
 
 
-def load(path: Path) -> Stated:
+def load(path: Path) -> ColumnBounds:
     """The statements of the file at `path`.
 
     Raises:
         UserError: it cannot be read, is not of this form, or is marked as taken from the rows.
     """
-    return stated_from(path, _content(path))
+    return bounds_from(path, _content(path))
 
 
-def stated_from(path: Path, content: Mapping[Any, Any]) -> Stated:
+def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
     """The statements in `content`, which has the form above; `path` is its file.
 
     Raises:
@@ -99,11 +99,11 @@ def stated_from(path: Path, content: Mapping[Any, Any]) -> Stated:
     booleans = {str(name) for name, said in columns.items() if said == "boolean"}
     known = {str(name): _column(path, f"columns.{name}", said) for name, said in columns.items()}
     if "target" in content:
-        return Stated(path, known, booleans, target=_range(path, "target", content["target"]))
+        return ColumnBounds(path, known, booleans, target=_range(path, "target", content["target"]))
     classes = _values(path, "classes", content["classes"])
     if len(classes) < 2:
         raise UserError(f"{path}: classes must be a list of two or more labels.")
-    return Stated(path, known, booleans, classes)
+    return ColumnBounds(path, known, booleans, classes)
 
 
 def _content(path: Path) -> dict[Any, Any]:

@@ -10,16 +10,16 @@ import numpy as np
 from dpml.algorithms import require_domain
 from dpml.arrays import Array
 from dpml.data import Dataset
-from dpml.data.bounds import stated_apply, stated_target
-from dpml.data.own.bounds_file import Stated
-from dpml.data.own.table import parsed
+from dpml.data.csv.column_bounds import ColumnBounds
+from dpml.data.csv.csv_rows import read_rows
 from dpml.data.partition import Parties
+from dpml.data.preprocess import scale_target, stated_apply
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.plan import Plan, task_of, with_file
 
 
-def own_rows(dataset: CSV, stated: Stated, path: Path) -> tuple[Array, Array]:
+def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Array]:
     """The rows X (n, d) and labels y (n,) of a file, in its order, by the statements about the columns.
 
     The file's columns may be in any order: features are in that of `stated`.
@@ -30,11 +30,11 @@ def own_rows(dataset: CSV, stated: Stated, path: Path) -> tuple[Array, Array]:
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.yaml"
         bounds.write_text(json.dumps(stated.content()), encoding="utf-8")  # JSON is YAML
-        rows = parsed(with_file(dataset, path, bounds))
+        rows = read_rows(with_file(dataset, path, bounds))
     names = list(rows.stated)
     X = rows.X[:, [names.index(name) for name in stated.columns]]
     X, _, _ = stated_apply(dataset.steps, X, X[:0], stated.columns)
-    y = rows.y if stated.target is None else stated_target(rows.y, rows.y[:0], stated.target)[0]
+    y = rows.y if stated.target is None else scale_target(rows.y, rows.y[:0], stated.target)[0]
     if np.isnan(X).any():
         raise UserError("dataset.missing=keep needs the step impute, because numbers are missing.")
     return X, y

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, blocks
 from dpml.data.sources import cache
 from dpml.errors import UserError
 
@@ -57,18 +57,18 @@ def _arrange(X: Array, rows: Index, out: Array) -> None:
     in order, one at a time.
     """
     size = X[:1].nbytes
-    height, step = max(1, _WINDOW // size), max(1, _BLOCK // size)
+    height = max(1, _WINDOW // size)
     free = np.arange(0, len(rows), height)  # the next free index of every window
     landed = np.empty(len(rows), dtype=np.intp)  # the target index of the row at each index
     order = np.argsort(rows, kind="stable")
-    for start in range(0, len(order), step):
-        places = order[start : start + step]
+    for some in blocks(len(order), size, _BLOCK):
+        places = order[some]
         block, windows = X[rows[places]], places // height
         for window in np.unique(windows):
             own = np.flatnonzero(windows == window)
             at = slice(free[window], free[window] + len(own))
             out[at], landed[at] = block[own], places[own]
             free[window] += len(own)
-    for start in range(0, len(rows), height):
-        held = np.array(out[start : start + height])
-        out[landed[start : start + height]] = held
+    for some in blocks(len(rows), size, _WINDOW):
+        held = np.array(out[some])
+        out[landed[some]] = held

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from dpml.arrays import Array
-from dpml.data.own import text
+from dpml.data.csv import csv_errors
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
 
@@ -21,12 +22,9 @@ _EXACT: dict[str, Any] = (
     {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 )
 
-_BLOCK = 1 << 16  # rows read at once
-_PEEK = 1000  # rows from which text columns are guessed; a wrong guess only costs a second reading
-
 
 @dataclass(frozen=True)
-class File:
+class CsvFile:
     """A table on disk: the names of its columns in order, and the `separator` of a CSV file (empty for Parquet)."""
 
     path: Path
@@ -37,11 +35,11 @@ class File:
         """How an error message names row number `row` (0 is the first): by its line, or by its number."""
         if not self.separator:
             return f"{self.path}, row {row + 1}"
-        return f"{self.path}, line {text.line_of(self.path, self.separator, row)}"
+        return f"{self.path}, line {csv_errors.line_of(self.path, self.separator, row)}"
 
 
 @dataclass(frozen=True)
-class Columns:
+class CsvColumns:
     """Some columns of a file.
 
     Attributes:
@@ -51,7 +49,7 @@ class Columns:
         texts: The texts of each text column, sorted.
     """
 
-    file: File
+    file: CsvFile
     names: tuple[str, ...]
     X: Array
     texts: Mapping[str, tuple[str, ...]]
@@ -60,8 +58,19 @@ class Columns:
         """The values of one column (n,)."""
         return self.X[:, self.names.index(name)]
 
+    def text(self, name: str, row: int) -> str:
+        """A value as an error message shows it."""
+        value = self[name][row]
+        return repr(self.texts[name][int(value)]) if name in self.texts else f"{value:g}"
 
-def open_file(path: Path) -> File:
+    def refuse(self, name: str, wrong: NDArray[np.bool_], what: str) -> None:
+        """Raise UserError if a value of a column is wrong, (n,): the first of them is `what`."""
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise UserError(f"{self.file.where(row)}, column {name!r}: {self.text(name, row)} is {what}.")
+
+
+def open_file(path: Path) -> CsvFile:
     """Open a file for reading, with the names of its columns.
 
     Raises:
@@ -73,14 +82,19 @@ def open_file(path: Path) -> File:
         raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
     try:
         if _is_parquet(path):
-            return File(path, tuple(map(str, _parquet(path, rows=False).columns)), "")
-        return File(path, *text.header(path))
+            return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)), "")
+        return CsvFile(path, *csv_errors.header(path))
     except (OSError, EOFError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
 
 
-def read(file: File, names: Sequence[str], texts: Collection[str] = ()) -> Columns:
+def read(
+    file: CsvFile, names: Sequence[str], texts: Collection[str] = (), block: int = 1 << 16, peek: int = 1000
+) -> CsvColumns:
     """The columns `names`. A column is numeric if all its values are numbers and it is not in `texts`; else it is text.
+
+    Text columns are guessed from the first `peek` rows; a wrong guess only costs a second reading. Rows are read in
+    blocks of `block`.
 
     Raises:
         UserError: the file is not a table of numbers and texts; the message names the line.
@@ -88,26 +102,27 @@ def read(file: File, names: Sequence[str], texts: Collection[str] = ()) -> Colum
     as_text = set(texts)
     try:
         if file.separator:
-            as_text |= _not_numbers(next(_frames(file, as_text, _PEEK), pd.DataFrame()), names)
+            as_text |= _not_numbers(next(_frames(file, as_text, peek), pd.DataFrame()), names)
         while True:
-            columns, late = _read(file, tuple(names), as_text)
+            columns, late = _read(file, tuple(names), as_text, block)
             if not late:
                 return columns
             as_text |= late
     except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        wrong = text.mistake(file.path, file.separator) if file.separator else None
-        raise wrong or UserError(f"{file.path} cannot be read as a table: {error}.") from None
+        if file.separator:
+            csv_errors.check(file.path, file.separator)
+        raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
     except (OSError, EOFError) as error:
         raise UserError(f"{file.path} cannot be read: {error}.") from error
 
 
-def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple[Columns, set[str]]:
+def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str], rows: int) -> tuple[CsvColumns, set[str]]:
     """The columns, and the names of those that turned out to be text although they are not in `as_text`."""
     blocks: list[Array] = []
     known: dict[str, dict[str, int]] = {name: {} for name in names if name in as_text}
     late: set[str] = set()
     gaps = False
-    for frame in _frames(file, as_text, _BLOCK):
+    for frame in _frames(file, as_text, rows):
         late |= _not_numbers(frame, names) - known.keys()
         gaps |= bool(frame.iloc[:, -1].isna().any())
         if late:  # the rest is read only to find other such columns
@@ -118,12 +133,12 @@ def _read(file: File, names: tuple[str, ...], as_text: Collection[str]) -> tuple
             block[:, place] = _codes(column, known[name]) if name in known else column.to_numpy(float, na_value=np.nan)
         blocks.append(block)
     if gaps and file.separator:  # Pandas fills rows that are too short
-        wrong = text.mistake(file.path, file.separator)
-        if wrong:
-            raise wrong
+        csv_errors.check(file.path, file.separator)
     X = np.concatenate(blocks) if blocks else np.empty((0, len(names)))
     del blocks
-    return Columns(file, names, X, {name: _sort(X[:, names.index(name)], codes) for name, codes in known.items()}), late
+    return CsvColumns(
+        file, names, X, {name: _sort(X[:, names.index(name)], codes) for name, codes in known.items()}
+    ), late
 
 
 def _not_numbers(frame: pd.DataFrame, names: Sequence[str]) -> set[str]:
@@ -146,7 +161,7 @@ def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _frames(file: File, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
+def _frames(file: CsvFile, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
     """A file's rows with all columns, `rows` at a time; the columns in `as_text` are read as raw text."""
     if not file.separator:
         yield _parquet(file.path)

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from dpml.data.csv.column_bounds import FROM_ROWS, ColumnBounds
+from dpml.data.csv.columns import ColumnProfile, as_text, feature, profile_of
+from dpml.data.csv.csv_rows import CsvOptions, roles
+from dpml.data.csv.labels import Labels, find_labels, to_labels
+from dpml.data.csv.reading import CsvColumns, open_file, read
 from dpml.data.info import Column, Range
-from dpml.data.own.bounds_file import FROM_ROWS, Stated
-from dpml.data.own.columns import Found, as_text, feature, find
-from dpml.data.own.labels import Labels, find_labels, to_labels
-from dpml.data.own.reading import Columns, open_file, read
-from dpml.data.own.table import Wanted, roles
 from dpml.errors import UserError
 
 
 @dataclass(frozen=True)
 class Description:
-    """The content found in a file.
+    """The content of a file.
 
     Attributes:
         columns: All columns that are not dropped: the features first.
@@ -29,34 +29,34 @@ class Description:
         complete: Rows without a missing value.
     """
 
-    columns: Columns
-    features: tuple[Found, ...]
+    columns: CsvColumns
+    features: tuple[ColumnProfile, ...]
     labels: Labels | None
     classes: tuple[float, ...]
     parties: int | None
     complete: int
 
     @property
-    def problems(self) -> list[Found]:
+    def problems(self) -> list[ColumnProfile]:
         """The columns that cannot be features."""
-        return [found for found in self.features if found.problem]
+        return [profile for profile in self.features if profile.problem]
 
     @property
     def width(self) -> int:
         """Features after one-hot coding, without the columns that cannot be features."""
-        return sum(found.levels or 1 for found in self.features if not found.problem)
+        return sum(profile.levels or 1 for profile in self.features if not profile.problem)
 
 
-def describe(wanted: Wanted, stated: Stated | None = None) -> Description:
+def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Description:
     """The content of a file, read in one pass; naming a label is optional.
 
     Raises:
         UserError: the file cannot be read, has no such column, its labels do not allow learning, or they are not those
             that are stated.
     """
-    path, label, party = wanted.paths["rows"], wanted.label, wanted.party
+    path, label, party = options.paths["rows"], options.label, options.party
     file = open_file(path)
-    features = roles(file, wanted)
+    features = roles(file, options)
     if stated is not None:
         stated.of(features, path)
     texts = [name for name in features if stated is not None and stated.kind(name) == "category"]
@@ -64,7 +64,7 @@ def describe(wanted: Wanted, stated: Stated | None = None) -> Description:
     columns = read(file, [*features, *more], [*texts, *([party] if party is not None else [])])
     if not len(columns.X):
         raise UserError(f"{path} has no rows below the names.")
-    found = tuple(_with_hint(columns, find(columns, name)) for name in features)
+    profiles = tuple(_with_hint(columns, profile_of(columns, name)) for name in features)
     labels = None if label is None else find_labels(columns, label, "auto", None, stated)
     classes: tuple[float, ...] = ()
     if label is not None and labels is not None:
@@ -75,20 +75,21 @@ def describe(wanted: Wanted, stated: Stated | None = None) -> Description:
             classes = tuple(int(np.sum(y == number)) for number in labels.numbers)
     parties = None if party is None else len(columns.texts[party])
     complete = int(np.sum(~np.isnan(columns.X).any(axis=1)))
-    return Description(columns, found, labels, classes, parties, complete)
+    return Description(columns, profiles, labels, classes, parties, complete)
 
 
-def _with_hint(columns: Columns, found: Found) -> Found:
+def _with_hint(columns: CsvColumns, profile: ColumnProfile) -> ColumnProfile:
     """Add a hint to a column that looks like row numbers, which a run would use as a feature."""
-    cells = columns[found.name]
-    whole = found.kind == "number" and not found.problem and not found.missing
-    if whole and len(cells) > 2 and found.high - found.low == len(cells) - 1 and len(np.unique(cells)) == len(cells):
-        return replace(found, hint="numbers of rows?")
-    return found
+    cells = columns[profile.name]
+    n = len(cells)
+    whole = profile.kind == "number" and not profile.problem and not profile.missing
+    if whole and n > 2 and profile.high - profile.low == n - 1 and len(np.unique(cells)) == n:
+        return replace(profile, hint="numbers of rows?")
+    return profile
 
 
 @dataclass(frozen=True)
-class Outside:
+class OutOfBounds:
     """Values of a column outside the stated range or values: their number, the first of them, and its location."""
 
     name: str
@@ -98,14 +99,14 @@ class Outside:
     stated: str
 
 
-def outside(description: Description, stated: Stated, label: str | None) -> list[Outside]:
+def outside(description: Description, stated: ColumnBounds, label: str | None) -> list[OutOfBounds]:
     """The features, and the target of a regression, with values outside their stated range or values.
 
     Raises:
         UserError: a value is of another kind.
     """
     columns = description.columns
-    known: dict[str, Column] = {found.name: stated.columns[found.name] for found in description.features}
+    known: dict[str, Column] = {profile.name: stated.columns[profile.name] for profile in description.features}
     if label is not None and stated.target is not None:
         known[label] = stated.target
     result = []
@@ -115,10 +116,8 @@ def outside(description: Description, stated: Stated, label: str | None) -> list
         wrong = (cells < column.low) | (cells > column.high) if isinstance(column, Range) else cells < 0
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raw = columns[name][row]
-            value = repr(columns.texts[name][int(raw)]) if name in columns.texts else f"{raw:g}"
             said = str(column) if isinstance(column, Range) else f"the {len(column)} values"
-            result.append(Outside(name, int(wrong.sum()), value, columns.file.where(row), said))
+            result.append(OutOfBounds(name, int(wrong.sum()), columns.text(name, row), columns.file.where(row), said))
     return result
 
 
@@ -130,11 +129,12 @@ def bounds_text(description: Description, label: str) -> str:
     """
     import yaml  # slow to load
 
-    for found in description.problems:
+    for profile in description.problems:
         raise UserError(
-            f"the column {found.name!r} {found.problem}, so that nothing can be stated of it: --drop {found.name}."
+            f"the column {profile.name!r} {profile.problem}, so that nothing can be stated of it: "
+            f"--drop {profile.name}."
         )
-    content: dict[str, Any] = {"columns": {found.name: _stated(found) for found in description.features}}
+    content: dict[str, Any] = {"columns": {profile.name: _stated(profile) for profile in description.features}}
     labels = description.labels
     if labels is not None and labels.task == "regression":
         content["target"] = _range(*description.classes)
@@ -151,10 +151,10 @@ def bounds_text(description: Description, label: str) -> str:
     )
 
 
-def _stated(found: Found) -> Mapping[str, float] | list[str] | str:
-    if found.kind == "boolean":
+def _stated(profile: ColumnProfile) -> Mapping[str, float] | list[str] | str:
+    if profile.kind == "boolean":
         return "boolean"
-    return list(found.values) if found.kind == "category" else _range(found.low, found.high)
+    return list(profile.values) if profile.kind == "category" else _range(profile.low, profile.high)
 
 
 def _range(low: float, high: float) -> dict[str, float]:

@@ -5,11 +5,12 @@ import pytest
 import yaml
 
 from dpml.data import Files
-from dpml.data.own import bounds_file
-from dpml.data.own.describe import bounds_text, describe
-from dpml.data.own.table import Wanted
+from dpml.data.csv import column_bounds
+from dpml.data.csv.csv_rows import CsvOptions
+from dpml.data.csv.describe import bounds_text, describe
+from dpml.data.extent import norms
 from dpml.data.partition import Equal, partition
-from dpml.data.preprocess import norms, private_note
+from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 
@@ -197,12 +198,12 @@ def test_what_is_asked_for_and_what_is_stated_agree(files):
 
 def test_a_file_written_from_the_rows_is_refused_until_it_is_edited(files, tmp_path):
     path = files()["path"]
-    text = bounds_text(describe(Wanted(path, "income")), "income")
+    text = bounds_text(describe(CsvOptions(path, "income")), "income")
     (tmp_path / "b.yaml").write_text(text)
     with pytest.raises(UserError, match="from_rows"):
-        bounds_file.load(tmp_path / "b.yaml")
+        column_bounds.load(tmp_path / "b.yaml")
     (tmp_path / "b.yaml").write_text(text.replace("from_rows: true\n", ""))
-    stated = bounds_file.load(tmp_path / "b.yaml")
+    stated = column_bounds.load(tmp_path / "b.yaml")
     assert stated.classes == ("high", "low")
     assert yaml.safe_load(text)["columns"] == {
         "age": {"low": 29, "high": 52},
@@ -220,7 +221,7 @@ def test_a_file_written_from_the_rows_is_refused_until_it_is_edited(files, tmp_p
 def test_any_text_survives_in_a_written_file(files, tmp_path, word):
     quoted = word.replace('"', '""')
     path = files(rows=f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')["path"]
-    text = bounds_text(describe(Wanted(path, "y")), "y").replace("from_rows: true\n", "")
+    text = bounds_text(describe(CsvOptions(path, "y")), "y").replace("from_rows: true\n", "")
     (tmp_path / "b.yaml").write_text(text, encoding="utf-8")
-    columns = bounds_file.load(tmp_path / "b.yaml").columns
+    columns = column_bounds.load(tmp_path / "b.yaml").columns
     assert columns["c"] == tuple(sorted([word, "other", "more"]))

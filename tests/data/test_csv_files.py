@@ -5,7 +5,6 @@ import gzip
 import pytest
 
 from dpml.data import Files, checksum
-from dpml.data.own import columns
 from dpml.data.sets.csv import CSV
 from dpml.data.sources import cache
 from dpml.errors import UserError
@@ -41,6 +40,10 @@ def sentence(path, **options):
         # a quoted value may go over several lines, and blank lines do not count as rows
         ('age,job,income\n1,"a\nb",low\n\n2,c\n', "DIR/f.csv, line 5: there are 2 values, and line 1 names 3 columns."),
         (GOOD + '7,"clerk,low\n8,clerk,low\n', "DIR/f.csv, line 6: a quote is opened and never closed."),
+        (
+            GOOD + '7,"cl\n8,"clerk,low\n' + "inf,clerk,low\n",
+            "DIR/f.csv, line 6: ',' expected after '\"'.",
+        ),
         ('age,"job,income\n7,clerk,low\n', "DIR/f.csv, line 1: a quote is opened and never closed."),
         ("age,age,income\n1,2,low\n", "DIR/f.csv, line 1: columns 1 and 2 are both called 'age'; rename one."),
         ("age,,income\n1,2,low\n", "line 1: column 2 has no name (row numbers that a program wrote?); name every"),
@@ -147,13 +150,19 @@ def test_numbers_and_a_word(tmp_path):
     assert "has numbers, and '1_0', which is none" in sentence(path)  # Pandas knows no such number
 
 
-def test_too_many_categories(tmp_path, monkeypatch):
-    monkeypatch.setattr(columns, "CATEGORIES", 25)
+def test_too_many_categories(tmp_path):
     path = tmp_path / "f.csv"
-    path.write_text("zip,x,income\n" + "".join(f"z{i % 26},{i},{i % 2}\n" for i in range(60)))
-    assert "has 26 texts, such as 'z0', and 25 categories are the most" in sentence(path)
-    path.write_text("zip,x,income\n" + "".join(f"z{i % 25},{i},{i % 2}\n" for i in range(60)))
-    assert CSV(path=str(path), label="income").info.features == 26
+    path.write_text("zip,x,income\n" + "".join(f"z{i % 1001},{i},{i % 2}\n" for i in range(2100)))
+    assert "has 1,001 texts, such as 'z0', and 1,000 categories are the most" in sentence(path)
+    path.write_text("zip,x,income\n" + "".join(f"z{i % 1000},{i},{i % 2}\n" for i in range(2100)))
+    assert CSV(path=str(path), label="income").info.features == 1001
+
+
+def test_too_many_classes(tmp_path):
+    path = tmp_path / "f.csv"
+    path.write_text("x,income\n" + "".join(f"0,{i}\n" for i in range(101)))
+    told = "the column 'income' of DIR/f.csv has 101 classes, and 100 are the most; if it is of numbers"
+    assert told in sentence(path, task="multiclass")
 
 
 @pytest.mark.parametrize(
@@ -178,14 +187,9 @@ def test_too_many_categories(tmp_path, monkeypatch):
             {"bounds": "nowhere.yaml"},
             "dataset.bounds=nowhere.yaml cannot be read: No such file or directory; it must be",
         ),
-        (
-            {"label": "n", "task": "multiclass"},
-            "the column 'n' of DIR/f.csv has 30 classes, and 10 are the most; if it is of n",
-        ),
     ],
 )
-def test_options_that_do_not_suit_the_file(tmp_path, monkeypatch, options, said):
-    monkeypatch.setattr("dpml.data.own.labels.CLASSES", 10)
+def test_options_that_do_not_suit_the_file(tmp_path, options, said):
     path = tmp_path / "f.csv"
     path.write_text(TABLE)
     with pytest.raises(UserError) as caught:

@@ -12,12 +12,12 @@ import numpy as np
 
 from dpml import code
 from dpml.arrays import Array, Index
+from dpml.data.csv.column_bounds import ColumnBounds, load
+from dpml.data.csv.columns import Kind, as_text, feature, profile_of
+from dpml.data.csv.labels import Labels, find_labels, to_labels
+from dpml.data.csv.reading import CsvColumns, CsvFile, open_file, read
 from dpml.data.dataset import PLACE
 from dpml.data.info import Column, Range, Task
-from dpml.data.own.bounds_file import Stated, load
-from dpml.data.own.columns import Found, Kind, as_text, feature, find
-from dpml.data.own.labels import Labels, find_labels, to_labels
-from dpml.data.own.reading import Columns, File, open_file, read
 from dpml.data.sources import cache
 from dpml.data.sources.files import content_of, read_content, stamp
 from dpml.data.table import joint_checksum
@@ -28,7 +28,7 @@ FITTED = "fitted"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CsvOptions:
     """A file and the roles of its columns: the options of dataset=csv that reading the file depends on.
 
     Attributes:
@@ -36,7 +36,7 @@ class Wanted:
         label: The column to predict.
         task: The task to learn, or auto: two classes, several classes, or numbers, determined from the labels.
         positive: The label that is +1; null: the second of the two labels in order.
-        drop: Columns that are not used.
+        drop: CsvColumns that are not used.
         party: The column that names the party of a row; it is not a feature.
         missing: How rows with missing values are treated: left out, kept for the step `impute`, or refused.
         bounds: Where scales, categories and classes come from: the rows (`fitted`), or a YAML file that states them.
@@ -70,7 +70,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Parsed:
+class CsvRows:
     """The rows of a file, or of two: those of `path` first.
 
     Attributes:
@@ -103,16 +103,16 @@ class Parsed:
         return self.labels.task
 
 
-def checksums(wanted: Wanted) -> dict[str, str]:
+def checksums(options: CsvOptions) -> dict[str, str]:
     """The checksums of the files' content. A file is read only if it has changed.
 
     Raises:
         UserError: no file is named, or one cannot be read.
     """
-    if wanted.path is None:
+    if options.path is None:
         raise UserError("dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN.")
     digests = {}
-    for name, path in wanted.paths.items():
+    for name, path in options.paths.items():
         if name == "bounds":
             load(path)  # raises a one-line error about the problem
             digests[name] = read_content(path).sha256  # small, and often temporary: not worth a record
@@ -122,33 +122,33 @@ def checksums(wanted: Wanted) -> dict[str, str]:
     return digests
 
 
-def checksum(wanted: Wanted) -> str:
+def checksum(options: CsvOptions) -> str:
     """One checksum for all the files."""
-    return joint_checksum(checksums(wanted))
+    return joint_checksum(checksums(options))
 
 
 @lru_cache(maxsize=2)
-def parsed(wanted: Wanted) -> Parsed:
+def read_rows(options: CsvOptions) -> CsvRows:
     """The rows of a file, from the cache if they are there.
 
     Raises:
         UserError: the file cannot be used like this; the message gives the reason, with line and column if known.
     """
-    digests = checksums(wanted)
-    options = {f.name: repr(getattr(wanted, f.name)) for f in fields(Wanted) if not f.metadata.get("place")}
-    key = {"code": code.digest(__name__), "options": options, "files": digests}
-    stated = load(wanted.paths["bounds"]) if "bounds" in wanted.paths else None
+    digests = checksums(options)
+    values = {f.name: repr(getattr(options, f.name)) for f in fields(CsvOptions) if not f.metadata.get("place")}
+    key = {"code": code.digest(__name__), "options": values, "files": digests}
+    stated = load(options.paths["bounds"]) if "bounds" in options.paths else None
 
     def build() -> tuple[cache.Arrays, cache.Facts]:
-        built = _build(wanted, stated)
-        if checksums(wanted) != digests:
-            raise UserError(f"{wanted.path} changed while it was read: give the command again.")
+        built = _build(options, stated)
+        if checksums(options) != digests:
+            raise UserError(f"{options.path} changed while it was read: give the command again.")
         return built
 
-    arrays, facts = cache.stored("csv", key, build)
+    arrays, facts = cache.load_or_build("csv", key, build)
     labels = facts["labels"]
     target = stated.target if stated else None
-    result = Parsed(
+    result = CsvRows(
         arrays["X"],
         arrays["y"],
         arrays.get("party"),
@@ -161,26 +161,26 @@ def parsed(wanted: Wanted) -> Parsed:
         tuple(facts["left_out"]),
     )
     if any(result.left_out) and parent_process() is None:
-        print(f"note: {_left_out(wanted, result)}", file=sys.stderr)
+        print(f"note: {_left_out(options, result)}", file=sys.stderr)
     return result
 
 
-def _left_out(wanted: Wanted, result: Parsed) -> str:
-    read_rows = len(result.y) + sum(result.left_out)
+def _left_out(options: CsvOptions, result: CsvRows) -> str:
+    left = sum(result.left_out)
     return (
-        f"dataset=csv leaves out {sum(result.left_out):,} of {read_rows:,} rows because a value is missing "
-        f"(dataset.missing={wanted.missing})."
+        f"dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows because a value is missing "
+        f"(dataset.missing={options.missing})."
     )
 
 
-def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.Facts]:
+def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arrays, cache.Facts]:
     """Everything that is cached for the files, as arrays and facts."""
-    file = open_file(wanted.paths["rows"])
-    features = roles(file, wanted)
-    if wanted.label is None:
+    file = open_file(options.paths["rows"])
+    features = roles(file, options)
+    if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
-    label = wanted.label
-    party_column = [wanted.party] if wanted.party is not None else []
+    label = options.label
+    party_column = [options.party] if options.party is not None else []
     texts = list(party_column)
     if stated:
         stated.of(features, file.path)
@@ -189,10 +189,10 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
     if len(columns.X) < 2:
         has = "one row" if len(columns.X) else "no rows"
         raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
-    kinds = _stated_kinds(stated, features) if stated else _found_kinds(columns, features)
-    positive = wanted.positive if isinstance(wanted.positive, str | None) else as_text(wanted.positive)
-    labels = find_labels(columns, label, wanted.task, positive, stated)
-    X, y, party, left = _arrays(columns, kinds, labels, label, wanted)
+    kinds = _stated_kinds(stated, features) if stated else _inferred_kinds(columns, features)
+    positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
+    labels = find_labels(columns, label, options.task, positive, stated)
+    X, y, party, left = _arrays(columns, kinds, labels, label, options)
     if len(y) < 2:
         raise _too_few(columns, left)
     parties, rows, left_out = [], len(y), [left, 0]
@@ -200,8 +200,8 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
     if party is not None:
         present, more["party"] = np.unique(party, return_inverse=True)
         parties = [columns.texts[name][int(code)] for name in party_column for code in present]
-    if "test" in wanted.paths:
-        X_test, y_test, left_out[1] = _test(wanted, kinds, labels, label)
+    if "test" in options.paths:
+        X_test, y_test, left_out[1] = _test(options, kinds, labels, label)
         X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
     facts = {
         "rows": rows,
@@ -215,14 +215,14 @@ def _build(wanted: Wanted, stated: Stated | None) -> tuple[cache.Arrays, cache.F
     return {"X": np.ascontiguousarray(X), "y": y, **more}, facts
 
 
-def roles(file: File, wanted: Wanted) -> list[str]:
+def roles(file: CsvFile, options: CsvOptions) -> list[str]:
     """The features: all columns that have no other role.
 
     Raises:
         UserError: a named column does not exist or has two roles, or no feature is left.
     """
-    one = {"label": wanted.label, "party": wanted.party}
-    named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(wanted.drop)}
+    one = {"label": options.label, "party": options.party}
+    named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(options.drop)}
     for key, names in named.items():
         for name in names:
             if name not in file.names:
@@ -244,7 +244,7 @@ def roles(file: File, wanted: Wanted) -> list[str]:
 Kinds = Mapping[str, tuple[Kind, tuple[str, ...]]]
 
 
-def _stated_kinds(stated: Stated, features: list[str]) -> Kinds:
+def _stated_kinds(stated: ColumnBounds, features: list[str]) -> Kinds:
     kinds: dict[str, tuple[Kind, tuple[str, ...]]] = {}
     for name in features:
         column = stated.columns[name]
@@ -252,19 +252,19 @@ def _stated_kinds(stated: Stated, features: list[str]) -> Kinds:
     return kinds
 
 
-def _found_kinds(columns: Columns, features: list[str]) -> Kinds:
-    found: list[Found] = [find(columns, name) for name in features]
-    for each in found:
+def _inferred_kinds(columns: CsvColumns, features: list[str]) -> Kinds:
+    profiles = [profile_of(columns, name) for name in features]
+    for each in profiles:
         if each.problem:
             raise UserError(
                 f"the column {each.name!r} of {columns.file.path} {each.problem}: mend it, or leave it out with "
                 f"dataset.drop=[{each.name}]."
             )
-    return {each.name: (each.kind, each.values) for each in found}
+    return {each.name: (each.kind, each.values) for each in profiles}
 
 
 def _arrays(
-    columns: Columns, kinds: Kinds, labels: Labels, label: str, wanted: Wanted
+    columns: CsvColumns, kinds: Kinds, labels: Labels, label: str, options: CsvOptions
 ) -> tuple[Array, Array, Array | None, int]:
     """Features, labels, party codes, and the number of rows left out because a value is missing.
 
@@ -272,21 +272,21 @@ def _arrays(
     """
     y = to_labels(columns, label, labels)
     incomplete = np.isnan(y)
-    party = columns[wanted.party] if wanted.party is not None and wanted.party in columns.names else None
+    party = columns[options.party] if options.party is not None and options.party in columns.names else None
     if party is not None:
         incomplete |= np.isnan(party)
-    if wanted.missing == "keep":
-        _refuse(columns, incomplete, wanted, "the label or the party")
+    if options.missing == "keep":
+        _refuse(columns, incomplete, options, "the label or the party")
     X = columns.X[:, : len(kinds)]
     for place, (name, (kind, values)) in enumerate(kinds.items()):
         X[:, place] = feature(columns, name, kind, values)
         missing = np.isnan(X[:, place])
-        if wanted.missing != "keep":
+        if options.missing != "keep":
             incomplete |= missing
         elif kind == "category":
             X[missing, place] = -1.0
-    if wanted.missing == "refuse":
-        _refuse(columns, incomplete, wanted, "a value")
+    if options.missing == "refuse":
+        _refuse(columns, incomplete, options, "a value")
     left = int(incomplete.sum())
     if not left:
         return X, y, party, 0
@@ -294,34 +294,36 @@ def _arrays(
     return X[kept], y[kept], None if party is None else party[kept], left
 
 
-def _too_few(columns: Columns, left: int) -> UserError:
+def _too_few(columns: CsvColumns, left: int) -> UserError:
     return UserError(
         f"{columns.file.path} has {left:,} of {len(columns.X):,} rows with a missing value, so that too few are left: "
         "leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
     )
 
 
-def _refuse(columns: Columns, incomplete: Array, wanted: Wanted, what: str) -> None:
+def _refuse(columns: CsvColumns, incomplete: Array, options: CsvOptions, what: str) -> None:
     if incomplete.any():
         row = int(np.flatnonzero(incomplete)[0])
         count = int(incomplete.sum())
         others = f", and {count - 1:,} more rows" if count > 1 else ""
         raise UserError(
-            f"{columns.file.where(row)}: {what} is missing{others} (dataset.missing={wanted.missing}); "
+            f"{columns.file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
             "dataset.missing=drop leaves such rows out."
         )
 
 
-def _test(wanted: Wanted, kinds: Kinds, labels: Labels, label: str) -> tuple[Array, Array, int]:
+def _test(options: CsvOptions, kinds: Kinds, labels: Labels, label: str) -> tuple[Array, Array, int]:
     """Features and labels of the test rows, in the form of the training rows, and the number of rows left out."""
-    file = open_file(wanted.paths["test"])
+    file = open_file(options.paths["test"])
     for name in (*kinds, label):
         if name not in file.names:
-            raise UserError(f"{file.path} has no column {name!r}, which {wanted.path} has: {nearest(name, file.names)}")
+            raise UserError(
+                f"{file.path} has no column {name!r}, which {options.path} has: {nearest(name, file.names)}"
+            )
     columns = read(file, [*kinds, label], {name for name, (kind, _) in kinds.items() if kind == "category"})
     if not len(columns.X):
         raise UserError(f"{file.path} has no rows below the names.")
-    X, y, _, left = _arrays(columns, kinds, labels, label, wanted)
+    X, y, _, left = _arrays(columns, kinds, labels, label, options)
     if not len(y):
         raise _too_few(columns, left)
     return X, y, left

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
-from dpml.data.own import reading, table
-from dpml.data.own.columns import find
-from dpml.data.preprocess import norms, private_note
+from dpml.data.csv import csv_rows, reading
+from dpml.data.csv.columns import profile_of
+from dpml.data.extent import norms
+from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
 from dpml.data.sets.wdbc import WDBC
 from dpml.data.sources import cache
@@ -307,8 +308,8 @@ def test_a_second_file_and_a_bounds_file_are_in_the_checksum(write):
 
 def test_a_file_is_parsed_once(wdbc, monkeypatch):
     first = load(CSV(path=wdbc, label="kind"))
-    table.parsed.cache_clear()  # as in another process
-    monkeypatch.setattr(table, "read", None)
+    csv_rows.read_rows.cache_clear()  # as in another process
+    monkeypatch.setattr(csv_rows, "read", None)
     again = load(CSV(path=wdbc, label="kind", test_fraction=0.2))
     np.testing.assert_array_equal(first.X, again.X)
     load(
@@ -322,13 +323,11 @@ def test_a_file_is_parsed_once(wdbc, monkeypatch):
 
 @pytest.mark.parametrize("block", [1, 2, 3, 1000])
 @pytest.mark.parametrize("peek", [1, 1000])
-def test_types_do_not_depend_on_blocks(write, monkeypatch, block, peek):
-    monkeypatch.setattr(reading, "_BLOCK", block)
-    monkeypatch.setattr(reading, "_PEEK", peek)
+def test_types_do_not_depend_on_blocks(write, block, peek):
     # numbers until the last row; words for true and false among others; numbers that are written in several ways
     text = "a,b,c,d\n1,True,1,?\n02,,1.0,\n1e1,False,01,7\n,yes,1e0,8\nx,True,001,9\n"
     file = reading.open_file(Path(write(text)))
-    columns = reading.read(file, file.names)
+    columns = reading.read(file, file.names, block=block, peek=peek)
     assert columns.texts == {"a": ("02", "1", "1e1", "x"), "b": ("False", "True", "yes")}
     np.testing.assert_array_equal(columns["a"], [1, 0, 2, np.nan, 3])
     np.testing.assert_array_equal(columns["b"], [1, np.nan, 0, 2, 1])
@@ -357,11 +356,8 @@ def is_number(text):
 def test_types_and_values_come_back(tmp_path, cells, block):
     """Written with quotes by Pandas, read again: numbers as the same bits, texts as the same texts."""
     pd.DataFrame({"x": pd.Series(cells, dtype=object), "y": 1}).to_csv(tmp_path / "h.csv", index=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_BLOCK", block)
-        file = reading.open_file(tmp_path / "h.csv")
-        columns = reading.read(file, ["x"])
-    found = find(columns, "x")
+    columns = reading.read(reading.open_file(tmp_path / "h.csv"), ["x"], block=block)
+    found = profile_of(columns, "x")
     present = [cell for cell in cells if cell is not None]
     assert found.missing == len(cells) - len(present)
     if all(map(is_number, present)):

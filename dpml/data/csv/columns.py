@@ -7,9 +7,8 @@ from typing import Literal
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.data.own.reading import Columns
-from dpml.data.own.text import is_number
-from dpml.errors import UserError
+from dpml.data.csv.csv_errors import is_number
+from dpml.data.csv.reading import CsvColumns
 
 Kind = Literal["number", "category", "boolean"]
 
@@ -19,12 +18,14 @@ WORDS = ({"false", "true"}, {"no", "yes"})
 CATEGORIES = 1000
 """The most categories that a column may have, unless they are stated: each becomes a feature."""
 
-_FEW = 20  # up to this many texts, a column may be categorical even if no text repeats, or most of them are numbers
+_SURE_CATEGORIES = (
+    20  # up to this many texts, a column may be categorical even if no text repeats, or most of them are numbers
+)
 
 
 @dataclass(frozen=True)
-class Found:
-    """The properties found for a column.
+class ColumnProfile:
+    """What the values of a column are.
 
     Attributes:
         kind: Its kind.
@@ -50,29 +51,31 @@ class Found:
         return len(self.values) if self.kind == "category" else 0
 
 
-def find(columns: Columns, name: str) -> Found:
+def profile_of(columns: CsvColumns, name: str) -> ColumnProfile:
     """The properties of a column, determined from its values."""
     cells, texts = columns[name], columns.texts.get(name, ())
     missing = int(np.isnan(cells).sum())
     if missing == len(cells):
-        return Found(name, "number", missing, np.nan, np.nan, problem="has no values")
+        return ColumnProfile(name, "number", missing, np.nan, np.nan, problem="has no values")
     low, high = float(np.nanmin(cells)), float(np.nanmax(cells))
     if name not in columns.texts:
         problem = ""
         if np.isinf([low, high]).any():
             row = int(np.flatnonzero(np.isinf(cells))[0])
             problem = f"has an infinite value ({columns.file.where(row)})"
-        return Found(name, "number", missing, low, high, problem=problem)
+        return ColumnProfile(name, "number", missing, low, high, problem=problem)
     if is_boolean(texts):
         yes = look_up(cells, [_boolean(value) for value in texts])
-        return Found(name, "boolean", missing, float(np.nanmin(yes)), float(np.nanmax(yes)), texts)
-    return Found(name, "category", missing, np.nan, np.nan, texts, _problem(columns, name, len(cells) - missing))
+        return ColumnProfile(name, "boolean", missing, float(np.nanmin(yes)), float(np.nanmax(yes)), texts)
+    return ColumnProfile(
+        name, "category", missing, np.nan, np.nan, texts, _problem(columns, name, len(cells) - missing)
+    )
 
 
-def _problem(columns: Columns, name: str, present: int) -> str:
+def _problem(columns: CsvColumns, name: str, present: int) -> str:
     """Why a column of texts, `present` of which are not missing, is not categorical; empty if it is."""
     texts = columns.texts[name]
-    if len(texts) > _FEW:
+    if len(texts) > _SURE_CATEGORIES:
         words = [code for code, value in enumerate(texts) if not is_number(value)]
         if len(words) < len(texts) / 2:
             code = words[0] if words else 0
@@ -101,7 +104,7 @@ def look_up(codes: Array, numbers: Sequence[float]) -> Array:
     return np.array([*numbers, np.nan])[np.where(np.isnan(codes), len(numbers), codes).astype(np.intp)]
 
 
-def feature(columns: Columns, name: str, kind: Kind, values: tuple[str, ...]) -> Array:
+def feature(columns: CsvColumns, name: str, kind: Kind, values: tuple[str, ...]) -> Array:
     """A column as a feature of that kind: numbers, codes of `values` (-1: another text), or 0 and 1; NaN is missing.
 
     Raises:
@@ -117,12 +120,7 @@ def feature(columns: Columns, name: str, kind: Kind, values: tuple[str, ...]) ->
         numbers = np.where(np.isin(cells, (0.0, 1.0)) | np.isnan(cells), cells, np.inf)
     else:
         numbers = cells
-    wrong = np.flatnonzero(np.isinf(numbers))
-    if len(wrong):
-        row = int(wrong[0])
-        value = f"{cells[row]:g}" if texts is None else repr(texts[int(cells[row])])
-        what = "no number" if kind == "number" else "not true or false, yes or no"
-        raise UserError(f"{columns.file.where(row)}, column {name!r}: {value} is {what}.")
+    columns.refuse(name, np.isinf(numbers), "no number" if kind == "number" else "not true or false, yes or no")
     return numbers
 
 

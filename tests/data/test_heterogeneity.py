@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 
 from dpml.algorithms.noisy_descent import WeightedDescent
 from dpml.data import Dataset
+from dpml.data.heterogeneity import Skew, distances, named_classes
 from dpml.data.label_rules import Classes, Dirichlet, Shards
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.wdbc import WDBC
-from dpml.data.skew import Skew, distances, named_classes
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
 from dpml.reporting import skew as pictures
