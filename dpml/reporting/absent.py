@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpml import where
-from dpml.reporting.judging import Decision, claims_of
+from dpml.reporting.claims import Decision, claims_of
 
 NOT_TESTED: Decision = "cannot be tested here"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from dpml.errors import UserError, nearest
-from dpml.reporting.judging import claims_of
+from dpml.reporting.claims import claims_of
 from dpml.reporting.style import METRICS
 from dpml.running.expansion import Point
 from dpml.running.rows import COLUMNS

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
-from dpml.reporting.labels import Curve, algorithms, constant, label, moving, named, same_axis, settings
+from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, same_axis, settings
 from dpml.reporting.panels import Chart, Line, draw, is_zero, with_axis
 from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise

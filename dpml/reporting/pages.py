@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.config.compose import natural
-from dpml.reporting.labels import algorithms
+from dpml.reporting.curves import algorithms
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table
 from dpml.reporting.results import Results

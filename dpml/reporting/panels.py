@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from pandas.api.types import is_numeric_dtype
 
 from dpml.arrays import Array
-from dpml.reporting.labels import Curve, curves, text
+from dpml.reporting.curves import Curve, curves, text
 from dpml.reporting.scales import Scale, scale_for, x_axis, y_axis
 from dpml.reporting.style import (
     DIGITS,

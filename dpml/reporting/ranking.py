@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.charts import points_of, shown
-from dpml.reporting.labels import Curve, assignment, curves, label, named, text
+from dpml.reporting.curves import Curve, assignment, curves, label, named, text
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import algorithm_below, matters, per_seed, shows, summarise
 from dpml.reporting.style import METRICS, REFERENCES

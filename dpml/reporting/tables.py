@@ -12,7 +12,7 @@ from pandas.api.types import is_numeric_dtype
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
-from dpml.reporting.labels import assignment, constant, curves, label, named, same_axis, settings, text
+from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.statistics import replication
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING

@@ -7,7 +7,7 @@ from made_up import NO_POINTS
 
 from dpml.papers.imtiaz2019.near import within
 from dpml.papers.imtiaz2019.stored import agrees, by_chance, nine_in_ten
-from dpml.reporting.judging import Claim, Evidence, Reading
+from dpml.reporting.claims import Claim, Evidence, Reading
 from dpml.reporting.statistics import Shown
 
 PLOTTED = Reading("plotted", "authors", "noisy_objective")

@@ -2,7 +2,7 @@
 
 *About*, *around* and *nearly* mean within 0.05 of accuracy, half of the first digit that the text gives; *roughly
 between* allows 0.01 beyond either end. A difference that is not significant makes a claim false only if a difference
-of 0.01 of accuracy is ruled out (`judging`). Blocks run over eps: 1/eps = 0 is eps = inf.
+of 0.01 of accuracy is ruled out (`claims`). Blocks run over eps: 1/eps = 0 is eps = inf.
 
 The text leaves two things open, and each gives readings. The first is how far *small 1/eps* extends. The second is the
 definition of its noise, its objective, its lam and the scaling of rows. There is one reading as stated, one for each of
@@ -16,8 +16,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpml.reporting.criteria import both, failing, on_runs
-from dpml.reporting.judging import NEAR, Check, Claim, NotComputedError, Reading, Runs, Test, every, some
+from dpml.reporting.claim_tests import both, failing, on_runs
+from dpml.reporting.claims import NEAR, Check, Claim, NotComputedError, Reading, Runs, Test, every, some
 from dpml.reporting.statistics import Shown, algorithm_below, alike, matters, per_seed, shows, worse
 
 ROUGHLY = 0.01

@@ -20,8 +20,8 @@ from dpml.papers.imtiaz2019 import formulas, network
 from dpml.papers.imtiaz2019.near import within
 from dpml.papers.imtiaz2019.network import STORED
 from dpml.papers.imtiaz2019.stored import agrees
-from dpml.reporting.criteria import Amount, beats, both, failing, falls, most, on_runs, several, weak
-from dpml.reporting.judging import Check, Claim, NotComputedError, Reading, Runs, Test, every, some
+from dpml.reporting.claim_tests import Amount, beats, both, failing, falls, most, on_runs, several, weak
+from dpml.reporting.claims import Check, Claim, NotComputedError, Reading, Runs, Test, every, some
 from dpml.reporting.statistics import Shown, alike, matters, shows
 
 REACH = 0.05

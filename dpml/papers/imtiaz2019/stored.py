@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.criteria import fewest_seeds
-from dpml.reporting.judging import FACTOR, MOST, Check, Evidence, NotComputedError, Reading, Test, every
+from dpml.reporting.claim_tests import fewest_seeds
+from dpml.reporting.claims import FACTOR, MOST, Check, Evidence, NotComputedError, Reading, Test, every
 from dpml.reporting.statistics import Shown, per_seed
 
 ERRORS = 3.0

@@ -13,10 +13,10 @@ from typing import Any
 
 import pandas as pd
 
-from dpml.reporting.criteria import most, on_runs, several
-from dpml.reporting.judging import FACTOR, NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
-from dpml.reporting.judging import every as all_of
-from dpml.reporting.judging import some as any_of
+from dpml.reporting.claim_tests import most, on_runs, several
+from dpml.reporting.claims import FACTOR, NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
+from dpml.reporting.claims import every as all_of
+from dpml.reporting.claims import some as any_of
 from dpml.reporting.statistics import Shown, algorithm_below, below, matters, shows, worse
 
 SETS = ("kdd", "adult", "bank", "breast", "credit")

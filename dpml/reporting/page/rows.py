@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpml.errors import UserError
 from dpml.reporting.charts import with_published
-from dpml.reporting.labels import assignment, settings, text
+from dpml.reporting.curves import assignment, settings, text
 from dpml.reporting.page.inputs import Experiment, Figure
 from dpml.reporting.page.markup import Html, disclosure, html, table, tag
 from dpml.reporting.tables import read_table, value

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from dpml.reporting.judging import Decision
+from dpml.reporting.claims import Decision
 from dpml.reporting.page.inputs import Claim, Experiment, Paper
 from dpml.reporting.page.markup import Html, anchor, html, inline, table, tag
 

@@ -1,4 +1,4 @@
-"""Claims and their verdicts. The tests are in `criteria` and in `dpml.papers`; their only input is the rows.
+"""Claims and their verdicts. The tests are in `claim_tests` and in `dpml.papers`; their only input is the rows.
 
 A verdict is computed, never typed in. Tolerances and tests follow from the claim's wording and were chosen before any
 result was seen:
@@ -154,7 +154,7 @@ class Evidence:
             NotComputedError: the rows have several values of some other setting.
         """
         key = block, algorithm, reading.variant, reading.metric
-        if key not in self._tables:  # the criteria of all claims request the same runs repeatedly
+        if key not in self._tables:  # the tests of all claims request the same runs repeatedly
             places = self._places.get(key)
             self._tables[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
         return self._tables[key]
@@ -282,5 +282,5 @@ def claims_of(module: str) -> dict[str, Claim]:
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UserError(f"claims_from={module!r} must be an importable module with a tuple CLAIMS: {error}.") from None
     if not all(isinstance(claim, Claim) for claim in claims):
-        raise UserError(f"CLAIMS of claims_from={module!r} must hold nothing but dpml.reporting.judging.Claim.")
+        raise UserError(f"CLAIMS of claims_from={module!r} must hold nothing but dpml.reporting.claims.Claim.")
     return {claim.id: claim for claim in claims}

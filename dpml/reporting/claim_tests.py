@@ -1,4 +1,4 @@
-"""Tests for the claims of more than one paper; `judging` defines "significant" and "undecided"."""
+"""Tests for the claims of more than one paper; `claims` defines "significant" and "undecided"."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.judging import FACTOR, Check, Evidence, NotComputedError, Reading, Runs, Test, every
+from dpml.reporting.claims import FACTOR, Check, Evidence, NotComputedError, Reading, Runs, Test, every
 from dpml.reporting.statistics import Shown, algorithm_below, below, holm, matters, shows, worse
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
