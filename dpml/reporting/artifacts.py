@@ -12,8 +12,8 @@ import pandas as pd
 from dpml.atomic import write_atomically
 from dpml.reporting.absent import not_computed
 from dpml.reporting.charts import points_of, shown
-from dpml.reporting.figures import plot_experiment
 from dpml.reporting.claims import Evidence, claims_of
+from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.pages import claims_page, figure_page, guarantees_table, heading, undrawn
 from dpml.reporting.panels import Chart

@@ -20,8 +20,8 @@ from dpml import where
 from dpml.cli.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
-from dpml.reporting.html import write_report
 from dpml.reporting.claims import Decision
+from dpml.reporting.html import write_report
 from dpml.reporting.manifest import Manifest, manifests
 from dpml.reporting.page.markup import block, html, inline, table, tag
 from dpml.reporting.page.vector import Picture
