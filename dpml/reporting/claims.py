@@ -19,7 +19,7 @@ same x. Otherwise it cannot be tested here, and the verdict names what is missin
 
 import importlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -64,19 +64,38 @@ class Reading:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision and the numbers behind it.
+    """A claim, the decision on it, and the numbers behind it: what manifests store and every page shows.
 
     Args:
+        id: of the claim.
+        text: what the claim says.
+        criterion: its test, in words.
         decision: the decision on the claim.
         numbers: in words, by reading.
         needed: how many seeds would decide an undecided claim.
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
     """
 
+    id: str
+    text: str
+    criterion: str
     decision: Decision
     numbers: str
     needed: int | None = None
     seeds: int | None = None
+
+    @classmethod
+    def stored(cls, record: Mapping[str, Any]) -> "Verdict":
+        """The verdict in a manifest; a text that the manifest lacks is empty."""
+        texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision", "numbers"), "")
+        return cls(
+            **texts | {field.name: record[field.name] for field in fields(cls) if record.get(field.name) is not None}
+        )
+
+    @property
+    def outcome(self) -> str:
+        """The decision, and the number of seeds that would decide an undecided claim."""
+        return f"{self.decision} ({self.needed} would decide)" if self.needed else self.decision
 
 
 @dataclass(frozen=True)
@@ -255,17 +274,24 @@ class Claim:
         if missing:
             lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())
             others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
-            return Verdict("cannot be tested here", f"not computed: {lists}{others}")
+            return self._verdict("cannot be tested here", f"not computed: {lists}{others}")
         found = {check.holds for check in checks.values()}
         if {True, False} <= found:
             choices, open_ = (
                 ", ".join(f"[{name}]" for name, check in checks.items() if check.holds is kind) for kind in (True, None)
             )
             also = f"; undecided for {open_}" if open_ else ""
-            return Verdict("depends on an unstated choice", f"holds only for {choices}{also}: {numbers}", seeds=seeds)
+            return self._verdict(
+                "depends on an unstated choice", f"holds only for {choices}{also}: {numbers}", seeds=seeds
+            )
         if None in found:
-            return Verdict("undecided with these seeds", numbers, needed, seeds)
-        return Verdict("reproduced" if True in found else "not reproduced", numbers, seeds=seeds)
+            return self._verdict("undecided with these seeds", numbers, needed, seeds)
+        return self._verdict("reproduced" if True in found else "not reproduced", numbers, seeds=seeds)
+
+    def _verdict(
+        self, decision: Decision, numbers: str, needed: int | None = None, seeds: int | None = None
+    ) -> Verdict:
+        return Verdict(self.id, self.text, self.criterion, decision, numbers, needed, seeds)
 
 
 _IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}

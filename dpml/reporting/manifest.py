@@ -6,6 +6,7 @@ and merged tables are called manifest.json; those of experiments are named after
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +22,8 @@ from dpml.reporting.results import Publication
 from dpml.running.environment import provenance
 from dpml.running.plan import Plan, Task
 from dpml.running.store import digest
+
+_PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)\s*\]')
 
 
 def stamp(publication: Publication, plan: Plan, task: Task) -> str:
@@ -63,8 +66,10 @@ class Manifest:
         self.keep({"stamp": made_from, "files": checksums, **facts, "environment": provenance()})
 
     def keep(self, content: Mapping[str, Any]) -> None:
-        """Write plain values, and their checksum."""
-        write_atomically(self.path, json.dumps(seal_object(content), indent=1) + "\n")
+        """Write plain values, and their checksum; a list of plain values, such as a table's row, is one line."""
+        text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
+        text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
+        write_atomically(self.path, f"{text}\n")
 
     def keep_with(self, content: Mapping[str, Any], files: Iterable[Path]) -> None:
         """Write plain values, the checksums of files beside it, and their checksum."""

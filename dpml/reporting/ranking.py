@@ -7,7 +7,7 @@ significantly worse, by one-sided t-tests paired over seeds, Holm-corrected over
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from dpml.reporting.curves import Curve, assignment, curves, label, named, text
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import algorithm_below, matters, per_seed, shows, summarise
 from dpml.reporting.style import METRICS, REFERENCES
-from dpml.reporting.tables import markdown, short, value
+from dpml.reporting.tables import Texts, short, texts, value
 from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
@@ -168,7 +168,7 @@ def _plain(number: float) -> float | None:
     return number if np.isfinite(number) else None
 
 
-# ---- the page
+# ---- its tables
 
 READING = (
     "Computed from the rows of the experiments named below. What competes has an ε that is proven for its worst "
@@ -182,28 +182,13 @@ READING = (
 """How to read the tables of a ranking."""
 
 
-def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
-    """The page about all ranking experiments of a paper's folder, from their manifests."""
-    sections = [
-        "# Which algorithm when\n",
-        f"{READING}\n",
-    ]
-    for manifest in manifests:
-        rankings = manifest["rankings"]
-        sections += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", premises(rankings)]
-        sections += [markdown(matrix(rankings)), markdown(tally(rankings))]
-        for ranking in rankings:
-            sections += [f"### {titled(ranking)}\n", markdown(details(ranking))]
-    return "\n".join(sections)
-
-
 def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     """The protected unit, the number of parties and delta, in a sentence."""
     units = {"sample": "one record", "party": "all records of one party"}
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
     parties = ", ".join(str(M) for M in sorted({M for ranking in rankings for M in ranking["M"]}))
     delta = ", ".join(f"{delta:g}" for delta in sorted({delta for ranking in rankings for delta in ranking["delta"]}))
-    return f"Protected: {protected} (replace one). M = {parties}, δ = {delta}.\n"
+    return f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
@@ -211,21 +196,21 @@ def titled(ranking: Mapping[str, Any]) -> str:
     return f"{ranking['title']}: {METRICS.get(ranking['metric'], ranking['metric'])}"
 
 
-def matrix(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def matrix(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     """The best algorithm of every panel at every eps."""
     places = sorted({choice["eps"] for ranking in rankings for choice in ranking["choices"]})
     lines = []
     for ranking in rankings:
         best = {choice["eps"]: _named(choice) for choice in ranking["choices"]}
         lines.append({"": titled(ranking)} | {f"ε = {eps:g}": best.get(eps, "") for eps in places})
-    return pd.DataFrame(lines)
+    return texts(pd.DataFrame(lines), "Best at each ε")
 
 
 def _named(choice: Mapping[str, Any]) -> str:
     return choice["best"] if choice["above_floor"] else f"({choice['best']})"
 
 
-def tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     """How often every algorithm is best or not distinguished from the best, where the best is above the floor."""
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
     first = Counter(choice["best"] for choice in choices)
@@ -236,10 +221,10 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         {"algorithm": name, head: among[name], "best": first[name], "secure sums": _number(sums[name])}
         for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
     ]
-    return pd.DataFrame(lines)
+    return texts(pd.DataFrame(lines), "How often each algorithm is best")
 
 
-def details(ranking: Mapping[str, Any]) -> pd.DataFrame:
+def details(ranking: Mapping[str, Any]) -> Texts:
     """The best algorithm of a panel at every eps, those not distinguished from it, and the values to compare with."""
     lines = []
     for choice in ranking["choices"]:
@@ -259,7 +244,7 @@ def details(ranking: Mapping[str, Any]) -> pd.DataFrame:
             }
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
         )
-    return pd.DataFrame(lines)
+    return texts(pd.DataFrame(lines), titled(ranking))
 
 
 def _number(sums: int | None) -> str:
