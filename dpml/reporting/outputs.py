@@ -153,9 +153,10 @@ def read(results: Path, own: Sequence[Path] = ()) -> list[Paper]:
         raise UserError(
             f"there are no results of experiments in {results}: run one, dpml-run experiment=imtiaz2019/fig3"
         )
+    missing = [about | {"title": f"{about['experiment']}: {about['title']}"} for about in not_computed(known)]
     folders = [*own, where.folder("experiments")]
     papers = []
-    whole = sorted(map(_whole, [*known, *not_computed(known)]), key=lambda about: natural(about["experiment"]))
+    whole = sorted(map(_whole, [*known, *missing]), key=lambda about: natural(about["experiment"]))
     for name, members in groupby(whole, key=lambda about: about["experiment"].rpartition("/")[0]):
         published = read_published(folders, name)
         papers.append(Paper(name, [_outputs(about, results, published) for about in members]))
