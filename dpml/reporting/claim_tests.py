@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.claims import FACTOR, Check, Evidence, NotComputedError, Reading, Runs, Test, every
-from dpml.reporting.statistics import Shown, algorithm_below, below, holm, matters, shows, worse
+from dpml.reporting.statistics import Comparison, algorithm_below, below, holm, matters, shows, worse
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
 """How many of several statements must hold, in three-valued logic: `every`, `some` or `most`."""
@@ -71,7 +71,7 @@ def falls(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
     return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
 
 
-def failing(words: str, shown: Mapping[Any, Shown]) -> str:
+def failing(words: str, shown: Mapping[Any, Comparison]) -> str:
     """Text to add to a check's numbers: the comparisons that fail, and those that are undecided."""
     texts = []
     for kind, name in ((False, words), (None, f"{words} to be seen with these seeds")):

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.errors import UserError
-from dpml.reporting.statistics import Shown, settings
+from dpml.reporting.statistics import Comparison, settings
 from dpml.running.rows import own_columns
 
 Decision = Literal[
@@ -115,7 +115,7 @@ class Check:
     needed: int | None = None
 
     @classmethod
-    def of(cls, holds: bool | None, numbers: str, shown: Iterable[Shown] = ()) -> "Check":
+    def of(cls, holds: bool | None, numbers: str, shown: Iterable[Comparison] = ()) -> "Check":
         """A check based on comparisons: an undecided one needs as many seeds as the hardest of them."""
         needed = max((one.needed for one in shown if one.needed is not None), default=None)
         return cls(holds, numbers, needed=needed if holds is None else None)

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
 from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, same_axis, settings
-from dpml.reporting.panels import Chart, Line, draw, is_zero, with_axis
+from dpml.reporting.panels import Chart, Polyline, draw, is_zero, with_axis
 from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import AXES, FLOORS, METRICS, REFERENCES, SIGNED, STYLE, Look, base_look, looks
@@ -110,7 +110,7 @@ class _Drawn:
 
     axes: Axes
     curves: Sequence[Curve]
-    lines: Sequence[Line]
+    lines: Sequence[Polyline]
     zeros: Sequence[str]
     log: bool
     beyond: bool
@@ -232,8 +232,8 @@ def _place_title(figure: Figure, heading: str, entries: Mapping[str, Any], most:
     names = list(entries)
     across = min(_legend_columns(names, figure.get_figwidth(), most), len(names)) or 1
     # the layout keeps the lines below the title free for the legend
-    room = "\n" * (1 + -(-len(names) // across))
-    figure.suptitle(f"{heading}{room}", fontsize=11, x=0.01, ha="left")
+    blank = "\n" * (1 + -(-len(names) // across))
+    figure.suptitle(f"{heading}{blank}", fontsize=11, x=0.01, ha="left")
     below = 1 - 0.27 * (1 + heading.count("\n")) / figure.get_figheight()
     down = [name for column in range(across) for name in names[column::across]]  # a legend is filled column by column
     handles = [entries[name] for name in down]

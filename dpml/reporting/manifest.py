@@ -32,8 +32,8 @@ def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     modules = ["dpml.reporting.artifacts", *([experiment.claims_from] if experiment.claims_from else [])]
     cells = [[point.block, entry.key, entry.finished, entry.reason] for point, entry in plan.points[task.name]]
     computed = [block.key for block in task.computed]
-    asked = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
-    return digest([__version__, code.digest(*modules), asked, cells, computed])
+    request = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
+    return digest([__version__, code.digest(*modules), request, cells, computed])
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def rankings(results: Results) -> list[dict[str, Any]]:
 def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, Any]:
     own = curves(runs, panel.x, panel.curve)
     keys = named(own, panel.curve)
-    beside = {curve.algo: curve for curve in own if curve.algo in REFERENCES}
+    references = {curve.algo: curve for curve in own if curve.algo in REFERENCES}
     guarantees = results.guarantees[results.guarantees["block"] == panel.block]
     unit = "party" if "party" in set(runs["unit"]) else "sample"
     competing = [
@@ -72,7 +72,7 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
     choices = [
         choice | {"peers": _peers(points, eps)}
         for eps in sorted(runs["eps"].unique())
-        if (choice := _choice(float(eps), panel.y.rpartition(".")[2], competing, beside))
+        if (choice := _choice(float(eps), panel.y.rpartition(".")[2], competing, references))
     ]
     return {
         "title": panel.title,
@@ -100,7 +100,7 @@ def _sums(given: pd.DataFrame) -> int | None:
 
 
 def _choice(
-    eps: float, metric: str, competing: Sequence[_Candidate], beside: Mapping[str, Curve]
+    eps: float, metric: str, competing: Sequence[_Candidate], references: Mapping[str, Curve]
 ) -> dict[str, Any] | None:
     """The best algorithm at one eps; None if nothing competes."""
     up = _more_is_better(metric)
@@ -112,29 +112,29 @@ def _choice(
     order = sorted(means, key=lambda name: -means[name] if up else means[name])
     best = order[0]
     pairs = {name: (at[name], at[best]) if up else (at[best], at[name]) for name in order[1:]}
-    told = shows(pairs, matters(metric), algorithm_below)
+    comparisons = shows(pairs, matters(metric), algorithm_below)
     row = next(one.curve.rows for one in competing if one.label == best)
     single = next((name for name in order if sums[name] == 1), None)
-    floor = _beside(beside, "constant", eps)
+    floor = _reference_mean(references, "constant", eps)
     return {
         "eps": eps,
         "best": best,
         "value": means[best],
         "interval": _plain(float(summarise(row[row["eps"] == eps])["interval"].iloc[0])),
         "sums": sums[best],
-        "alike": [[name, means[name]] for name in order[1:] if told[name].holds is not True],
+        "alike": [[name, means[name]] for name in order[1:] if comparisons[name].holds is not True],
         "single": [single, means[single]] if single else None,
         "floor": _plain(floor),
-        "nonpriv": _plain(_beside(beside, "nonpriv", eps)),
-        "above_floor": _above_floor(at[best], beside, eps, metric),
+        "nonpriv": _plain(_reference_mean(references, "nonpriv", eps)),
+        "above_floor": _above_floor(at[best], references, eps, metric),
     }
 
 
-def _above_floor(best: pd.Series, beside: Mapping[str, Curve], eps: float, metric: str) -> bool:
+def _above_floor(best: pd.Series, references: Mapping[str, Curve], eps: float, metric: str) -> bool:
     """Whether the best is significantly better than the algorithm without features; True if that was not run."""
-    if "constant" not in beside:
+    if "constant" not in references:
         return True
-    rows = beside["constant"].rows
+    rows = references["constant"].rows
     floor = _indexed(rows[rows["eps"] == eps])
     pair = (floor, best) if _more_is_better(metric) else (best, floor)
     return shows({"floor": pair}, matters(metric), algorithm_below)["floor"].holds is True
@@ -144,10 +144,10 @@ def _indexed(rows: pd.DataFrame) -> pd.Series:
     return rows.set_index(["seed", "draw"])["value"]
 
 
-def _beside(beside: Mapping[str, Curve], algo: str, eps: float) -> float:
-    if algo not in beside:
+def _reference_mean(references: Mapping[str, Curve], algo: str, eps: float) -> float:
+    if algo not in references:
         return float("nan")
-    rows = beside[algo].rows
+    rows = references[algo].rows
     return float(rows.loc[rows["eps"] == eps, "value"].mean())
 
 

@@ -28,9 +28,9 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
     Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among the columns.
     """
-    asked = [key for key in curve if key != "algo"]
-    panel = curves(summary, x, asked)
-    keys = named(panel, asked)
+    always = [key for key in curve if key != "algo"]
+    panel = curves(summary, x, always)
+    keys = named(panel, always)
     entries: dict[str, dict[Any, list[str]]] = {}
     for each in panel:
         column = entries.setdefault(label(each, keys), {})

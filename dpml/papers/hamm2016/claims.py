@@ -18,7 +18,7 @@ import pandas as pd
 
 from dpml.reporting.claim_tests import both, failing, on_runs
 from dpml.reporting.claims import NEAR, Check, Claim, NotComputedError, Reading, Runs, Test, every, some
-from dpml.reporting.statistics import Shown, algorithm_below, alike, matters, per_seed, shows, worse
+from dpml.reporting.statistics import Comparison, algorithm_below, alike, matters, per_seed, shows, worse
 
 ROUGHLY = 0.01
 ACCURACY = matters("accuracy")
@@ -230,7 +230,7 @@ def _gap(runs: Runs, block: str, algorithm: str) -> pd.Series:
     return gaps
 
 
-def _kept(shown: Mapping[float, Shown]) -> float | None:
+def _kept(shown: Mapping[float, Comparison]) -> float | None:
     """The smallest eps down to which every point of the grid is shown to hold; None if the first one is not."""
     kept = None
     for x in sorted(shown, reverse=True):
@@ -244,7 +244,7 @@ def _until(eps: float | None) -> str:
     return "never" if eps is None else f"until 1/eps = {1 / eps:g}"
 
 
-def _all(shown: Mapping[Any, Shown], text: str) -> Check:
+def _all(shown: Mapping[Any, Comparison], text: str) -> Check:
     """Whether all comparisons, with keys of names and eps, hold; names those that are undecided if none fails."""
     holds = every(one.holds for one in shown.values())
     if holds is None:

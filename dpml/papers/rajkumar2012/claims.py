@@ -18,7 +18,7 @@ import pandas as pd
 
 from dpml.reporting.claim_tests import both, failing, fewest_seeds, several
 from dpml.reporting.claims import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test, every
-from dpml.reporting.statistics import Shown, algorithm_below, alike, matters, shows, worse
+from dpml.reporting.statistics import Comparison, algorithm_below, alike, matters, shows, worse
 
 EPS = (0.1, 0.2)
 ERRORS = matters("error")
@@ -103,7 +103,7 @@ def unaffected(axis: str, algorithms: Sequence[str]) -> Test:
 
     def decide(runs: Runs) -> Check:
         spans: dict[str, float] = {}
-        shown: dict[str, Shown] = {}
+        shown: dict[str, Comparison] = {}
         for (panel, algorithm), values in runs.items():
             first, *others = _in_order(several(values, panel))
             curve = f"{algorithm}, {panel}"
