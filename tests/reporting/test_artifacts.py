@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from harness import run, without_pictures
 
 from dpml.reporting import artifacts
@@ -59,17 +60,20 @@ def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_compu
     assert artifacts.write_claims(tmp_path) == []
 
 
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="an sdist has no results")
 def test_every_page_of_the_results_is_made_from_the_manifests() -> None:
-    folder = Path(__file__).parents[2] / "results"
-    known = manifests(folder)
+    known = manifests(RESULTS)
     figures = [(about, figure) for about in known for figure in about["figures"]]
     assert len(figures) > 50
     for about, figure in figures:
-        path = folder / about["experiment"].rpartition("/")[0] / f"{figure['name']}.md"
+        path = RESULTS / about["experiment"].rpartition("/")[0] / f"{figure['name']}.md"
         assert figure_page(about, figure) == path.read_text("utf-8"), path
-    assert claims_page([*known, *not_computed(known)]) == (folder / "claims.md").read_text("utf-8")
+    assert claims_page([*known, *not_computed(known)]) == (RESULTS / "claims.md").read_text("utf-8")
     ranking = [about for about in known if about["rankings"]]
-    assert which_page(ranking) == (folder / "frontier" / "which.md").read_text("utf-8")
+    assert which_page(ranking) == (RESULTS / "frontier" / "which.md").read_text("utf-8")
 
 
 def test_a_manifest_reads_back_as_it_was_written(tmp_path) -> None:
