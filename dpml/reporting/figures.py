@@ -84,6 +84,12 @@ def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
 
 def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: str, base: Path) -> list[Path]:
     """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png`` and ``base.svg``."""
+    with mpl.rc_context(STYLE):
+        return save(experiment_figure(charts, title, columns, command), base)
+
+
+def experiment_figure(charts: Sequence[Chart], title: str, columns: int, command: str) -> Figure:
+    """The figure that `plot_experiment` writes."""
     columns = min(columns, len(charts))
     lines = -(-len(charts) // columns)
     with mpl.rc_context(STYLE):
@@ -101,7 +107,7 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         everywhere = _everywhere(charts, whole.drawn)
         said = [f"everywhere: {everywhere}"] if everywhere else []
         _place_footer(figure, [*_footer(charts, whole, command), *said])
-        return save(figure, base)
+    return figure
 
 
 @dataclass(frozen=True)
