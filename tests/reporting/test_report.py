@@ -121,6 +121,13 @@ def test_the_page_says_what_the_results_say(start, page):
     assert {path.name: path.read_bytes() for path in start.parent.iterdir()} == before
 
 
+def test_pictures_have_their_place_before_they_are_loaded(start, page):
+    svg = (start.parents[1] / "imtiaz2019" / "tiny.svg").read_text("utf-8")
+    points = re.search(r'<svg[^>]* width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()
+    pixels = re.search(r'<img src="../imtiaz2019/tiny.svg" width="(\d+)" height="(\d+)"', page).groups()
+    assert list(map(int, pixels)) == [pytest.approx(float(size) * 4 / 3, abs=0.5) for size in points]
+
+
 def test_one_figure_of_all_calibrations_is_there_once(tmp_path):
     start = report_of(CONTENT | {"twins": False}, tmp_path)
     text = start.with_name("imtiaz2019.html").read_text("utf-8")
