@@ -111,7 +111,7 @@ def experiment_figure(charts: Sequence[Chart], title: str, columns: int, command
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _Plot:
     """The result of drawing one chart: its axes, its curves, those that are 0, and whether a band leaves the axis."""
 
     axes: Axes
@@ -126,7 +126,7 @@ class _Drawn:
 class _Figure:
     """The result of drawing all charts, and the looks of their curves by label."""
 
-    drawn: Sequence[_Drawn]
+    drawn: Sequence[_Plot]
     looks: Mapping[str, Look]
 
 
@@ -154,7 +154,7 @@ def _draw_all(panels: Iterable[Axes], charts: Sequence[Chart], columns: int) -> 
         beyond = draw(axes, chart, lines[number], styles, scales[number])
         if number % columns and charts[number - 1].panel.y == chart.panel.y:
             axes.set_ylabel("")
-        drawn.append(_Drawn(axes, per_chart[number], lines[number], zeros[number], logs[number], beyond))
+        drawn.append(_Plot(axes, per_chart[number], lines[number], zeros[number], logs[number], beyond))
     return _Figure(drawn, styles)
 
 
@@ -268,7 +268,7 @@ def _footer(charts: Sequence[Chart], figure: _Figure, command: str) -> list[str]
     return [command, "; ".join(facts)]
 
 
-def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> list[str]:
+def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
     """How bands are drawn on log axes, and what the axes do not show."""
     pairs = list(zip(charts, drawn, strict=True))
     log = [chart.panel for chart, each in pairs if each.log and any(line.banded for line in each.lines)]
@@ -287,7 +287,7 @@ def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> list[str]:
     return facts
 
 
-def _everywhere(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> str:
+def _everywhere(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> str:
     """The settings that are the same in the whole figure, and those that change only along with an axis."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     axes = [x for chart in charts for x in same_axis(chart.panel.x)]
