@@ -173,8 +173,7 @@ def _experiment_job(
     name: str, config: DictConfig, words: Sequence[str], sources: Sequence[Path]
 ) -> tuple[ExperimentJob, list[str]]:
     """An experiment's job, and those of `words` that could change its numbers but change none."""
-    from dpml.reporting.charts import read_published  # experiments only
-    from dpml.reporting.checks import check
+    from dpml.reporting.charts import check, read_published  # experiments only
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
     experiment = Experiment.from_content(name, content)

@@ -39,7 +39,7 @@ def run(arguments: Namespace) -> None:
     skew = Skew.of(parties, generator(seed, "partition", "chance"))
     _show(skew, rule, parties)
     if arguments.figure is not None:
-        from dpml.reporting.skew import draw  # Matplotlib takes a second to import
+        from dpml.reporting.heterogeneity import draw  # Matplotlib takes a second to import
 
         words = [word for word in arguments.overrides if not word.startswith(("data_dir=", "mirror=", "offline="))]
         title = f"dpml data partition {' '.join(words)}"

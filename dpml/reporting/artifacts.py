@@ -1,7 +1,6 @@
 """Everything that is made from an experiment's rows: tables, figures and verdicts. Its only input is the rows."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,18 @@ import numpy as np
 import pandas as pd
 
 from dpml.atomic import write_atomically
-from dpml.reporting.absent import not_computed
 from dpml.reporting.charts import points_of, shown
+from dpml.reporting.claims import Evidence, Verdict, claims_of
 from dpml.reporting.figures import plot_experiment
-from dpml.reporting.judging import Evidence, claims_of
 from dpml.reporting.manifest import Manifest, manifests, stamp
-from dpml.reporting.pages import claims_page, figure_page, guarantees_table, heading, undrawn
+from dpml.reporting.outputs import not_computed
+from dpml.reporting.pages import claims_page, figure_page, which_page
 from dpml.reporting.panels import Chart
-from dpml.reporting.ranking import rankings, which_page
+from dpml.reporting.ranking import rankings
 from dpml.reporting.results import Publication, Results, results_of
+from dpml.reporting.sections import VALUES, sections
 from dpml.reporting.statistics import compare, settings, summarise
-from dpml.reporting.tables import caption, latex, wide
+from dpml.reporting.tables import caption, latex
 from dpml.running.plan import Plan, Task
 
 
@@ -44,18 +44,18 @@ def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[
     results = results_of(publication, plan, task)
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
-    verdicts = judge(results)
-    for calibration in results.rows["calibration"].unique() if publication.experiment.twins else ["published"]:
-        twin = calibration != "published"
-        target = base.with_name(f"{base.name}_{calibration}") if twin else base
-        part = results.of(calibration) if publication.experiment.twins else results
-        files += _write_figure(part, target, {} if twin else verdicts, twin)
-    manifest.write(made_from, files, _facts(results, verdicts, len(plan.of(task))))
+    facts = _facts(results, len(plan.of(task)))
+    twins = publication.experiment.twins
+    for calibration in results.rows["calibration"].unique() if twins else ["published"]:
+        twin = None if calibration == "published" else str(calibration)
+        part = results.of(calibration) if twins else results
+        files += _write_figure(part, base.with_name(f"{base.name}_{twin}") if twin else base, twin, facts)
+    manifest.write(made_from, files, facts)
     return [*files, manifest.path]
 
 
-def _write_figure(results: Results, target: Path, verdicts: Mapping[str, Mapping[str, str]], twin: bool) -> list[Path]:
-    """The files of one figure; published points are drawn on the published calibration only."""
+def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[str, Any]) -> list[Path]:
+    """Write the files of one figure and add it to `facts`; published points are drawn on the published calibration."""
     experiment = results.experiment
     summary = summary_of(results)
     charts = [
@@ -63,22 +63,27 @@ def _write_figure(results: Results, target: Path, verdicts: Mapping[str, Mapping
         for panel in experiment.panels
         if len(rows := shown(summary, panel))
     ]
+    content = sections(results, charts, summary)
+    facts["figures"].append({"name": target.name, "twin": twin, "drawn": bool(charts), "sections": content})
     files = []
     if charts:
         files += plot_experiment(charts, experiment.title, experiment.columns, results.publication.command, target)
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
     write_atomically(files[-3], summary.to_csv(index=False, float_format="%.6g"))
-    write_atomically(files[-2], figure_page(results, target.name, charts, summary, verdicts))
-    tables = [
-        latex(
-            wide(chart.summary, chart.panel.x, chart.panel.curve),
-            caption(f"{experiment.source}: {heading(chart.panel)}", chart.summary, chart.panel.x),
-        )
-        for chart in charts
-    ]
-    tables += [latex(table, f"{experiment.source}: {block}") for block, table in undrawn(experiment, summary).items()]
-    write_atomically(files[-1], "\n".join(tables))
+    write_atomically(files[-2], figure_page(facts, facts["figures"][-1]))
+    write_atomically(files[-1], _tex(experiment.source, charts, content))
     return files
+
+
+def _tex(source: str, charts: Sequence[Chart], content: Iterable[Mapping[str, Any]]) -> str:
+    """The tables of values, first those of the charts."""
+    values = next(section["content"] for section in content if section["title"] == VALUES)
+    tables = [part for part in values if not isinstance(part, str)]
+    captions = [f"{source}: {table['title']}" for table in tables]
+    captions[: len(charts)] = [
+        caption(text, chart.summary, chart.panel.x) for text, chart in zip(captions, charts, strict=False)
+    ]
+    return "\n".join(map(latex, tables, captions))
 
 
 def summary_of(results: Results) -> pd.DataFrame:
@@ -100,31 +105,21 @@ def summary_of(results: Results) -> pd.DataFrame:
     return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
 
 
-def judge(results: Results) -> dict[str, dict[str, str]]:
-    """The verdict on every claim of an experiment, from rows of the published calibration, by id."""
+def judge(results: Results) -> list[Verdict]:
+    """The verdict on every claim of an experiment, from rows of the published calibration."""
     experiment = results.experiment
     if not experiment.claims:
-        return {}
+        return []
     claims = claims_of(experiment.claims_from or "")
     rows = results.rows[results.rows["calibration"] == "published"]
     axes = {panel.block: panel.x for panel in reversed(experiment.panels)}  # the first panel of a block decides
     evidence = Evidence(rows, results.publication.points, axes)
-    return {
-        name: {"id": name, "text": claims[name].text, "criterion": claims[name].criterion}
-        | asdict(claims[name].judge(evidence))
-        for name in experiment.claims
-    }
+    return [claims[name].judge(evidence) for name in experiment.claims]
 
 
-def _facts(results: Results, verdicts: Mapping[str, Mapping[str, str]], cells: int) -> dict[str, Any]:
-    """The part of the manifest that the report shows."""
+def _facts(results: Results, cells: int) -> dict[str, Any]:
+    """What the manifest says of an experiment, without its figures: all pages are made from it."""
     experiment = results.experiment
-    guarantees = {}
-    for calibration in results.rows["calibration"].unique():
-        part = results.guarantees[results.guarantees["calibration"] == calibration]
-        # empty if only computed blocks are shown
-        table = guarantees_table(experiment, part) if len(part) else pd.DataFrame()
-        guarantees[str(calibration)] = json.loads(table.to_json(orient="split", index=False))
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -132,12 +127,12 @@ def _facts(results: Results, verdicts: Mapping[str, Mapping[str, str]], cells: i
         "note": experiment.note,
         "command": results.publication.command,
         "panels": [asdict(panel) for panel in experiment.panels],
-        "claims": list(verdicts.values()),
+        "claims": [asdict(verdict) for verdict in judge(results)],
         "claims_from": experiment.claims_from,
         "rankings": rankings(results),
         "cells": cells,
         "skipped": dict(results.skipped),
-        "guarantees": guarantees,
+        "figures": [],
     }
 
 

@@ -18,8 +18,8 @@ from matplotlib.lines import Line2D
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
-from dpml.reporting.labels import Curve, algorithms, constant, label, moving, named, same_axis, settings
-from dpml.reporting.panels import Chart, Line, draw, is_zero, with_axis
+from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, same_axis, settings
+from dpml.reporting.panels import Chart, Polyline, draw, is_zero, with_axis
 from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import AXES, FLOORS, METRICS, REFERENCES, SIGNED, STYLE, Look, base_look, looks
@@ -84,6 +84,12 @@ def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
 
 def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: str, base: Path) -> list[Path]:
     """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png`` and ``base.svg``."""
+    with mpl.rc_context(STYLE):
+        return save(experiment_figure(charts, title, columns, command), base)
+
+
+def experiment_figure(charts: Sequence[Chart], title: str, columns: int, command: str) -> Figure:
+    """The figure that `plot_experiment` writes."""
     columns = min(columns, len(charts))
     lines = -(-len(charts) // columns)
     with mpl.rc_context(STYLE):
@@ -101,16 +107,16 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: 
         everywhere = _everywhere(charts, whole.drawn)
         said = [f"everywhere: {everywhere}"] if everywhere else []
         _place_footer(figure, [*_footer(charts, whole, command), *said])
-        return save(figure, base)
+    return figure
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _Plot:
     """The result of drawing one chart: its axes, its curves, those that are 0, and whether a band leaves the axis."""
 
     axes: Axes
     curves: Sequence[Curve]
-    lines: Sequence[Line]
+    lines: Sequence[Polyline]
     zeros: Sequence[str]
     log: bool
     beyond: bool
@@ -120,7 +126,7 @@ class _Drawn:
 class _Figure:
     """The result of drawing all charts, and the looks of their curves by label."""
 
-    drawn: Sequence[_Drawn]
+    drawn: Sequence[_Plot]
     looks: Mapping[str, Look]
 
 
@@ -148,7 +154,7 @@ def _draw_all(panels: Iterable[Axes], charts: Sequence[Chart], columns: int) -> 
         beyond = draw(axes, chart, lines[number], styles, scales[number])
         if number % columns and charts[number - 1].panel.y == chart.panel.y:
             axes.set_ylabel("")
-        drawn.append(_Drawn(axes, per_chart[number], lines[number], zeros[number], logs[number], beyond))
+        drawn.append(_Plot(axes, per_chart[number], lines[number], zeros[number], logs[number], beyond))
     return _Figure(drawn, styles)
 
 
@@ -232,8 +238,8 @@ def _place_title(figure: Figure, heading: str, entries: Mapping[str, Any], most:
     names = list(entries)
     across = min(_legend_columns(names, figure.get_figwidth(), most), len(names)) or 1
     # the layout keeps the lines below the title free for the legend
-    room = "\n" * (1 + -(-len(names) // across))
-    figure.suptitle(f"{heading}{room}", fontsize=11, x=0.01, ha="left")
+    blank = "\n" * (1 + -(-len(names) // across))
+    figure.suptitle(f"{heading}{blank}", fontsize=11, x=0.01, ha="left")
     below = 1 - 0.27 * (1 + heading.count("\n")) / figure.get_figheight()
     down = [name for column in range(across) for name in names[column::across]]  # a legend is filled column by column
     handles = [entries[name] for name in down]
@@ -262,7 +268,7 @@ def _footer(charts: Sequence[Chart], figure: _Figure, command: str) -> list[str]
     return [command, "; ".join(facts)]
 
 
-def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> list[str]:
+def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
     """How bands are drawn on log axes, and what the axes do not show."""
     pairs = list(zip(charts, drawn, strict=True))
     log = [chart.panel for chart, each in pairs if each.log and any(line.banded for line in each.lines)]
@@ -281,7 +287,7 @@ def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> list[str]:
     return facts
 
 
-def _everywhere(charts: Sequence[Chart], drawn: Sequence[_Drawn]) -> str:
+def _everywhere(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> str:
     """The settings that are the same in the whole figure, and those that change only along with an axis."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     axes = [x for chart in charts for x in same_axis(chart.panel.x)]

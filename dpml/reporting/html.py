@@ -1,24 +1,43 @@
 """The report: a start page and a page per paper about everything under a results folder, to be read without a server.
 
-The report only reads existing files (manifests, tables, pictures and Markdown pages) and shows them as they were
-written. It computes nothing except counts.
+The pages are Jinja templates over the manifests (`dpml.reporting.outputs`). They show what was written and compute
+nothing except counts. Pictures and CSV files stay where they are, in the folders beside the report.
 """
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
 
 from dpml.atomic import write_atomically
-from dpml.reporting.page.attack import Audit, audit_of, audit_table, claimed_table, story
-from dpml.reporting.page.best import matrices, ranked
-from dpml.reporting.page.inputs import Experiment, Figure, Paper, read
-from dpml.reporting.page.layout import START, Page, part, written
-from dpml.reporting.page.markup import Html, anchor, block, disclosure, html, inline, tag
-from dpml.reporting.page.sections import caption, described, figure_id, section
-from dpml.reporting.page.thumbnails import thumbnail
-from dpml.reporting.page.vector import Picture
-from dpml.reporting.page.verdicts import brief, counts, listed
-from dpml.reporting.ranking import READING
+from dpml.errors import UserError
+from dpml.reporting import ranking
+from dpml.reporting.audit_table import Audit, LogScale, audit_of, worst_by_paper
+from dpml.reporting.claims import Decision, Verdict
+from dpml.reporting.outputs import FigureFiles, Outputs, Paper, read
+from dpml.reporting.style import LABELS, METRICS, base_look
+from dpml.reporting.tables import short
+from dpml.reporting.whole_table import WholeTable, whole_table
+
+START = "index.html"
+
+DECISIONS: Mapping[Decision, tuple[str, str]] = {
+    "reproduced": ("reproduced", "good"),
+    "depends on an unstated choice": ("depends on a choice", "depends"),
+    "undecided with these seeds": ("undecided", "maybe"),
+    "not reproduced": ("not reproduced", "bad"),
+    "cannot be tested here": ("cannot be tested", "open"),
+}
+"""The order of the decisions; each in the fewest words, and the class of its colour."""
+
+_AUDIT = {"consistent": "good", "claim violated": "bad", "BUG": "bad", "no violation seen": "maybe"}
+_SIZE = re.compile(r'<svg[^>]* viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
 def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
@@ -35,121 +54,113 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
         UserError: there are no experiments.
     """
     papers = read(results, own)
-    audit = audit_of(figure for _, _, figure in _figures(papers))
-    pages = [_start(papers, audit), *(_page(paper, audit) for paper in papers)]
+    audit = audit_of(figure for paper in papers for _, figure in paper.figures)
     folder = results / "report"
     folder.mkdir(exist_ok=True)
-    for page in pages:
-        write_atomically(folder / page.name, written(page, papers))
+    environment = _environment()
+    pages = {START: _start(papers, audit)} | {page_name(paper): {"paper": paper} for paper in papers}
+    for page, content in pages.items():
+        template = environment.get_template("start.html" if page == START else "paper.html")
+        write_atomically(folder / page, template.render(page=page, papers=papers, audit=audit, **content))
     return folder / START
 
 
-def _figures(papers: Sequence[Paper]) -> list[tuple[Paper, Experiment, Figure]]:
-    return [
-        (paper, experiment, figure)
-        for paper in papers
-        for experiment in paper.experiments
-        for figure in experiment.figures
-    ]
+def _start(papers: Sequence[Paper], audit: Audit) -> dict[str, Any]:
+    """The content of the start page."""
+    attacked = worst_by_paper(papers, audit)
+    verdicts = [verdict for paper in papers for verdict in paper.verdicts]
+    experiments = [(paper, experiment) for paper in papers for experiment in paper.experiments]
+    audited = (pair for pair in experiments if any(figure is audit.figure for figure in pair[1].figures))
+    audit_paper, audit_experiment = next(audited, (None, None))
+    facts = {
+        "papers": sum(bool(paper.verdicts) for paper in papers),
+        "experiments": sum(bool(experiment.figures) for _, experiment in experiments),
+        "figures": sum(len(paper.drawn) for paper in papers),
+        "verdicts": len(verdicts),
+    }
+    return {
+        "facts": facts,
+        "verdicts": verdicts,
+        "attacked": attacked,
+        "scale": LogScale(line for _, _, line in attacked),
+        "audit_paper": audit_paper,
+        "audit_experiment": audit_experiment,
+    }
 
 
-# ---- the start page
-
-
-def _start(papers: Sequence[Paper], audit: Audit) -> Page:
-    lead = "Published figures computed anew, with what was claimed and what is proven about their privacy."
-    parts = [tag("h1", "dpml results"), tag("p", lead, class_="lead"), _facts(papers)]
-    told, verdicts, best = story(papers, audit), counts(papers), matrices(papers)
-    if told:
-        parts.append(part("Claimed, proven, attacked", _reading(papers, audit), told, id_="privacy"))
-    links = tag("p", "A number leads to its verdicts. Each is computed from the rows, by a test that stands beside it.")
-    if verdicts:
-        parts.append(part("Verdicts on what the papers say", links, verdicts, id_="verdicts"))
-    if best:
-        reading = tag("p", inline("A best in (parentheses) is not significantly above what uses no feature."))
-        parts.append(part("The best algorithm at each ε", reading, best, id_="best"))
-    parts.append(part("Figures", _gallery(papers), id_="figures"))
-    return Page(START, "dpml results", html(parts))
-
-
-def _facts(papers: Sequence[Paper]) -> Html:
-    """The counts of figures, claims and so on."""
-    drawn = sum(figure.drawn for _, _, figure in _figures(papers))
-    claims = [claim for paper in papers for claim in paper.claims]
-    facts = [
-        (sum(bool(paper.claims) for paper in papers), "papers"),
-        (sum(bool(experiment.figures) for paper in papers for experiment in paper.experiments), "experiments"),
-        (drawn, "figures"),
-        (len(claims), "verdicts"),
-    ]
-    return tag("ul", (tag("li", tag("b", str(number)), f" {what}") for number, what in facts if number), class_="facts")
-
-
-def _reading(papers: Sequence[Paper], audit: Audit) -> Html:
-    at, experiment = next((paper, one) for paper, one, figure in _figures(papers) if figure is audit.figure)
-    said = (
-        f"At {audit.same}: of the noise that each paper publishes, the claim that is furthest from what is proven. "
-        "What an attack reached is a lower bound on ε; 0 says that it saw nothing. "
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("dpml.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return html(
-        tag("p", said, tag("a", "All attacks", href=f"{at.page}#attacks"), "."),
-        disclosure("How the attacks were made", block(experiment.about["note"])),
-    )
+    filters = (address, anchor, block, counted, described, inline, page_name, picture_size, short)
+    environment.filters |= {function.__name__: function for function in filters}
+    environment.globals |= {
+        "DECISIONS": DECISIONS, "AUDIT": _AUDIT, "START": START, "ranking": ranking,
+        "colour": lambda algo: base_look(algo)[0], "whole_table": _whole_table,
+    }  # fmt: skip
+    return environment
 
 
-def _gallery(papers: Sequence[Paper]) -> Html:
-    """Every figure as a small picture, in the order of its paper; a script adds a search field."""
-    groups = []
-    for paper in papers:
-        cards = [_card(paper, experiment, figure) for _, experiment, figure in _figures([paper]) if figure.drawn]
-        if cards:
-            groups += [tag("h3", tag("a", paper.title, href=paper.page)), tag("ul", cards, class_="cards")]
-    return tag("div", groups, class_="filtered", data_what="figures")
+# ---- filters of the templates
 
 
-def _card(paper: Paper, experiment: Experiment, figure: Figure) -> Html:
-    found = thumbnail(figure.file("png"))
-    picture = Html("")
-    if found:
-        address, width, height = found
-        sizes = {"width": str(width), "height": str(height)}
-        picture = tag("img", src=address, alt=described(experiment), loading="lazy", decoding="async", **sizes)
-    kinds = Counter(brief(claim.decision) for claim in experiment.claims if not figure.twin)
-    verdicts = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
-    words = " ".join(claim.text for claim in experiment.claims if not figure.twin)
-    link = tag("a", tag("span", picture, class_="thumb"), tag("b", caption(figure)), tag("span", experiment.title),
-               href=f"{paper.page}#{figure_id(figure)}")  # fmt: skip
-    return tag("li", link, tag("small", verdicts) if verdicts else "", data_words=words or None)
+def anchor(name: str) -> str:
+    """A name as part of a URL."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name)
 
 
-# ---- a page per paper
+def page_name(paper: Paper) -> str:
+    """The name of a paper's page."""
+    return f"{anchor(paper.name)}.html"
 
 
-def _page(paper: Paper, audit: Audit) -> Page:
-    picture = Picture()
-    parts = [tag("h1", paper.title), _contents(paper)]
-    lines = audit.claims_of(paper)
-    if lines:
-        parts.append(part("Claimed, proven, attacked", tag("p", f"At {audit.same}, for the published noise."),
-                          _filtered(claimed_table(lines), "lines"), id_="privacy"))  # fmt: skip
-    if paper.claims:
-        parts.append(part("Verdicts", listed(paper.experiments), id_="verdicts"))
-    if ranked([paper]):
-        parts.append(part("How to read the rankings", tag("p", inline(READING)), id_="reading"))
-    sections = [section(experiment, picture) for experiment in paper.experiments]
-    parts.append(part("Figures and tables", picture.shared, sections, id_="figures"))
-    if any(figure is audit.figure for _, _, figure in _figures([paper])):
-        parts.append(part("All attacks", _filtered(audit_table(audit), "lines"), id_="attacks"))
-    return Page(paper.page, paper.title, html(parts), picture.style)
+def address(figure: FigureFiles, kind: str) -> str:
+    """One of a figure's files as the report, a folder beside the papers', refers to it."""
+    return f"../{figure.folder.name}/{figure.name}.{kind}"
 
 
-def _filtered(table: Html, what: str) -> Html:
-    return tag("div", table, class_="filtered", data_what=what)
+def picture_size(figure: FigureFiles) -> Sequence[int]:
+    """The width and height of a figure's picture in pixels, which keep its place on the page until it is loaded."""
+    with figure.file("svg").open(encoding="utf-8") as file:
+        found = _SIZE.search(file.read(2000))
+    return [round(float(points) * 4 / 3) for points in found.groups()] if found else []
 
 
-def _contents(paper: Paper) -> Html:
-    links = [
-        tag("li", tag("a", experiment.short, href=f"#{anchor(experiment.short)}", title=experiment.title))
-        for experiment in paper.experiments
-    ]
-    return tag("nav", tag("ul", links), aria_label="Experiments on this page", class_="contents") if links else Html("")
+def described(experiment: Outputs) -> str:
+    """The content of an experiment's pictures, in words."""
+    axes = (f"{METRICS.get(panel.y, panel.y)} against {LABELS.get(panel.x, panel.x)}" for panel in experiment.panels)
+    return ", ".join(dict.fromkeys(axes))
+
+
+def counted(verdicts: Sequence[Verdict]) -> Counter[Decision]:
+    """How many verdicts there are of every kind."""
+    return Counter(verdict.decision for verdict in verdicts)
+
+
+def _whole_table(experiment: Outputs, figure: FigureFiles) -> WholeTable | str:
+    """A figure's whole table, or why there is none."""
+    try:
+        return whole_table(experiment, figure)
+    except UserError as error:
+        return str(error)
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    """CommonMark, without HTML and pictures."""
+    return MarkdownIt("commonmark", {"html": False}).disable("image")
+
+
+def inline(text: str) -> Markup:
+    """A sentence in Markdown, as people write notes and claims."""
+    return Markup(_markdown().renderInline(text))
+
+
+def block(text: str) -> Markup:
+    """Paragraphs in Markdown."""
+    return Markup(_markdown().render(text))

@@ -6,6 +6,7 @@ and merged tables are called manifest.json; those of experiments are named after
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,8 @@ from dpml.running.environment import provenance
 from dpml.running.plan import Plan, Task
 from dpml.running.store import digest
 
+_PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)\s*\]')
+
 
 def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     """The inputs of the outputs: the cells, the experiment's file, and the code that draws and counts."""
@@ -29,8 +32,8 @@ def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     modules = ["dpml.reporting.artifacts", *([experiment.claims_from] if experiment.claims_from else [])]
     cells = [[point.block, entry.key, entry.finished, entry.reason] for point, entry in plan.points[task.name]]
     computed = [block.key for block in task.computed]
-    asked = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
-    return digest([__version__, code.digest(*modules), asked, cells, computed])
+    request = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
+    return digest([__version__, code.digest(*modules), request, cells, computed])
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,10 @@ class Manifest:
         self.keep({"stamp": made_from, "files": checksums, **facts, "environment": provenance()})
 
     def keep(self, content: Mapping[str, Any]) -> None:
-        """Write plain values, and their checksum."""
-        write_atomically(self.path, json.dumps(seal_object(content), indent=1) + "\n")
+        """Write plain values, and their checksum; a list of plain values, such as a table's row, is one line."""
+        text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
+        text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
+        write_atomically(self.path, f"{text}\n")
 
     def keep_with(self, content: Mapping[str, Any], files: Iterable[Path]) -> None:
         """Write plain values, the checksums of files beside it, and their checksum."""

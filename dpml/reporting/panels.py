@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from pandas.api.types import is_numeric_dtype
 
 from dpml.arrays import Array
-from dpml.reporting.labels import Curve, curves, text
+from dpml.reporting.curves import Curve, curves, text
 from dpml.reporting.scales import Scale, scale_for, x_axis, y_axis
 from dpml.reporting.style import (
     DIGITS,
@@ -54,19 +54,19 @@ class Chart:
             return self.panel.yscale == "log"
         return not (values < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
 
-    def lines(self, labelled: Sequence[tuple[str, Curve]], log: bool) -> "list[Line]":
+    def lines(self, labelled: Sequence[tuple[str, Curve]], log: bool) -> "list[Polyline]":
         """Its curves as numbers by label, in the order of their right ends from the top; floors come last."""
         down = -1 if self.panel.y == DIGITS else 1
         names = _names(self.summary[self.panel.x])
         lines = [_line(label, curve, self.panel, names, log) for label, curve in labelled]
         return sorted(lines, key=lambda line: (line.algo in FLOORS, -down * line.right_end))
 
-    def scale(self, lines: "Sequence[Line]", log: bool) -> Scale:
+    def scale(self, lines: "Sequence[Polyline]", log: bool) -> Scale:
         """The y axis that covers these curves, their bands and the published points, unless the file sets its ends."""
         if self.panel.ylim:
             return Scale(log, *map(float, self.panel.ylim))
-        beside = {*FLOORS, *self.panel.thin}
-        own = [line for line in lines if line.algo not in beside] or [line for line in lines if line.algo not in FLOORS]
+        thin = {*FLOORS, *self.panel.thin}
+        own = [line for line in lines if line.algo not in thin] or [line for line in lines if line.algo not in FLOORS]
         values = [line.mean for line in own]
         if self.published is not None:
             points = self.published[~self.published["peer"]]
@@ -83,7 +83,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Line:
+class Polyline:
     """A curve as numbers: positions, means, and the ends of its band (NaN if it has none)."""
 
     label: str
@@ -129,7 +129,7 @@ def _names(places: pd.Series) -> list[str]:
     return [] if is_numeric_dtype(places) else list(dict.fromkeys(map(text, places)))
 
 
-def _line(label: str, curve: Curve, panel: Panel, names: Sequence[str], log: bool) -> Line:
+def _line(label: str, curve: Curve, panel: Panel, names: Sequence[str], log: bool) -> Polyline:
     rows = curve.rows
     places = rows[panel.x].map(lambda value: names.index(text(value))) if names else rows[panel.x]
     rows = rows.assign(**{panel.x: places.astype(float)}).sort_values(panel.x)
@@ -142,7 +142,7 @@ def _line(label: str, curve: Curve, panel: Panel, names: Sequence[str], log: boo
     # an eps of 0 has no position on a log axis, and a line to it would look like one
     shown = mean.where(mean > 0) if panel.y in EPS else mean
     low, high = _band(mean.to_numpy(float), half.to_numpy(float), log, panel.y in SIGNED)
-    return Line(label, curve.algo, rows[panel.x].to_numpy(float), shown.to_numpy(float), low, high)
+    return Polyline(label, curve.algo, rows[panel.x].to_numpy(float), shown.to_numpy(float), low, high)
 
 
 def _band(mean: Array, half: Array, log: bool, signed: bool) -> tuple[Array, Array]:
@@ -160,7 +160,7 @@ def _band(mean: Array, half: Array, log: bool, signed: bool) -> tuple[Array, Arr
         return mean * np.exp(-width), mean * np.exp(width)
 
 
-def draw(axes: Axes, chart: Chart, lines: Sequence[Line], looks: Mapping[str, Look], scale: Scale) -> bool:
+def draw(axes: Axes, chart: Chart, lines: Sequence[Polyline], looks: Mapping[str, Look], scale: Scale) -> bool:
     """Draw a chart's `lines` between the ends of a y axis.
 
     Returns:
@@ -201,7 +201,7 @@ def draw(axes: Axes, chart: Chart, lines: Sequence[Line], looks: Mapping[str, Lo
     return beyond
 
 
-def is_zero(line: Line) -> bool:
+def is_zero(line: Polyline) -> bool:
     """Whether a curve is 0 up to rounding errors, and so has no position on a log axis."""
     return not (line.mean > ZERO).any()
 
@@ -212,7 +212,7 @@ def _turns(turn: int, number: int) -> tuple[int, tuple[int, int]]:
     return ((number - turn) % number * length, (length, (number - 1) * length))
 
 
-def _same(one: Line, other: Line, scale: Scale) -> bool:
+def _same(one: Polyline, other: Polyline, scale: Scale) -> bool:
     """Whether two curves look the same: less than a hundredth of the panel apart wherever both exist."""
     _, here, there = np.intersect1d(one.x, other.x, return_indices=True)
     gaps = np.abs(scale.place(one.mean[here]) - scale.place(other.mean[there]))
@@ -220,7 +220,7 @@ def _same(one: Line, other: Line, scale: Scale) -> bool:
     return len(gaps) > 1 and bool((gaps <= 0.01 * scale.height).all())
 
 
-def _draw_band(axes: Axes, line: Line, colour: str, scale: Scale, alpha: float) -> bool:
+def _draw_band(axes: Axes, line: Polyline, colour: str, scale: Scale, alpha: float) -> bool:
     """Draw a curve's band, if it has one. Returns whether it extends beyond an end of the axis."""
     if not line.banded:
         return False

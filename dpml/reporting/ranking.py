@@ -7,7 +7,7 @@ significantly worse, by one-sided t-tests paired over seeds, Holm-corrected over
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.charts import points_of, shown
-from dpml.reporting.labels import Curve, assignment, curves, label, named, text
+from dpml.reporting.curves import Curve, assignment, curves, label, named, text
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import algorithm_below, matters, per_seed, shows, summarise
 from dpml.reporting.style import METRICS, REFERENCES
-from dpml.reporting.tables import markdown, short, value
+from dpml.reporting.tables import Texts, short, texts, value
 from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
@@ -57,7 +57,7 @@ def rankings(results: Results) -> list[dict[str, Any]]:
 def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, Any]:
     own = curves(runs, panel.x, panel.curve)
     keys = named(own, panel.curve)
-    beside = {curve.algo: curve for curve in own if curve.algo in REFERENCES}
+    references = {curve.algo: curve for curve in own if curve.algo in REFERENCES}
     guarantees = results.guarantees[results.guarantees["block"] == panel.block]
     unit = "party" if "party" in set(runs["unit"]) else "sample"
     competing = [
@@ -72,7 +72,7 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
     choices = [
         choice | {"peers": _peers(points, eps)}
         for eps in sorted(runs["eps"].unique())
-        if (choice := _choice(float(eps), panel.y.rpartition(".")[2], competing, beside))
+        if (choice := _choice(float(eps), panel.y.rpartition(".")[2], competing, references))
     ]
     return {
         "title": panel.title,
@@ -100,7 +100,7 @@ def _sums(given: pd.DataFrame) -> int | None:
 
 
 def _choice(
-    eps: float, metric: str, competing: Sequence[_Candidate], beside: Mapping[str, Curve]
+    eps: float, metric: str, competing: Sequence[_Candidate], references: Mapping[str, Curve]
 ) -> dict[str, Any] | None:
     """The best algorithm at one eps; None if nothing competes."""
     up = _more_is_better(metric)
@@ -112,29 +112,29 @@ def _choice(
     order = sorted(means, key=lambda name: -means[name] if up else means[name])
     best = order[0]
     pairs = {name: (at[name], at[best]) if up else (at[best], at[name]) for name in order[1:]}
-    told = shows(pairs, matters(metric), algorithm_below)
+    comparisons = shows(pairs, matters(metric), algorithm_below)
     row = next(one.curve.rows for one in competing if one.label == best)
     single = next((name for name in order if sums[name] == 1), None)
-    floor = _beside(beside, "constant", eps)
+    floor = _reference_mean(references, "constant", eps)
     return {
         "eps": eps,
         "best": best,
         "value": means[best],
         "interval": _plain(float(summarise(row[row["eps"] == eps])["interval"].iloc[0])),
         "sums": sums[best],
-        "alike": [[name, means[name]] for name in order[1:] if told[name].holds is not True],
+        "alike": [[name, means[name]] for name in order[1:] if comparisons[name].holds is not True],
         "single": [single, means[single]] if single else None,
         "floor": _plain(floor),
-        "nonpriv": _plain(_beside(beside, "nonpriv", eps)),
-        "above_floor": _above_floor(at[best], beside, eps, metric),
+        "nonpriv": _plain(_reference_mean(references, "nonpriv", eps)),
+        "above_floor": _above_floor(at[best], references, eps, metric),
     }
 
 
-def _above_floor(best: pd.Series, beside: Mapping[str, Curve], eps: float, metric: str) -> bool:
+def _above_floor(best: pd.Series, references: Mapping[str, Curve], eps: float, metric: str) -> bool:
     """Whether the best is significantly better than the algorithm without features; True if that was not run."""
-    if "constant" not in beside:
+    if "constant" not in references:
         return True
-    rows = beside["constant"].rows
+    rows = references["constant"].rows
     floor = _indexed(rows[rows["eps"] == eps])
     pair = (floor, best) if _more_is_better(metric) else (best, floor)
     return shows({"floor": pair}, matters(metric), algorithm_below)["floor"].holds is True
@@ -144,10 +144,10 @@ def _indexed(rows: pd.DataFrame) -> pd.Series:
     return rows.set_index(["seed", "draw"])["value"]
 
 
-def _beside(beside: Mapping[str, Curve], algo: str, eps: float) -> float:
-    if algo not in beside:
+def _reference_mean(references: Mapping[str, Curve], algo: str, eps: float) -> float:
+    if algo not in references:
         return float("nan")
-    rows = beside[algo].rows
+    rows = references[algo].rows
     return float(rows.loc[rows["eps"] == eps, "value"].mean())
 
 
@@ -168,7 +168,7 @@ def _plain(number: float) -> float | None:
     return number if np.isfinite(number) else None
 
 
-# ---- the page
+# ---- its tables
 
 READING = (
     "Computed from the rows of the experiments named below. What competes has an ε that is proven for its worst "
@@ -182,28 +182,13 @@ READING = (
 """How to read the tables of a ranking."""
 
 
-def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
-    """The page about all ranking experiments of a paper's folder, from their manifests."""
-    sections = [
-        "# Which algorithm when\n",
-        f"{READING}\n",
-    ]
-    for manifest in manifests:
-        rankings = manifest["rankings"]
-        sections += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", premises(rankings)]
-        sections += [markdown(matrix(rankings)), markdown(tally(rankings))]
-        for ranking in rankings:
-            sections += [f"### {titled(ranking)}\n", markdown(details(ranking))]
-    return "\n".join(sections)
-
-
 def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     """The protected unit, the number of parties and delta, in a sentence."""
     units = {"sample": "one record", "party": "all records of one party"}
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
     parties = ", ".join(str(M) for M in sorted({M for ranking in rankings for M in ranking["M"]}))
     delta = ", ".join(f"{delta:g}" for delta in sorted({delta for ranking in rankings for delta in ranking["delta"]}))
-    return f"Protected: {protected} (replace one). M = {parties}, δ = {delta}.\n"
+    return f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
@@ -211,21 +196,21 @@ def titled(ranking: Mapping[str, Any]) -> str:
     return f"{ranking['title']}: {METRICS.get(ranking['metric'], ranking['metric'])}"
 
 
-def matrix(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def matrix(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     """The best algorithm of every panel at every eps."""
     places = sorted({choice["eps"] for ranking in rankings for choice in ranking["choices"]})
     lines = []
     for ranking in rankings:
         best = {choice["eps"]: _named(choice) for choice in ranking["choices"]}
         lines.append({"": titled(ranking)} | {f"ε = {eps:g}": best.get(eps, "") for eps in places})
-    return pd.DataFrame(lines)
+    return texts(pd.DataFrame(lines), "Best at each ε")
 
 
 def _named(choice: Mapping[str, Any]) -> str:
     return choice["best"] if choice["above_floor"] else f"({choice['best']})"
 
 
-def tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     """How often every algorithm is best or not distinguished from the best, where the best is above the floor."""
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
     first = Counter(choice["best"] for choice in choices)
@@ -236,10 +221,10 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         {"algorithm": name, head: among[name], "best": first[name], "secure sums": _number(sums[name])}
         for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
     ]
-    return pd.DataFrame(lines)
+    return texts(pd.DataFrame(lines), "How often each algorithm is best")
 
 
-def details(ranking: Mapping[str, Any]) -> pd.DataFrame:
+def details(ranking: Mapping[str, Any]) -> Texts:
     """The best algorithm of a panel at every eps, those not distinguished from it, and the values to compare with."""
     lines = []
     for choice in ranking["choices"]:
@@ -259,7 +244,7 @@ def details(ranking: Mapping[str, Any]) -> pd.DataFrame:
             }
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
         )
-    return pd.DataFrame(lines)
+    return texts(pd.DataFrame(lines), titled(ranking))
 
 
 def _number(sums: int | None) -> str:

@@ -39,8 +39,8 @@ class Results:
     def of(self, calibration: str) -> "Results":
         """The results of one calibration; runs without noise have no calibration and are shown with each."""
         own = self.rows[self.rows["calibration"] == calibration]
-        beside = self.rows[self.rows["block"].isin(own["block"]) & ~self.rows["algo"].isin(own["algo"])]
-        rows = pd.concat([beside.assign(calibration=calibration), own]) if len(beside) else own
+        noiseless = self.rows[self.rows["block"].isin(own["block"]) & ~self.rows["algo"].isin(own["algo"])]
+        rows = pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
         guarantees = self.guarantees[self.guarantees["calibration"] == calibration]
         return Results(self.publication, rows, guarantees, self.skipped)
 

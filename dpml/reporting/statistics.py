@@ -229,7 +229,7 @@ def holm(values: Mapping[K, float]) -> dict[K, bool]:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Comparison:
     """Whether runs show that a mean lies below another.
 
     Args:
@@ -259,7 +259,7 @@ def shows(
     pairs: Mapping[K, tuple[pd.Series, pd.Series]],
     matter: Matters,
     p_below: Callable[[pd.Series, pd.Series], float] = below,
-) -> dict[K, Shown]:
+) -> dict[K, Comparison]:
     """For every pair (a, b) of runs, whether the mean of a is below that of b.
 
     The answer is True if a one-sided test shows it, Holm-corrected over all pairs. It is False if the 95 % bound on how
@@ -271,7 +271,7 @@ def shows(
         p_below: the test: `below` for one algorithm under two settings, `algorithm_below` for two algorithms.
     """
     significant = holm({key: p_below(a, b) for key, (a, b) in pairs.items()})
-    return {key: Shown(True) if significant[key] else _not_below(a, b, matter) for key, (a, b) in pairs.items()}
+    return {key: Comparison(True) if significant[key] else _not_below(a, b, matter) for key, (a, b) in pairs.items()}
 
 
 def worse(
@@ -291,34 +291,34 @@ def worse(
     ]
 
 
-def alike(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
-    """Whether two means are equal up to `matter`: two one-sided tests at 5 % each (`Shown.holds` True).
+def alike(a: pd.Series, b: pd.Series, matter: Matters) -> Comparison:
+    """Whether two means are equal up to `matter`: two one-sided tests at 5 % each (`Comparison.holds` True).
 
     False if a two-sided test at 5 % finds a difference, and the observed one is at least `matter`.
     """
     gaps = _paired(a, b)
     n = len(gaps)
     if n < 2:
-        return Shown(None, 2)
+        return Comparison(None, 2)
     margin, spread = matter(float(a.mean()), float(b.mean())), float(gaps.std())
     error = spread / np.sqrt(n)
     if abs(gaps.mean()) + stdtrit(n - 1, 1 - LEVEL) * error < margin or not gaps.any():
-        return Shown(True)
+        return Comparison(True)
     if abs(gaps.mean()) > stdtrit(n - 1, 1 - LEVEL / 2) * error and abs(gaps.mean()) >= margin:
-        return Shown(False)
-    return Shown(None, _enough(spread, margin))
+        return Comparison(False)
+    return Comparison(None, _enough(spread, margin))
 
 
-def _not_below(a: pd.Series, b: pd.Series, matter: Matters) -> Shown:
+def _not_below(a: pd.Series, b: pd.Series, matter: Matters) -> Comparison:
     """Whether a mean that is not significantly below another is shown not to be, or is undecided."""
     gaps = _paired(b, a)
     n = len(gaps)
     if n < 2:
-        return Shown(None, 2)
+        return Comparison(None, 2)
     least, spread = matter(float(a.mean()), float(b.mean())), float(gaps.std())
     if gaps.mean() + stdtrit(n - 1, 1 - LEVEL) * spread / np.sqrt(n) < least or spread == 0:
-        return Shown(False)
-    return Shown(None, _enough(spread, least))
+        return Comparison(False)
+    return Comparison(None, _enough(spread, least))
 
 
 def _enough(spread: float, difference: float) -> int:

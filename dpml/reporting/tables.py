@@ -12,7 +12,7 @@ from pandas.api.types import is_numeric_dtype
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
-from dpml.reporting.labels import assignment, constant, curves, label, named, same_axis, settings, text
+from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.statistics import replication
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING
@@ -28,9 +28,9 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
     Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among the columns.
     """
-    asked = [key for key in curve if key != "algo"]
-    panel = curves(summary, x, asked)
-    keys = named(panel, asked)
+    always = [key for key in curve if key != "algo"]
+    panel = curves(summary, x, always)
+    keys = named(panel, always)
     entries: dict[str, dict[Any, list[str]]] = {}
     for each in panel:
         column = entries.setdefault(label(each, keys), {})
@@ -136,16 +136,21 @@ def short(number: float) -> str:
     return f"{float(digits):.0f}" if 1e3 <= abs(number) < 1e6 else digits
 
 
-def _cells(table: pd.DataFrame) -> list[list[str]]:
-    body = [
+Texts = dict[str, Any]
+"""A table of texts, as a manifest stores it: its ``title``, its ``columns``, and its ``rows``, a list of cells each."""
+
+
+def texts(table: pd.DataFrame, title: str = "") -> Texts:
+    """A table as texts; a missing value is empty."""
+    rows = [
         ["" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v) for v in row] for row in table.to_numpy()
     ]
-    return [[str(column) for column in table.columns], *body]
+    return {"title": title, "columns": [str(column) for column in table.columns], "rows": rows}
 
 
-def markdown(table: pd.DataFrame) -> str:
-    """A GitHub table."""
-    head, *body = [[cell.replace("|", "\\|") for cell in row] for row in _cells(table)]
+def markdown(table: Texts) -> str:
+    """A GitHub table, without its title."""
+    head, *body = [[cell.replace("|", "\\|") for cell in row] for row in [table["columns"], *table["rows"]]]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body]) + "\n"
 
 
@@ -153,14 +158,18 @@ _TEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "ε": r"$\varepsilon$", "δ":
 _TEX |= {character: f"\\{character}" for character in "&%$#_{}"}
 
 
-def latex(table: pd.DataFrame, caption: str) -> str:
+def latex(table: Texts, caption: str) -> str:
     """A LaTeX table for the booktabs package."""
 
     def escape(text: str) -> str:
         return "".join(_TEX.get(character, character) for character in text)
 
-    head, *body = [" & ".join(map(escape, row)) + r" \\" for row in _cells(table)]
-    lines = [r"\begin{table}", rf"\caption{{{escape(caption)}}}", rf"\begin{{tabular}}{{{'l' * table.shape[1]}}}"]
+    head, *body = [" & ".join(map(escape, row)) + r" \\" for row in [table["columns"], *table["rows"]]]
+    lines = [
+        r"\begin{table}",
+        rf"\caption{{{escape(caption)}}}",
+        rf"\begin{{tabular}}{{{'l' * len(table['columns'])}}}",
+    ]
     lines += [r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 

@@ -15,7 +15,7 @@ from dpml.data.partition import Equal, partition
 from dpml.data.sets.wdbc import WDBC
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
-from dpml.reporting import skew as pictures
+from dpml.reporting import heterogeneity as pictures
 from dpml.running.cell import Cell, deal, measure
 from dpml.running.rows import tabulate
 

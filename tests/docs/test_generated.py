@@ -148,21 +148,12 @@ def test_every_public_name_is_there():
     assert "dpml.algorithms" in page
 
 
-@pytest.fixture(scope="module")
-def figures():
-    """All figures, read once."""
-    return gallery.figures()
-
-
-def test_every_figure_is_in_the_gallery_with_its_command_and_files(figures, monkeypatch):
-    monkeypatch.setattr(gallery, "figures", lambda: figures)
+def test_every_figure_is_in_the_gallery_with_its_command_and_files():
     text = gallery.pages()
-    pictures = {
-        path for path in (ROOT / "results").glob("*/*.png") if json.loads(manifest(path).read_text("utf-8"))["files"]
-    }
+    pictures = list((ROOT / "results").glob("*/*.png"))
     assert len(pictures) > 40
     for path in pictures:
-        about = json.loads(manifest(path).read_text("utf-8"))
+        about = json.loads(path.with_name(f"{path.stem.removesuffix('_tight')}.json").read_text("utf-8"))
         page = text[about["experiment"]]
         target = f"../../../results/{path.parent.name}/{path.name}"
         assert f"]({target})" in page
@@ -171,32 +162,26 @@ def test_every_figure_is_in_the_gallery_with_its_command_and_files(figures, monk
         assert about["source"] in page
         for kind in ("csv", "md"):
             assert f"<{target.removesuffix('png')}{kind}>" in page
-    names = list(where.folder("experiments").glob("*/[!_]*.yaml"))
-    assert len(names) == len(figures)
+    for path in where.folder("experiments").glob("*/[!_]*.yaml"):
+        name = f"{path.parent.name}/{path.stem}"
+        assert name in text or f"`dpml-run experiment={name}`" in text[f"{path.parent.name}/index"]
 
 
-def manifest(path):
-    return path.with_name(f"{path.stem.removesuffix('_tight')}.json")
-
-
-def test_every_verdict_is_there():
+def test_every_verdict_is_there_and_beside_its_figure():
     text = (ROOT / "results" / "claims.md").read_text("utf-8")
-    known = claims.read()
+    experiments = [experiment for paper in claims.results() for experiment in paper.experiments]
+    known = [verdict for experiment in experiments for verdict in experiment.verdicts]
     assert len(known) == len(re.findall(r"^\| (?!claim |---)", text, flags=re.MULTILINE)) > 80
-    assert all(f"| {claim.name} | " in text and f" | {claim.verdict} | " in text for claim in known)
-    written = "".join(page for name, page in claims.pages().items() if name != "index")
-    for claim in known:
-        assert f"**{claim.name}** {claims.badge(claim)}" in written
-    total = claims.pages()["index"].split("| all |")[1].splitlines()[0]
+    assert all(f"| {verdict.id} | " in text and f" | {verdict.outcome} | " in text for verdict in known)
+    pages = claims.pages()
+    total = pages.pop("index").split("| all |")[1].splitlines()[0]
     assert int(total.split("|")[-2]) == len(known)
-
-
-def test_claims_of_figures_stand_beside_them(figures):
-    known = claims.read()
-    for figure in figures:
-        own = [claim for claim in known if claim.experiment == figure.name]
-        if figure.files:
-            assert all(f"**{claim.name}**" in gallery.page(figure) for claim in own)
+    written = "".join(pages.values())
+    for verdict in known:
+        assert f"**{verdict.id}** {claims.badge(verdict)}" in written
+    for experiment in experiments:
+        if experiment.figures:
+            assert all(f"**{verdict.id}**" in gallery.page(experiment) for verdict in experiment.verdicts)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.judging import Claim, Evidence
+from dpml.reporting.claims import Claim, Evidence
 
 NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from made_up import check_that_nothing_is_judged_without_what_it_needs, joined, made_up
 
-from dpml.reporting.judging import Evidence, claims_of
+from dpml.reporting.claims import Evidence, claims_of
 
 CLAIMS = claims_of("dpml.papers.hamm2016.claims")
 GRIDS = {"eps": [math.inf, 1000.0, 10.0, 1.0, 0.1]}

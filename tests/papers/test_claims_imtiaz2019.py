@@ -12,8 +12,8 @@ from dpml.papers.imtiaz2019.curves import (
     noise_left,
     noise_of_uneven_sites,
 )
-from dpml.reporting.criteria import beats
-from dpml.reporting.judging import Claim, Evidence, Reading, claims_of
+from dpml.reporting.claim_tests import beats
+from dpml.reporting.claims import Claim, Evidence, Reading, claims_of
 from dpml.running.computed import complete
 
 CLAIMS = claims_of("dpml.papers.imtiaz2019.claims")

@@ -7,7 +7,7 @@ import yaml
 from made_up import check_that_nothing_is_judged_without_what_it_needs, decide, made_up
 
 from dpml.papers.kang2019.claims import CHOICES
-from dpml.reporting.judging import Evidence, claims_of
+from dpml.reporting.claims import Evidence, claims_of
 from dpml.where import folder
 
 CLAIMS = claims_of("dpml.papers.kang2019.claims")

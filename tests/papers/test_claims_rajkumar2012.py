@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from made_up import check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up, without
 
-from dpml.reporting.judging import Evidence, claims_of
+from dpml.reporting.claims import Evidence, claims_of
 
 CLAIMS = claims_of("dpml.papers.rajkumar2012.claims")
 GRIDS = {"partition": ("0.5/0.5", "0.1/0.9", "0.01/0.99"), "M": (5, 10, 15)}

@@ -11,7 +11,7 @@ from dpml.cli.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
 from dpml.data.sets.har import HAR73
 from dpml.reporting.charts import read_published
-from dpml.reporting.judging import claims_of
+from dpml.reporting.claims import claims_of
 from dpml.running.rows import COLUMNS, EPS
 from dpml.running.spec import is_computed, parts
 

@@ -7,8 +7,8 @@ from made_up import NO_POINTS
 
 from dpml.papers.imtiaz2019.near import within
 from dpml.papers.imtiaz2019.stored import agrees, by_chance, nine_in_ten
-from dpml.reporting.judging import Claim, Evidence, Reading
-from dpml.reporting.statistics import Shown
+from dpml.reporting.claims import Claim, Evidence, Reading
+from dpml.reporting.statistics import Comparison
 
 PLOTTED = Reading("plotted", "authors", "noisy_objective")
 BLOCK = {"d20_eps": "s"}
@@ -83,7 +83,7 @@ def test_an_undecided_point_says_how_many_seeds_would_decide_it():
     decide_at = verdict.needed
     variance = 5.0**2 * 10 / 9
     assert 3 * np.sqrt(variance / decide_at) < 4 < 3 * np.sqrt(variance / (decide_at - 1))
-    assert by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1) == Shown(True)
+    assert by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1) == Comparison(True)
 
 
 def test_the_errors_are_in_the_numbers():
@@ -142,7 +142,7 @@ def test_published_points_that_were_not_computed_count_neither_way():
 
 
 def test_nine_in_ten():
-    yes, no, open_ = Shown(True), Shown(False), Shown(None, 20)
+    yes, no, open_ = Comparison(True), Comparison(False), Comparison(None, 20)
     assert nine_in_ten([yes] * 9 + [no]) is True
     assert nine_in_ten([yes] * 9 + [open_]) is True
     assert nine_in_ten([yes] * 8 + [open_, no]) is None
@@ -154,15 +154,15 @@ def test_within_goes_by_the_interval():
     index = pd.MultiIndex.from_product([range(10), range(2)], names=["seed", "draw"])
     a = pd.Series([1 + 2 * (-1) ** seed + (5 if draw else -5) for seed, draw in index], index, dtype=float)
     zero = 0 * a
-    assert within(a, zero, 2.51) == Shown(True)
+    assert within(a, zero, 2.51) == Comparison(True)
     found = within(a, zero, 2.50)
     assert found.holds is None
     assert found.needed == pytest.approx(10 * (1.508 / 1.5) ** 2 + 1, abs=1)
-    assert within(a + 2, zero, 1.49) == Shown(False)
+    assert within(a + 2, zero, 1.49) == Comparison(False)
     assert within(a + 2, zero, 1.50).holds is None
-    assert within(a, zero + 4, 4.51) == Shown(True)  # either side
+    assert within(a, zero + 4, 4.51) == Comparison(True)  # either side
     draws = pd.Series([1.0 + 2 * (-1) ** k for k in range(10)], index=index[::2].set_levels([range(10), range(2)]))
     one_seed = draws.set_axis(pd.MultiIndex.from_product([[0], range(10)], names=["seed", "draw"]))
-    assert within(one_seed, 0 * one_seed, 2.51) == Shown(True)
+    assert within(one_seed, 0 * one_seed, 2.51) == Comparison(True)
     assert within(one_seed, 0 * one_seed, 2.50).holds is None
-    assert within(one_seed.iloc[:1], 0 * one_seed.iloc[:1], 9.0) == Shown(None, 2)
+    assert within(one_seed.iloc[:1], 0 * one_seed.iloc[:1], 9.0) == Comparison(None, 2)

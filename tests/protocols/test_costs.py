@@ -9,7 +9,7 @@ import pytest
 
 from dpml.protocols import FixedPoint
 from dpml.protocols.costs import communication, exponents, float_difference, measure
-from dpml.reporting.judging import Evidence, claims_of
+from dpml.reporting.claims import Evidence, claims_of
 
 FEW = {"everybody": [4, 8, 16], "ring": [], "d": [10, 1000, 100_000]}
 

@@ -1,11 +1,16 @@
 """What is written for an experiment: summaries whose lines agree with those of the comparison."""
 
 import json
+from pathlib import Path
 
 import pandas as pd
+import pytest
 from harness import run, without_pictures
 
 from dpml.reporting import artifacts
+from dpml.reporting.manifest import Manifest, manifests
+from dpml.reporting.outputs import not_computed
+from dpml.reporting.pages import claims_page, figure_page, which_page
 
 MIXED = {
     "title": "A setting that some algorithms lack",
@@ -53,3 +58,27 @@ def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_compu
         assert f"| cannot be tested here |  | not computed; needs data_dir=DIR: {needs}" in line
     assert "cannot be tested here" not in sections["hamm2016/fig2"]
     assert artifacts.write_claims(tmp_path) == []
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="an sdist has no results")
+def test_every_page_of_the_results_is_made_from_the_manifests() -> None:
+    known = manifests(RESULTS)
+    figures = [(about, figure) for about in known for figure in about["figures"]]
+    assert len(figures) > 50
+    for about, figure in figures:
+        path = RESULTS / about["experiment"].rpartition("/")[0] / f"{figure['name']}.md"
+        assert figure_page(about, figure) == path.read_text("utf-8"), path
+    assert claims_page([*known, *not_computed(known)]) == (RESULTS / "claims.md").read_text("utf-8")
+    ranking = [about for about in known if about["rankings"]]
+    assert which_page(ranking) == (RESULTS / "frontier" / "which.md").read_text("utf-8")
+
+
+def test_a_manifest_reads_back_as_it_was_written(tmp_path) -> None:
+    rows = [["a, b", 'quoted "]"', "[\n", "ε \\"], [], [1, -2.5e-7, None, True], [["nested"], {"key": "]"}]]
+    manifest = Manifest(tmp_path / "x.json")
+    manifest.keep({"rows": rows, "files": {}})
+    assert manifest.read() == {"rows": rows, "files": {}}
+    assert "  [1, -2.5e-07, null, true]," in manifest.path.read_text("utf-8").splitlines()

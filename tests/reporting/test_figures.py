@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting import figures, style
+from dpml.reporting import style
 from dpml.reporting.charts import read_published, shown
-from dpml.reporting.figures import plot, plot_experiment
+from dpml.reporting.figures import experiment_figure, plot
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import AXES, base_look, looks
@@ -32,13 +32,10 @@ def rows():
     )
 
 
-def drawn(monkeypatch, *charts, columns=1):
-    """The figure that plot_experiment makes of charts, or of one panel of the rows."""
-    kept = []
-    monkeypatch.setattr(figures, "save", lambda figure, base: kept.append(figure) or [])
+def drawn(*charts, columns=1):
+    """The figure of charts, or of one panel of the rows."""
     given = [c if isinstance(c, Chart) else Chart(c, with_axis(summarise(rows()), c.x)) for c in charts]
-    plot_experiment(given, "Title", columns, "command", None)
-    return kept[0]
+    return experiment_figure(given, "Title", columns, "command")
 
 
 def summary(*lines, metric="loss"):
@@ -63,8 +60,8 @@ def lines_of(axes):
     return {line.get_label(): line for line in axes.lines}
 
 
-def test_no_noise_has_a_place_on_the_axis_of_1_over_eps(monkeypatch):
-    figure = drawn(monkeypatch, Panel("a", "inverse_eps", "accuracy", band="sd"))
+def test_no_noise_has_a_place_on_the_axis_of_1_over_eps():
+    figure = drawn(Panel("a", "inverse_eps", "accuracy", band="sd"))
     (axes,) = figure.axes
     assert axes.get_xlabel() == "1/ε"
     lines = {line.get_label(): line for line in axes.lines}
@@ -77,13 +74,13 @@ def test_no_noise_has_a_place_on_the_axis_of_1_over_eps(monkeypatch):
     assert 0.3 < steps[0] / steps[1] < 0.7
     assert (lines["batch"].get_linestyle(), lines["indiv"].get_linestyle()) == ("-", "--")
     over = replication(summarise(rows()))
-    assert f"one s.d. either way of the mean over {over}" in figure._supxlabel.get_text().replace("\n", " ")
+    assert f"one s.d. either way of the mean over {over}" in figure.get_supxlabel().replace("\n", " ")
 
 
-def test_bands_are_what_the_footer_says(monkeypatch):
+def test_bands_are_what_the_footer_says():
     table = summarise(rows()).set_index(["algo", "eps"])
     for band, half in (("sd", "std"), ("interval", "interval")):
-        (axes,) = drawn(monkeypatch, Panel("a", "eps", "accuracy", band=band, xscale="log")).axes
+        (axes,) = drawn(Panel("a", "eps", "accuracy", band=band, xscale="log")).axes
         heights = [np.ptp(path.vertices[:, 1]) for c in axes.collections for path in c.get_paths()]
         top, low = (table["mean"] + sign * table[half] for sign in (1, -1))
         expected = [top[a].max() - low[a].min() for a in ("batch", "indiv", "soft")]
@@ -96,7 +93,7 @@ def test_a_sweep_is_drawn_against_1_over_eps_when_asked(tmp_path):
     assert "inverse_eps" in AXES
 
 
-def test_a_curve_is_told_by_what_varies_and_only_by_that(monkeypatch):
+def test_a_curve_is_told_by_what_varies_and_only_by_that():
     table = summary(
         *(
             {"algo": "capefm", "algo.lam": lam, "eps": eps, "mean": lam + eps}
@@ -105,51 +102,51 @@ def test_a_curve_is_told_by_what_varies_and_only_by_that(monkeypatch):
         ),
         *({"algo": "conv", "algo.rounds": 5, "eps": eps, "mean": eps} for eps in (1, 2)),
     )
-    figure = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table))
+    figure = drawn(Chart(Panel("", "eps", "loss"), table))
     lines = lines_of(figure.axes[0])
     assert set(lines) == {"capefm algo.lam=0", "capefm algo.lam=1", "capefm algo.lam=10", "conv"}
     np.testing.assert_allclose(lines["capefm algo.lam=10"].get_ydata(), [11, 12])
     looks_of = {(line.get_color(), line.get_linestyle()) for line in lines.values()}
     assert len(looks_of) == 4
-    assert "algo.rounds=5" in figure._supxlabel.get_text()  # what does not vary is said once
-    assert "algo.lam" not in figure._supxlabel.get_text()
+    assert "algo.rounds=5" in figure.get_supxlabel()  # what does not vary is said once
+    assert "algo.lam" not in figure.get_supxlabel()
 
 
-def test_algorithms_with_other_values_of_one_setting_say_so(monkeypatch):
+def test_algorithms_with_other_values_of_one_setting_say_so():
     table = summary(
         *({"algo": algo, "M": M, "eps": eps, "mean": eps} for algo, M in (("wang", 1), ("wddp", 32)) for eps in (1, 2))
     )
-    (axes,) = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table)).axes
+    (axes,) = drawn(Chart(Panel("", "eps", "loss"), table)).axes
     assert set(lines_of(axes)) == {"wang M=1", "wddp M=32"}
 
 
-def test_what_moves_along_the_axis_splits_no_curve_and_is_said(monkeypatch):
+def test_what_moves_along_the_axis_splits_no_curve_and_is_said():
     table = summary(*({"algo": "soft", "M": M, "N": 22 * M, "mean": 1 / M} for M in (10, 20, 40)))
-    figure = drawn(monkeypatch, Chart(Panel("", "M", "loss"), table))
+    figure = drawn(Chart(Panel("", "M", "loss"), table))
     assert set(lines_of(figure.axes[0])) == {"soft"}
-    assert "N as given by M" in figure._supxlabel.get_text()
+    assert "N as given by M" in figure.get_supxlabel()
 
 
-def test_an_axis_can_be_a_setting_of_the_command_line(monkeypatch):
+def test_an_axis_can_be_a_setting_of_the_command_line():
     table = summary(
         *({"algo": "wddp", "partition.u": u, "algo.steps": '["pca:50", "norm"]', "mean": u} for u in (1, 3, 9))
     )
-    figure = drawn(monkeypatch, Chart(Panel("", "partition.u", "loss"), table))
+    figure = drawn(Chart(Panel("", "partition.u", "loss"), table))
     (axes,) = figure.axes
     np.testing.assert_allclose(lines_of(axes)["wddp"].get_xdata(), [1, 3, 9])
     assert "u" in axes.get_xlabel()
-    assert "algo.steps=[pca:50, norm]" in figure._supxlabel.get_text()
+    assert "algo.steps=[pca:50, norm]" in figure.get_supxlabel()
     other = table.rename(columns={"partition.u": "algo.depth"})
-    (axes,) = drawn(monkeypatch, Chart(Panel("", "algo.depth", "loss"), other)).axes
+    (axes,) = drawn(Chart(Panel("", "algo.depth", "loss"), other)).axes
     assert axes.get_xlabel() == "algo.depth"
 
 
-def test_panels_of_a_figure_share_labels_looks_and_scales(monkeypatch):
+def test_panels_of_a_figure_share_labels_looks_and_scales():
     both = summary(
         *({"algo": "nn", "variant": v, "eps": e, "mean": e} for v in ("paper", "authors") for e in (1, 2)), metric="gap"
     )
     wide = summary(*({"algo": "nn", "eps": e, "mean": e} for e in (1, 100)), metric="gap")
-    figure = drawn(monkeypatch, *(Chart(Panel("", "eps", "gap"), table) for table in (both, wide)), columns=2)
+    figure = drawn(*(Chart(Panel("", "eps", "gap"), table) for table in (both, wide)), columns=2)
     left, right = figure.axes
     assert set(lines_of(right)) == {"nn variant=paper"}  # the same name as beside it, or the legend would have it twice
     assert lines_of(left)["nn variant=paper"].get_color() == lines_of(right)["nn variant=paper"].get_color()
@@ -160,10 +157,10 @@ def test_panels_of_a_figure_share_labels_looks_and_scales(monkeypatch):
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_curves_on_one_another_take_turns(monkeypatch, number):
+def test_curves_on_one_another_take_turns(number):
     names = ["wang", "jayaraman", "wddp", "conv"][:number]
     table = summary(*({"algo": a, "eps": e, "mean": e} for a in names for e in (1.0, 2.0, 4.0, 8.0)))
-    (axes,) = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table)).axes
+    (axes,) = drawn(Chart(Panel("", "eps", "loss"), table)).axes
     marked = [range(*line.get_markevery()[:1], 4, line.get_markevery()[1]) for line in axes.lines]
     assert sorted(place for own in marked for place in own) == [0, 1, 2, 3]
     on = np.zeros(1000, dtype=int)  # along the path, in line widths: which dashes are drawn there
@@ -174,16 +171,16 @@ def test_curves_on_one_another_take_turns(monkeypatch, number):
     assert (on == 1).all()
 
 
-def test_curves_apart_are_drawn_as_the_legend_has_them(monkeypatch):
+def test_curves_apart_are_drawn_as_the_legend_has_them():
     table = summary(*({"algo": a, "eps": e, "mean": e + (a == "wang")} for a in ("wang", "conv") for e in (1.0, 2.0)))
-    (axes,) = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table)).axes
+    (axes,) = drawn(Chart(Panel("", "eps", "loss"), table)).axes
     assert [line.get_linestyle() for line in axes.lines] == ["-", "-"]
 
 
-def test_a_band_never_falls_off_a_log_axis_as_a_block(monkeypatch):
+def test_a_band_never_falls_off_a_log_axis_as_a_block():
     lines = ((1, 1.0, 0.2), (10, 0.1, 0.09), (100, 0.01, 0.02), (1000, 0.01, 0.015))
     table = summary(*({"algo": "conv", "eps": e, "mean": m, "interval": h} for e, m, h in lines))
-    figure = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table))
+    figure = drawn(Chart(Panel("", "eps", "loss"), table))
     (axes,) = figure.axes
     low, high = axes.get_ylim()
     (band,) = axes.collections
@@ -193,80 +190,77 @@ def test_a_band_never_falls_off_a_log_axis_as_a_block(monkeypatch):
         assert min(ends) == pytest.approx(mean * np.exp(-half / mean))
         assert max(ends) == pytest.approx(mean * np.exp(half / mean))
         assert low < min(ends) < max(ends) < high
-    footer = figure._supxlabel.get_text().replace("\n", " ")
+    footer = figure.get_supxlabel().replace("\n", " ")
     assert "on log axes they are of its logarithm, mean × exp(± half width / mean)" in footer
     assert "beyond" not in footer
 
 
-def test_what_lies_beyond_an_axis_has_an_arrow_there(monkeypatch):
+def test_what_lies_beyond_an_axis_has_an_arrow_there():
     lines = ((1, 0.5, 0.01), (10, 0.45, 0.01), (100, 0.4, 0.3))
     table = summary(*({"algo": "conv", "eps": e, "mean": m, "interval": h} for e, m, h in lines), metric="accuracy")
-    figure = drawn(monkeypatch, Chart(Panel("", "eps", "accuracy", ylim=(0.3, 0.6)), table))
+    figure = drawn(Chart(Panel("", "eps", "accuracy", ylim=(0.3, 0.6)), table))
     (axes,) = figure.axes
     assert axes.get_ylim() == (0.3, 0.6)
     arrows = {line.get_marker(): line for line in axes.lines[1:]}
     assert {marker: (list(line.get_xdata()), list(line.get_ydata())) for marker, line in arrows.items()} == {
         "v": ([100], [0]), "^": ([100], [1])
     }  # fmt: skip
-    assert "arrows at an end of an axis: beyond it" in figure._supxlabel.get_text().replace("\n", " ")
+    assert "arrows at an end of an axis: beyond it" in figure.get_supxlabel().replace("\n", " ")
     with pytest.raises(UserError, match="ylim"):
         Panel("", "eps", "accuracy", ylim=(0.6, 0.3))
 
 
-def test_a_size_whose_sign_is_not_known_has_no_band(monkeypatch):
+def test_a_size_whose_sign_is_not_known_has_no_band():
     table = summary(
         *({"algo": "conv", "eps": e, "mean": m, "interval": 0.5} for e, m in ((1, -9.0), (10, 1.0), (100, 0.1))),
         metric="noisy_objective",
     )
-    figure = drawn(monkeypatch, Chart(Panel("", "eps", "noisy_objective"), table))
+    figure = drawn(Chart(Panel("", "eps", "noisy_objective"), table))
     (band,) = figure.axes[0].collections
     assert {x for path in band.get_paths() for x in path.vertices[:, 0]} == {1, 10}
-    assert "none where its sign is not known" in figure._supxlabel.get_text().replace("\n", " ")
+    assert "none where its sign is not known" in figure.get_supxlabel().replace("\n", " ")
 
 
-def test_what_is_zero_is_said_once_below_and_not_over_a_curve(monkeypatch):
+def test_what_is_zero_is_said_once_below_and_not_over_a_curve():
     table = summary(
         *({"algo": a, "eps": e, "mean": m * e} for a, m in (("nonpriv", 1e-16), ("conv", 1.0)) for e in (1, 10))
     )
-    figure = drawn(monkeypatch, *[Chart(Panel("", "eps", "loss"), table)] * 2, columns=2)
+    figure = drawn(*[Chart(Panel("", "eps", "loss"), table)] * 2, columns=2)
     for axes in figure.axes:
         assert (axes.get_xlabel(), axes.get_yscale(), len(axes.texts)) == ("ε", "log", 0)
         assert set(lines_of(axes)) == {"conv"}
-    assert (
-        figure._supxlabel.get_text().replace("\n", " ").count("and so on no log axis: training loss f(w) of nonpriv")
-        == 1
-    )
+    assert figure.get_supxlabel().replace("\n", " ").count("and so on no log axis: training loss f(w) of nonpriv") == 1
     assert [entry.get_text() for entry in figure.legends[0].get_texts()] == ["conv"]
 
 
-def test_a_reference_far_below_makes_no_log_axis(monkeypatch):
+def test_a_reference_far_below_makes_no_log_axis():
     values = {"nonpriv": (1e-8, 1e-8), "conv": (0.6, 0.3)}
     table = summary(*({"algo": a, "eps": 10**i, "mean": m} for a, own in values.items() for i, m in enumerate(own)))
-    (axes,) = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table)).axes
+    (axes,) = drawn(Chart(Panel("", "eps", "loss"), table)).axes
     assert axes.get_yscale() == "linear"
 
 
-def test_digits_of_delta_are_drawn_as_delta(monkeypatch):
+def test_digits_of_delta_are_drawn_as_delta():
     lines = ((1, -3.0), (10, 0.5), (100, 12.0), (1000, 5e4))
     table = summary(*({"algo": "cape", "tau": t, "mean": m, "interval": np.nan} for t, m in lines), metric="digits")
-    (axes,) = drawn(monkeypatch, Chart(Panel("", "tau", "digits", yscale="log"), table)).axes
+    (axes,) = drawn(Chart(Panel("", "tau", "digits", yscale="log"), table)).axes
     assert axes.get_yscale() == "linear"  # a logarithm already
     assert axes.get_ylim() == (20, -0.5)  # the smallest delta at the bottom, and none so small that it means nothing
     axes.figure.draw_without_rendering()
     assert "$\\mathdefault{10^{-10}}$" in [label.get_text() for label in axes.get_yticklabels()]
 
 
-def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis(monkeypatch):
+def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis():
     table = summary(*({"algo": "conv", "eps": e, "proven_eps": e, "mean": e} for e in (0.0, 1.0, 10.0)))
-    (axes,) = drawn(monkeypatch, Chart(Panel("", "proven_eps", "loss"), table)).axes
+    (axes,) = drawn(Chart(Panel("", "proven_eps", "loss"), table)).axes
     np.testing.assert_allclose(lines_of(axes)["conv"].get_xdata(), [1, 10])
 
 
-def test_a_floor_is_thin_last_and_bends_no_axis(monkeypatch):
+def test_a_floor_is_thin_last_and_bends_no_axis():
     def figure_of(floor):
         values = {"constant": (floor, floor), "conv": (1e-4, 1e-6), "fm": (1e-5, 1e-6)}
         table = summary(*({"algo": a, "eps": 10**i, "mean": m} for a, own in values.items() for i, m in enumerate(own)))
-        return drawn(monkeypatch, Chart(Panel("", "eps", "optimality_gap"), table.assign(interval=np.nan)))
+        return drawn(Chart(Panel("", "eps", "optimality_gap"), table.assign(interval=np.nan)))
 
     figure = figure_of(0.5)
     (axes,) = figure.axes
@@ -283,35 +277,35 @@ def test_a_floor_is_thin_last_and_bends_no_axis(monkeypatch):
     assert len(near.lines) == 3
 
 
-def test_panels_of_one_row_about_the_same_have_the_same_ends(monkeypatch):
+def test_panels_of_one_row_about_the_same_have_the_same_ends():
     def chart(most, **about):
         table = summary(*({"algo": "conv", "eps": e, "mean": e * most} | about for e in (0.5, 1.0)), metric="accuracy")
         return Chart(Panel("", "eps", "accuracy"), table)
 
-    figure = drawn(monkeypatch, chart(1.0), chart(0.5), chart(0.1, dataset="other"), columns=3)
+    figure = drawn(chart(1.0), chart(0.5), chart(0.1, dataset="other"), columns=3)
     one, same, other = figure.axes
     assert one.get_ylim() == same.get_ylim() != other.get_ylim()
     assert [bool(axes.get_ylabel()) for axes in figure.axes] == [True, False, False]
-    below = drawn(monkeypatch, chart(1.0), chart(0.5), columns=1).axes
+    below = drawn(chart(1.0), chart(0.5), columns=1).axes
     assert below[0].get_ylim() != below[1].get_ylim()
 
 
-def test_no_entry_of_a_legend_stands_there_twice(monkeypatch):
+def test_no_entry_of_a_legend_stands_there_twice():
     tables = [
         summary(*({"algo": a, "variant": v, "eps": e, "mean": e} for a in ("nn_nonpriv", "nn_cape") for e in (1, 2)))
         for v in ("authors", "paper")
     ]
     both = pd.concat(table[table["algo"] == "nn_cape"] for table in tables)
     charts = [Chart(Panel("", "eps", "loss", curve=["variant"]), table) for table in (*tables, both)]
-    figure = drawn(monkeypatch, *charts, columns=3)
+    figure = drawn(*charts, columns=3)
     names = [entry.get_text() for entry in figure.legends[0].get_texts()]
     assert sorted(names) == ["nn_cape variant=authors", "nn_cape variant=paper", "nn_nonpriv"]
 
 
-def test_legends_are_read_line_by_line_in_the_order_of_the_curves(monkeypatch):
+def test_legends_are_read_line_by_line_in_the_order_of_the_curves():
     names = [f"algorithm-number-{number}" for number in range(5)]
     table = summary(*({"algo": a, "eps": e, "mean": 9.0 - i} for i, a in enumerate(names) for e in (1, 2)))
-    figure = drawn(monkeypatch, Chart(Panel("", "eps", "loss"), table))
+    figure = drawn(Chart(Panel("", "eps", "loss"), table))
     figure.draw_without_rendering()
     places = [(-entry.get_window_extent().y0, entry.get_window_extent().x0) for entry in figure.legends[0].get_texts()]
     texts = [entry.get_text() for entry in figure.legends[0].get_texts()]
@@ -358,7 +352,7 @@ def lightness(look):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_what_lacks_the_setting_of_the_axis_is_a_level_line(monkeypatch):
+def test_what_lacks_the_setting_of_the_axis_is_a_level_line():
     rounds = [1, 10, 100]
     table = summary(
         *({"algo": "psgd", "algo.rounds": T, "mean": 1 / T} for T in rounds),
@@ -366,19 +360,19 @@ def test_what_lacks_the_setting_of_the_axis_is_a_level_line(monkeypatch):
     ).assign(block="a")
     panel = Panel("a", "algo.rounds", "loss", xscale="log")
     found = shown(table.astype({"algo.rounds": object}), panel)
-    (axes,) = drawn(monkeypatch, Chart(panel, found)).axes
+    (axes,) = drawn(Chart(panel, found)).axes
     assert axes.get_xscale() == "log"
     level = next(line for label, line in lines_of(axes).items() if "constant" in label)
     assert list(level.get_xdata()) == rounds
     assert set(level.get_ydata()) == {0.5}
 
 
-def test_thin_curves_have_no_band_and_do_not_stretch_the_axis(monkeypatch):
+def test_thin_curves_have_no_band_and_do_not_stretch_the_axis():
     lines = [
         {"algo": algo, "eps": eps, "mean": mean} for algo, mean in (("fm", 0.8), ("gop", 0.2)) for eps in (0.1, 1.0)
     ]
     table = summary(*lines, metric="accuracy").assign(interval=0.01)
-    figure = drawn(monkeypatch, Chart(Panel("", "eps", "accuracy", thin=["gop"]), table))
+    figure = drawn(Chart(Panel("", "eps", "accuracy", thin=["gop"]), table))
     (axes,) = figure.axes
     low, high = axes.get_ylim()
     assert 0.7 < low < high < 0.9
@@ -389,16 +383,16 @@ def test_thin_curves_have_no_band_and_do_not_stretch_the_axis(monkeypatch):
     assert [text.get_text() for text in legend.get_texts()] == ["fm", "gop"]
 
 
-def test_programs_of_others_are_hollow_points_with_names_of_their_own(monkeypatch):
+def test_programs_of_others_are_hollow_points_with_names_of_their_own():
     table = summary(*[{"algo": "fm", "eps": eps, "mean": 0.8} for eps in (0.1, 1.0)], metric="accuracy")
     columns = ["series", "x", "algo", "metric", "mean", "std", "n", "peer"]
     points = [["a", 0.1, "theirs", "accuracy", 0.1, 0.0, 5, True], ["a", 1.0, "theirs", "accuracy", 0.8, 0.0, 5, True]]
     chart = Chart(Panel("", "eps", "accuracy"), table, pd.DataFrame(points, columns=columns))
-    figure = drawn(monkeypatch, chart)
+    figure = drawn(chart)
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["fm", "theirs"]
     assert figure.axes[0].get_ylim()[0] > 0.1  # an arrow says that a point lies below
-    assert "arrows at an end of an axis" in figure._supxlabel.get_text().replace("\n", " ")
+    assert "arrows at an end of an axis" in figure.get_supxlabel().replace("\n", " ")
 
 
 def test_points_of_papers_and_of_others_are_told_apart(tmp_path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from harness import run
 
-from dpml.reporting.labels import algorithms
+from dpml.reporting.curves import algorithms
 
 TUNED = {
     "title": "Tuned",

@@ -10,7 +10,8 @@ from harness import run, without_pictures
 
 from dpml.errors import UserError
 from dpml.reporting.artifacts import write_rankings
-from dpml.reporting.ranking import oracle_table, rankings, which_page
+from dpml.reporting.pages import which_page
+from dpml.reporting.ranking import oracle_table, rankings
 from dpml.reporting.results import Publication, Results
 from dpml.reporting.statistics import summarise
 from dpml.running.rows import COLUMNS

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, short, wide
+from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, short, texts, wide
 from dpml.running.rows import COLUMNS
 
 
@@ -25,7 +25,7 @@ def test_wide_tables_read_as_markdown_and_latex():
     summary = pd.DataFrame(
         {"eps": [0.1, 0.1, 1], "algo": ["a_b", "c", "c"], "mean": [1, 2, 3.0], "interval": [0.5, 0, 1]}
     )
-    table = wide(summary, "eps")
+    table = texts(wide(summary, "eps"))
     assert markdown(table).splitlines() == [
         "| ε | a_b | c |", "| --- | --- | --- |", "| 0.1 | 1 ± 0.5 | 2 |", "| 1 |  | 3 ± 1 |"
     ]  # fmt: skip

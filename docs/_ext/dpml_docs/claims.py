@@ -1,16 +1,18 @@
-"""The claims of the papers and their verdicts, read from results/claims.md."""
+"""The pages of verdicts on the papers' claims, from the manifests in results/."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from functools import cache
 from pathlib import Path
 
-from dpml_docs import papers
+from dpml.reporting import outputs
+from dpml.reporting.claims import Decision, Verdict
+from dpml.reporting.outputs import Paper
+from dpml.reporting.pages import CLAIMS
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
-_COLOURS = {
+_COLOURS: dict[Decision, str] = {
     "reproduced": "success",
     "not reproduced": "danger",
     "undecided with these seeds": "warning",
@@ -20,72 +22,34 @@ _COLOURS = {
 """The colour of every verdict, in the words of sphinx-design."""
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A line of the page, and the experiment and its command that stand above it."""
-
-    experiment: str
-    title: str
-    command: str
-    name: str
-    text: str
-    test: str
-    verdict: str
-    seeds: str
-    numbers: str
-
-    @property
-    def kind(self) -> str:
-        """The verdict without what is said in parentheses."""
-        return re.sub(r" \(.*", "", self.verdict)
-
-    @property
-    def paper(self) -> str:
-        """The folder of the experiment."""
-        return self.experiment.partition("/")[0]
+@cache
+def results() -> list[Paper]:
+    """All results by paper, in the order of their names."""
+    return sorted(outputs.read(RESULTS), key=lambda paper: paper.name)
 
 
-def introduction(path: Path = RESULTS / "claims.md") -> str:
-    """What the page says before its first section."""
-    return path.read_text(encoding="utf-8").partition("\n## ")[0].partition("\n")[2].strip()
-
-
-def read(path: Path = RESULTS / "claims.md") -> list[Claim]:
-    """Every claim, in order."""
-    claims = []
-    for section in path.read_text(encoding="utf-8").split("\n## ")[1:]:
-        head, *lines = section.splitlines()
-        experiment, _, title = head.partition(": ")
-        command = next(line.strip("`") for line in lines if line.startswith("`"))
-        rows = [line for line in lines if line.startswith("| ")][2:]
-        for row in rows:
-            cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
-            claims.append(Claim(experiment, title, command, *cells))
-    return claims
-
-
-def badge(claim: Claim) -> str:
+def badge(verdict: Verdict) -> str:
     """The verdict in its colour."""
-    return f"{{bdg-{_COLOURS[claim.kind]}}}`{claim.verdict}`"
+    return f"{{bdg-{_COLOURS[verdict.decision]}}}`{verdict.outcome}`"
 
 
-def counted(claims: Sequence[Claim]) -> str:
+def counted(verdicts: Sequence[Verdict]) -> str:
     """How many claims got which verdict, each in its colour."""
-    numbers = Counter(claim.kind for claim in claims)
+    numbers = Counter(verdict.decision for verdict in verdicts)
     return " ".join(f"{{bdg-{_COLOURS[kind]}}}`{numbers[kind]} {kind}`" for kind in _COLOURS if numbers[kind])
 
 
-def block(claim: Claim) -> str:
+def block(verdict: Verdict) -> str:
     """A claim with its verdict; how it was tested and the numbers behind a click."""
-    seeds = f" Seeds: {claim.seeds}." if claim.seeds else ""
-    return f"""**{claim.name}** {badge(claim)}
+    seeds = f" Seeds: {verdict.seeds}." if verdict.seeds else ""
+    return f"""**{verdict.id}** {badge(verdict)}
 
-{_escaped(claim.text)}
+{_escaped(verdict.text)}
 
 :::{{dropdown}} Test and numbers
-*Test.* {_escaped(claim.test)}{seeds}
+*Test.* {_escaped(verdict.criterion)}{seeds}
 
-*Numbers.* {_escaped(claim.numbers)}
+*Numbers.* {_escaped(verdict.numbers)}
 :::
 """
 
@@ -97,32 +61,33 @@ def _escaped(text: str) -> str:
 
 def pages() -> dict[str, str]:
     """The pages below verdicts/: a summary, and a page for every paper."""
-    claims = read()
-    by_paper = {name: list(members) for name, members in groupby(claims, key=lambda claim: claim.paper)}
-    return {"index": summary(by_paper)} | {name: paper(name, members) for name, members in by_paper.items()}
+    papers = [paper for paper in results() if paper.verdicts]
+    return {"index": summary(papers)} | {paper.name: page(paper) for paper in papers}
 
 
-def summary(by_paper: dict[str, list[Claim]]) -> str:
+def summary(papers: Sequence[Paper]) -> str:
     """How many claims of every paper got which verdict."""
-    kinds = list(_COLOURS)
-    lines = [f"| paper | {' | '.join(kinds)} | claims |", f"| --- |{' ---: |' * (len(kinds) + 1)}"]
-    for name, members in by_paper.items():
-        counts = [sum(claim.kind == kind for claim in members) for kind in kinds]
-        lines.append(
-            f"| [{papers.about(name)}]({name}.md) | {' | '.join(str(n or '') for n in counts)} | {len(members)} |"
-        )
-    totals = [sum(claim.kind == kind for members in by_paper.values() for claim in members) for kind in kinds]
-    lines.append(f"| all | {' | '.join(map(str, totals))} | {sum(totals)} |")
-    toctree = "\n".join(f"{name} <{name}>" for name in by_paper)
+    lines = [f"| paper | {' | '.join(_COLOURS)} | claims |", f"| --- |{' ---: |' * (len(_COLOURS) + 1)}"]
+    lines += [_counts(f"[{paper.title}]({paper.name}.md)", paper.verdicts) for paper in papers]
+    lines.append(_counts("all", [verdict for paper in papers for verdict in paper.verdicts]))
+    toctree = "\n".join(f"{paper.name} <{paper.name}>" for paper in papers)
     table = "\n".join(lines)
-    return f"# Verdicts\n\n{table}\n\n{introduction()}\n\n```{{toctree}}\n:hidden:\n\n{toctree}\n```\n"
+    return f"# Verdicts\n\n{table}\n\n{CLAIMS}\n\n```{{toctree}}\n:hidden:\n\n{toctree}\n```\n"
 
 
-def paper(name: str, claims: list[Claim]) -> str:
+def _counts(name: str, verdicts: Sequence[Verdict]) -> str:
+    numbers = Counter(verdict.decision for verdict in verdicts)
+    return f"| {name} | {' | '.join(str(numbers[kind] or '') for kind in _COLOURS)} | {len(verdicts)} |"
+
+
+def page(paper: Paper) -> str:
     """The verdicts on the claims of a paper, by experiment."""
-    sections = [f"# {papers.about(name)}\n\nWhat the words mean: [](index.md).\n"]
-    for (experiment, title, command), members in groupby(claims, key=lambda c: (c.experiment, c.title, c.command)):
-        link = f"[{experiment}](/gallery/{experiment}.md)" if (RESULTS / f"{experiment}.json").is_file() else experiment
-        sections.append(f"## {experiment.partition('/')[2]}\n\n{_escaped(title)}\n\n{link}: `{command}`\n")
-        sections += map(block, members)
+    sections = [f"# {paper.title}\n\nWhat the words mean: [](index.md).\n"]
+    for experiment in paper.experiments:
+        if experiment.verdicts:
+            name = experiment.name
+            link = f"[{name}](/gallery/{name}.md)" if experiment.figures else name
+            sections.append(f"## {experiment.short}\n\n{_escaped(experiment.title)}\n")
+            sections.append(f"{link}: `{experiment.about['command']}`\n")
+            sections += map(block, experiment.verdicts)
     return "\n".join(sections)

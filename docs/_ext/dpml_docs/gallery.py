@@ -1,95 +1,40 @@
 """The pages of the gallery: every figure of results/ with its command, its data and its verdicts."""
 
-import json
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby
-from pathlib import Path
+from collections.abc import Sequence
 
 import yaml
 
 from dpml import where
-from dpml.config.compose import natural
-from dpml_docs import claims, papers
+from dpml.reporting.outputs import FigureFiles, Outputs, Paper
+from dpml.reporting.pages import content
+from dpml_docs import claims
 
 RESULTS = claims.RESULTS
 _UP = "../../.."  # from docs/gallery/PAPER to the repository
 
 
-@dataclass(frozen=True)
-class Figure:
-    """An experiment: what its YAML file or its manifest says, and which files it made."""
-
-    name: str
-    title: str
-    source: str
-    command: str
-    note: str
-    files: tuple[str, ...]
-
-    @property
-    def paper(self) -> str:
-        """The folder."""
-        return self.name.partition("/")[0]
-
-    @property
-    def stem(self) -> str:
-        """The name inside the folder."""
-        return self.name.partition("/")[2]
-
-    def twins(self) -> Iterator[tuple[str, str]]:
-        """The calibrations that have files of their own: name of the files, and calibration."""
-        yield self.stem, "published"
-        if f"{self.stem}_tight.md" in self.files:
-            yield f"{self.stem}_tight", "tight"
-
-    def picture(self, stem: str) -> str:
-        """The path of a picture from the figure's page, where there is one."""
-        return f"{_UP}/results/{self.paper}/{stem}.png" if f"{stem}.png" in self.files else ""
-
-
-def figures() -> list[Figure]:
-    """Every experiment in experiments/, computed or not, fig2 before fig10."""
-    paths = [path for path in where.folder("experiments").glob("*/*.yaml") if not path.name.startswith("_")]
-    return sorted(map(_figure, paths), key=lambda figure: natural(figure.name))
-
-
-def _figure(path: Path) -> Figure:
-    name = f"{path.parent.name}/{path.stem}"
-    about = yaml.safe_load(path.read_text(encoding="utf-8"))
-    manifest = RESULTS / f"{name}.json"
-    if not manifest.is_file():
-        return Figure(name, about["title"], about["source"], f"dpml-run experiment={name}", about.get("note", ""), ())
-    made = json.loads(manifest.read_text(encoding="utf-8"))
-    folder = manifest.parent
-    files = tuple(file for file in (*made["files"], manifest.name) if (folder / file).is_file())
-    return Figure(name, made["title"], made["source"], made["command"], made["note"], files)
-
-
 def pages() -> dict[str, str]:
     """Every page by its name below gallery/."""
-    known = figures()
-    by_paper = {paper: list(members) for paper, members in groupby(known, key=lambda figure: figure.paper)}
-    found = {path.stem: _table(path) for path in sorted(RESULTS.glob("*.md")) if path.stem != "claims"}
-    found |= {"index": index(by_paper, list(found))}
-    for figure in known:
-        if figure.files:
-            found[figure.name] = page(figure)
-    for path in sorted(RESULTS.glob("*/*.md")):
-        name = f"{path.parent.name}/{path.stem}"
-        if name not in found and not path.stem.endswith("_tight"):
-            found[name] = _table(path)
-    return found | {f"{paper}/index": overview(paper, members, found) for paper, members in by_paper.items()}
+    papers = claims.results()
+    tables = {path.stem: path for path in sorted(RESULTS.glob("*.md")) if path.stem != "claims"}
+    found = {"index": index(papers, list(tables))}
+    for paper in papers:
+        own = {figure.name for _, figure in paper.figures}
+        further = {path.stem: path for path in sorted((RESULTS / paper.name).glob("*.md")) if path.stem not in own}
+        tables |= {f"{paper.name}/{stem}": path for stem, path in further.items()}
+        found |= {experiment.name: page(experiment) for experiment in paper.experiments if experiment.figures}
+        found[f"{paper.name}/index"] = overview(paper, list(further))
+    return found | {name: _plain(path.read_text(encoding="utf-8")) for name, path in tables.items()}
 
 
-def index(by_paper: dict[str, list[Figure]], tables: list[str]) -> str:
+def index(papers: Sequence[Paper], tables: Sequence[str]) -> str:
     """A card for every paper, with its first picture; and `tables` that are about none."""
-    cards = [
-        _card(f"{paper}/index", papers.about(paper), _shown(members), ", ".join(m.stem for m in members if m.files))
-        for paper, members in by_paper.items()
-    ]
-    toctree = "\n".join(f"{paper} <{paper}/index>" for paper in by_paper)
+    cards = []
+    for paper in papers:
+        picture = f"../../results/{paper.name}/{paper.drawn[0][1].name}.png" if paper.drawn else ""
+        made = ", ".join(experiment.short for experiment in paper.experiments if experiment.figures)
+        cards.append(_card(f"{paper.name}/index", paper.title, picture, made))
+    toctree = "\n".join(f"{paper.name} <{paper.name}/index>" for paper in papers)
     further = "\n".join(tables)
     return f"""# Gallery
 
@@ -112,32 +57,27 @@ Every figure and table in `results/`, with its command, its numbers, and the ver
 """
 
 
-def _shown(members: list[Figure]) -> str:
-    return next((f"../../results/{f.paper}/{f.stem}.png" for f in members if f.picture(f.stem)), "")
-
-
 def _card(link: str, title: str, picture: str, text: str) -> str:
     image = f":img-top: {picture}\n:img-alt: {title}\n" if picture else ""
     return f":::{{grid-item-card}} {title}\n:link: {link}\n:link-type: doc\n{image}\n{text}\n:::\n"
 
 
-def overview(paper: str, members: list[Figure], found: dict[str, str]) -> str:
-    """A card for every figure of a paper."""
-    verdicts = claims.read()
-    cards = []
-    for figure in members:
-        if figure.files:
-            counted = claims.counted([claim for claim in verdicts if claim.experiment == figure.name])
-            cards.append(_card(figure.stem, figure.stem, figure.picture(figure.stem), f"{figure.title}\n\n{counted}"))
-    further = [name for name in found if name.startswith(f"{paper}/") and name not in {f.name for f in members}]
-    missing = [f"- {figure.title} ({figure.source}): `{figure.command}`" for figure in members if not figure.files]
-    stems = [name.partition("/")[2] for name in further] + [f.stem for f in members if f.files]
-    toctree = "\n".join(f"{stem} <{stem}>" for stem in stems)
-    lists = [f"## Tables\n\n{''.join(f'- [](/gallery/{name}.md){chr(10)}' for name in further)}" if further else ""]
-    lists += ["## Not computed here\n\n" + "\n".join(missing) if missing else ""]
-    return f"""# {papers.about(paper)}
+def overview(paper: Paper, further: Sequence[str]) -> str:
+    """A card for every figure of a paper; `further` are the names of its pages that are no figure's."""
+    made = [experiment for experiment in paper.experiments if experiment.figures]
+    cards = [
+        _card(one.short, one.short, _picture(one.figures[0]), f"{one.title}\n\n{claims.counted(one.verdicts)}")
+        for one in made
+    ]
+    toctree = "\n".join(f"{stem} <{stem}>" for stem in [*further, *(experiment.short for experiment in made)])
+    lists = (
+        ["## Tables\n\n" + "".join(f"- [](/gallery/{paper.name}/{name}.md)\n" for name in further)] if further else []
+    )
+    missing = not_computed(paper)
+    lists += ["## Not computed here\n\n" + "\n".join(missing)] if missing else []
+    return f"""# {paper.title}
 
-`dpml-run experiment={paper}` makes all of these.
+`dpml-run experiment={paper.name}` makes all of these.
 
 ::::{{grid}} 1 2 3 3
 :gutter: 3
@@ -155,43 +95,53 @@ def overview(paper: str, members: list[Figure], found: dict[str, str]) -> str:
 """
 
 
-def page(figure: Figure) -> str:
+def not_computed(paper: Paper) -> list[str]:
+    """The paper's experiments that have no figures in results/, as they are described in experiments/."""
+    made = {experiment.name for experiment in paper.experiments if experiment.figures}
+    lines = []
+    for path in sorted(where.folder("experiments").joinpath(paper.name).glob("[!_]*.yaml")):
+        name = f"{paper.name}/{path.stem}"
+        if name not in made:
+            about = yaml.safe_load(path.read_text(encoding="utf-8"))
+            lines.append(f"- {about['title']} ({about['source']}): `dpml-run experiment={name}`")
+    return lines
+
+
+def page(experiment: Outputs) -> str:
     """A figure's page: picture, verdicts, guarantees, values and files, for every calibration that it has."""
-    lines = [f"# {figure.stem}: {figure.title}\n", f"{figure.source}.\n", f"```sh\n{figure.command}\n```\n"]
-    lines.append(f"{figure.note}\n")
-    twins = list(figure.twins())
-    for stem, calibration in twins:
-        if len(twins) > 1:
-            lines.append(f"## {calibration.capitalize()} noise\n")
-        if picture := figure.picture(stem):
-            lines.append(f"![{figure.title}]({picture})\n")
-        lines.append(f"{_downloads(figure, stem)}\n")
-        lines += [f":::::{{dropdown}} {title}\n{body}\n:::::\n" for title, body in _sections(figure, stem)]
-    own = [claim for claim in claims.read() if claim.experiment == figure.name]
-    if own:
-        lines.append("## Verdicts\n")
-        lines += [claims.block(claim) for claim in own]
+    about = experiment.about
+    lines = [f"# {experiment.short}: {experiment.title}\n", f"{about['source']}.\n"]
+    lines += [f"```sh\n{about['command']}\n```\n", f"{about['note']}\n"]
+    for figure in experiment.figures:
+        if len(experiment.figures) > 1:
+            lines.append(f"## {(figure.twin or 'published').capitalize()} noise\n")
+        if figure.drawn:
+            lines.append(f"![{experiment.title}]({_picture(figure)})\n")
+        lines.append(f"{_downloads(figure)}\n")
+        for section in figure.sections:
+            body = _plain(content(section, heading="**{}**"))
+            lines.append(f":::::{{dropdown}} {section['title']}\n{body.strip()}\n:::::\n")
+    if about["skipped"]:
+        skipped = "\n".join(f"- {number} cells: {_plain(reason)}" for reason, number in about["skipped"].items())
+        lines.append(f":::::{{dropdown}} Not computed\n{skipped}\n:::::\n")
+    if experiment.verdicts:
+        lines += ["## Verdicts\n", *map(claims.block, experiment.verdicts)]
     return "\n".join(lines)
 
 
-def _downloads(figure: Figure, stem: str) -> str:
-    kinds = [kind for kind in ("csv", "md", "tex", "svg", "json") if f"{stem}.{kind}" in figure.files]
-    links = [f"{{download}}`{stem}.{kind} <{_UP}/results/{figure.paper}/{stem}.{kind}>`" for kind in kinds]
+def _address(figure: FigureFiles, kind: str) -> str:
+    """One of a figure's files, from the pages of its paper."""
+    return f"{_UP}/results/{figure.folder.name}/{figure.name}.{kind}"
+
+
+def _picture(figure: FigureFiles) -> str:
+    return _address(figure, "png") if figure.drawn else ""
+
+
+def _downloads(figure: FigureFiles) -> str:
+    kinds = [kind for kind in ("csv", "md", "tex", "svg", "json") if figure.file(kind).is_file()]
+    links = [f"{{download}}`{figure.name}.{kind} <{_address(figure, kind)}>`" for kind in kinds]
     return f"Files: {', '.join(links)}"
-
-
-def _sections(figure: Figure, stem: str) -> Iterator[tuple[str, str]]:
-    """The sections of a figure's Markdown page but those that this page has in a form of its own."""
-    text = (RESULTS / figure.paper / f"{stem}.md").read_text(encoding="utf-8")
-    for section in text.split("\n## ")[1:]:
-        title, _, body = section.partition("\n")
-        if title != "Claims":
-            yield title, re.sub(r"^#+ (.*)", r"**\1**", _plain(body), flags=re.MULTILINE).strip()
-
-
-def _table(path: Path) -> str:
-    """A page of results that is no figure."""
-    return _plain(path.read_text(encoding="utf-8"))
 
 
 def _plain(text: str) -> str:

@@ -2,7 +2,7 @@
 
 *About*, *around* and *nearly* mean within 0.05 of accuracy, half of the first digit that the text gives; *roughly
 between* allows 0.01 beyond either end. A difference that is not significant makes a claim false only if a difference
-of 0.01 of accuracy is ruled out (`judging`). Blocks run over eps: 1/eps = 0 is eps = inf.
+of 0.01 of accuracy is ruled out (`claims`). Blocks run over eps: 1/eps = 0 is eps = inf.
 
 The text leaves two things open, and each gives readings. The first is how far *small 1/eps* extends. The second is the
 definition of its noise, its objective, its lam and the scaling of rows. There is one reading as stated, one for each of
@@ -16,9 +16,9 @@ from typing import Any
 
 import pandas as pd
 
-from dpml.reporting.criteria import both, failing, on_runs
-from dpml.reporting.judging import NEAR, Check, Claim, NotComputedError, Reading, Runs, Test, every, some
-from dpml.reporting.statistics import Shown, algorithm_below, alike, matters, per_seed, shows, worse
+from dpml.reporting.claim_tests import both, failing, on_runs
+from dpml.reporting.claims import NEAR, Check, Claim, NotComputedError, Reading, Runs, Test, every, some
+from dpml.reporting.statistics import Comparison, algorithm_below, alike, matters, per_seed, shows, worse
 
 ROUGHLY = 0.01
 ACCURACY = matters("accuracy")
@@ -230,7 +230,7 @@ def _gap(runs: Runs, block: str, algorithm: str) -> pd.Series:
     return gaps
 
 
-def _kept(shown: Mapping[float, Shown]) -> float | None:
+def _kept(shown: Mapping[float, Comparison]) -> float | None:
     """The smallest eps down to which every point of the grid is shown to hold; None if the first one is not."""
     kept = None
     for x in sorted(shown, reverse=True):
@@ -244,7 +244,7 @@ def _until(eps: float | None) -> str:
     return "never" if eps is None else f"until 1/eps = {1 / eps:g}"
 
 
-def _all(shown: Mapping[Any, Shown], text: str) -> Check:
+def _all(shown: Mapping[Any, Comparison], text: str) -> Check:
     """Whether all comparisons, with keys of names and eps, hold; names those that are undecided if none fails."""
     holds = every(one.holds for one in shown.values())
     if holds is None:

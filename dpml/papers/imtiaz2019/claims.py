@@ -20,9 +20,9 @@ from dpml.papers.imtiaz2019 import formulas, network
 from dpml.papers.imtiaz2019.near import within
 from dpml.papers.imtiaz2019.network import STORED
 from dpml.papers.imtiaz2019.stored import agrees
-from dpml.reporting.criteria import Amount, beats, both, failing, falls, most, on_runs, several, weak
-from dpml.reporting.judging import Check, Claim, NotComputedError, Reading, Runs, Test, every, some
-from dpml.reporting.statistics import Shown, alike, matters, shows
+from dpml.reporting.claim_tests import Amount, beats, both, failing, falls, most, on_runs, several, weak
+from dpml.reporting.claims import Check, Claim, NotComputedError, Reading, Runs, Test, every, some
+from dpml.reporting.statistics import Comparison, alike, matters, shows
 
 REACH = 0.05
 
@@ -82,7 +82,7 @@ def reaches_sooner(low: str, high: str) -> Test:
     return on_runs(lambda _: dict.fromkeys((low, high), TOWARDS), decide)
 
 
-def _near(runs: Runs, block: str) -> dict[float, Shown]:
+def _near(runs: Runs, block: str) -> dict[float, Comparison]:
     """For every eps, whether capefm is within REACH of nonpriv, as a fraction of its distance at the smallest eps."""
     ours, best = (runs[block, algorithm] for algorithm in TOWARDS)
     grid = several(ours, block)
@@ -90,7 +90,7 @@ def _near(runs: Runs, block: str) -> dict[float, Shown]:
     return {float(eps): within(ours[eps], best[eps], limit) for eps in grid}
 
 
-def _reached(near: dict[float, Shown]) -> tuple[float, float]:
+def _reached(near: dict[float, Comparison]) -> tuple[float, float]:
     """The smallest eps from which on all are near, or inf: first with undecided points as near, then as not near."""
     ends = []
     for far in (False,), (False, None):
@@ -111,7 +111,7 @@ def depends_on_delta(block: str, yes: Sequence[str] = OURS, no: Sequence[str] = 
 
     def decide(runs: Runs, reading: Reading) -> Check:
         worse: dict[str, tuple[pd.Series, pd.Series]] = {}
-        same: dict[str, Shown] = {}
+        same: dict[str, Comparison] = {}
         means = []
         for key, values in runs.items():
             algorithm = key[1]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 from scipy.special import chdtr, fdtr
 
-from dpml.reporting.judging import Check, Claim, Evidence, NotComputedError, Reading, Test
+from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading, Test
 from dpml.reporting.statistics import holm
 
 

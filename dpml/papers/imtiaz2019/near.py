@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from dpml.reporting.statistics import LEVEL, Shown, per_seed
+from dpml.reporting.statistics import LEVEL, Comparison, per_seed
 
 
-def within(a: pd.Series, b: pd.Series, limit: float) -> Shown:
+def within(a: pd.Series, b: pd.Series, limit: float) -> Comparison:
     """Whether the means of a and b differ by at most `limit`, by the 95 % t-interval of their difference.
 
     The test is paired over seeds, or over draws if there is one seed. It is undecided if the interval contains `limit`
@@ -26,10 +26,10 @@ def within(a: pd.Series, b: pd.Series, limit: float) -> Shown:
         gaps = (a - b).dropna()
     n, middle = len(gaps), abs(float(gaps.mean()))
     if n < 2:
-        return Shown(None, 2)
+        return Comparison(None, 2)
     half = float(stdtrit(n - 1, 1 - LEVEL / 2) * gaps.std() / np.sqrt(n))
     if middle + half <= limit:
-        return Shown(True)
+        return Comparison(True)
     if middle - half > limit:
-        return Shown(False)
-    return Shown(None, int(min(n * (half / abs(middle - limit)) ** 2, 1e6)) + 1 if middle != limit else None)
+        return Comparison(False)
+    return Comparison(None, int(min(n * (half / abs(middle - limit)) ** 2, 1e6)) + 1 if middle != limit else None)

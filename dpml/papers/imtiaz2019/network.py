@@ -6,8 +6,8 @@ from typing import Any
 
 from dpml.papers.imtiaz2019.near import within
 from dpml.papers.imtiaz2019.stored import agrees, difference
-from dpml.reporting.criteria import beats, both, failing, falls, on_runs, several
-from dpml.reporting.judging import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test, some
+from dpml.reporting.claim_tests import beats, both, failing, falls, on_runs, several
+from dpml.reporting.claims import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test, some
 from dpml.reporting.statistics import algorithm_below, matters, shows
 
 STORED = "The values that the authors stored are what their recipe gives."

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.criteria import fewest_seeds
-from dpml.reporting.judging import FACTOR, MOST, Check, Evidence, NotComputedError, Reading, Test, every
-from dpml.reporting.statistics import Shown, per_seed
+from dpml.reporting.claim_tests import fewest_seeds
+from dpml.reporting.claims import FACTOR, MOST, Check, Evidence, NotComputedError, Reading, Test, every
+from dpml.reporting.statistics import Comparison, per_seed
 
 ERRORS = 3.0
 """Standard errors up to which chance explains a difference. Between two means of ten normal values each, 0.8 to 1.5 %
@@ -44,7 +44,7 @@ def agrees(
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = evidence.all_runs(dict.fromkeys(series, algorithms), reading)
-        found: dict[str, list[Shown]] = {algorithm: [] for algorithm in algorithms}
+        found: dict[str, list[Comparison]] = {algorithm: [] for algorithm in algorithms}
         absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
         near, furthest = dict.fromkeys(algorithms, 0), dict.fromkeys(algorithms, 0.0)
         for (block, algorithm), values in runs.items():
@@ -57,7 +57,7 @@ def agrees(
                 apart = distance(abs(float(ours.mean())), mean)
                 near[algorithm] += apart <= limit
                 furthest[algorithm] = max(furthest[algorithm], apart)
-                found[algorithm].append(Shown(True) if apart <= limit else by_chance(ours, mean, error))
+                found[algorithm].append(Comparison(True) if apart <= limit else by_chance(ours, mean, error))
         unpublished = [algorithm for algorithm in algorithms if not found[algorithm]]
         if unpublished:
             raise NotComputedError([f"published points of {', '.join(unpublished)}"])
@@ -76,7 +76,7 @@ def agrees(
     return test
 
 
-def by_chance(ours: pd.Series, theirs: float, error: float) -> Shown:
+def by_chance(ours: pd.Series, theirs: float, error: float) -> Comparison:
     """Whether the standard errors explain the difference between a mean, in absolute size, and `theirs`.
 
     Args:
@@ -91,13 +91,13 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> Shown:
     variance = float(means.var()) if len(means) > 1 else 0.0
     apart = (abs(float(ours.mean())) - theirs) ** 2 / ERRORS**2
     if apart <= error**2:
-        return Shown(True)
+        return Comparison(True)
     if apart > error**2 + variance / len(means):
-        return Shown(False)
-    return Shown(None, int(variance / (apart - error**2)) + 1)
+        return Comparison(False)
+    return Comparison(None, int(variance / (apart - error**2)) + 1)
 
 
-def nine_in_ten(points: Sequence[Shown], others: Sequence[bool] = ()) -> bool | None:
+def nine_in_ten(points: Sequence[Comparison], others: Sequence[bool] = ()) -> bool | None:
     """Whether nine in ten hold; None if that depends on the undecided ones."""
     values = [*(point.holds for point in points), *others]
     if values.count(True) >= MOST * len(values):
@@ -105,7 +105,7 @@ def nine_in_ten(points: Sequence[Shown], others: Sequence[bool] = ()) -> bool | 
     return None if values.count(True) + values.count(None) >= MOST * len(values) else False
 
 
-def _words(algorithm: str, points: Sequence[Shown], near: int, furthest: float) -> str:
+def _words(algorithm: str, points: Sequence[Comparison], near: int, furthest: float) -> str:
     explained = sum(point.holds is True for point in points) - near
     undecided = sum(point.holds is None for point in points)
     parts = [f"{algorithm} {near} of {len(points)}"]

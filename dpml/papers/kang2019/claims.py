@@ -13,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 
-from dpml.reporting.criteria import most, on_runs, several
-from dpml.reporting.judging import FACTOR, NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
-from dpml.reporting.judging import every as all_of
-from dpml.reporting.judging import some as any_of
-from dpml.reporting.statistics import Shown, algorithm_below, below, matters, shows, worse
+from dpml.reporting.claim_tests import most, on_runs, several
+from dpml.reporting.claims import FACTOR, NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
+from dpml.reporting.claims import every as all_of
+from dpml.reporting.claims import some as any_of
+from dpml.reporting.statistics import Comparison, algorithm_below, below, matters, shows, worse
 
 SETS = ("kdd", "adult", "bank", "breast", "credit")
 EPS, U = tuple(f"{name}_eps" for name in SETS), tuple(f"{name}_u" for name in SETS)
@@ -35,7 +35,7 @@ class Judged:
 
     holds: bool | None
     text: str
-    shown: Sequence[Shown] = ()
+    shown: Sequence[Comparison] = ()
 
 
 def _better(a: pd.Series, b: pd.Series, reading: Reading) -> Pair:
@@ -48,7 +48,7 @@ def _no_worse(a: pd.Series, b: pd.Series, reading: Reading) -> Pair:
     return (a, FACTOR * b) if reading.metric == "optimality_gap" else (b - NEAR, a)
 
 
-def _shown(pairs: Mapping[Any, Pair], reading: Reading, p_below: PBelow) -> dict[Any, Shown]:
+def _shown(pairs: Mapping[Any, Pair], reading: Reading, p_below: PBelow) -> dict[Any, Comparison]:
     return shows(pairs, matters(reading.metric), p_below)
 
 
@@ -114,7 +114,7 @@ def _steady(curves: Curves, reading: Reading, block: str) -> Judged:
     return Judged(held, text, [*lower.values(), *steady])
 
 
-def _both_ways(pairs: Mapping[Any, Pair], reading: Reading, p_below: PBelow) -> list[Shown]:
+def _both_ways(pairs: Mapping[Any, Pair], reading: Reading, p_below: PBelow) -> list[Comparison]:
     """In no pair is one worse than the other, up to the tolerance of *similar*."""
     ways = {(x, way): _no_worse(*ab, reading) for x, (a, b) in pairs.items() for way, ab in enumerate(((a, b), (b, a)))}
     return list(_shown(ways, reading, p_below).values())

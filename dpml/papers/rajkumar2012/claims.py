@@ -1,6 +1,6 @@
 """Rajkumar & Agarwal 2012: the claims, all about the mean test error in its two figures.
 
-*Significant* is defined in `judging`: the tests are paired over data sets or folds, which are the seeds. A difference
+*Significant* is defined in `claims`: the tests are paired over data sets or folds, which are the seeds. A difference
 that is not significant makes a claim false only if a difference of one in a hundred test rows is ruled out. *Similar*,
 and *not affected*, mean a difference of at most five in a hundred test rows: smaller differences cannot be seen in such
 a figure, and it is a tenth of the distance between guessing and no error.
@@ -16,9 +16,9 @@ from typing import Any
 
 import pandas as pd
 
-from dpml.reporting.criteria import both, failing, fewest_seeds, several
-from dpml.reporting.judging import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test, every
-from dpml.reporting.statistics import Shown, algorithm_below, alike, matters, shows, worse
+from dpml.reporting.claim_tests import both, failing, fewest_seeds, several
+from dpml.reporting.claims import NEAR, Check, Claim, Evidence, NotComputedError, Reading, Runs, Test, every
+from dpml.reporting.statistics import Comparison, algorithm_below, alike, matters, shows, worse
 
 EPS = (0.1, 0.2)
 ERRORS = matters("error")
@@ -103,7 +103,7 @@ def unaffected(axis: str, algorithms: Sequence[str]) -> Test:
 
     def decide(runs: Runs) -> Check:
         spans: dict[str, float] = {}
-        shown: dict[str, Shown] = {}
+        shown: dict[str, Comparison] = {}
         for (panel, algorithm), values in runs.items():
             first, *others = _in_order(several(values, panel))
             curve = f"{algorithm}, {panel}"

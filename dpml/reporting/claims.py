@@ -1,4 +1,4 @@
-"""Claims and their verdicts. The tests are in `criteria` and in `dpml.papers`; their only input is the rows.
+"""Claims and their verdicts. The tests are in `claim_tests` and in `dpml.papers`; their only input is the rows.
 
 A verdict is computed, never typed in. Tolerances and tests follow from the claim's wording and were chosen before any
 result was seen:
@@ -19,7 +19,7 @@ same x. Otherwise it cannot be tested here, and the verdict names what is missin
 
 import importlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.errors import UserError
-from dpml.reporting.statistics import Shown, settings
+from dpml.reporting.statistics import Comparison, settings
 from dpml.running.rows import own_columns
 
 Decision = Literal[
@@ -64,19 +64,38 @@ class Reading:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A decision and the numbers behind it.
+    """A claim, the decision on it, and the numbers behind it: what manifests store and every page shows.
 
     Args:
+        id: of the claim.
+        text: what the claim says.
+        criterion: its test, in words.
         decision: the decision on the claim.
         numbers: in words, by reading.
         needed: how many seeds would decide an undecided claim.
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
     """
 
+    id: str
+    text: str
+    criterion: str
     decision: Decision
     numbers: str
     needed: int | None = None
     seeds: int | None = None
+
+    @classmethod
+    def stored(cls, record: Mapping[str, Any]) -> "Verdict":
+        """The verdict in a manifest; a text that the manifest lacks is empty."""
+        texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision", "numbers"), "")
+        return cls(
+            **texts | {field.name: record[field.name] for field in fields(cls) if record.get(field.name) is not None}
+        )
+
+    @property
+    def outcome(self) -> str:
+        """The decision, and the number of seeds that would decide an undecided claim."""
+        return f"{self.decision} ({self.needed} would decide)" if self.needed else self.decision
 
 
 @dataclass(frozen=True)
@@ -96,7 +115,7 @@ class Check:
     needed: int | None = None
 
     @classmethod
-    def of(cls, holds: bool | None, numbers: str, shown: Iterable[Shown] = ()) -> "Check":
+    def of(cls, holds: bool | None, numbers: str, shown: Iterable[Comparison] = ()) -> "Check":
         """A check based on comparisons: an undecided one needs as many seeds as the hardest of them."""
         needed = max((one.needed for one in shown if one.needed is not None), default=None)
         return cls(holds, numbers, needed=needed if holds is None else None)
@@ -154,7 +173,7 @@ class Evidence:
             NotComputedError: the rows have several values of some other setting.
         """
         key = block, algorithm, reading.variant, reading.metric
-        if key not in self._tables:  # the criteria of all claims request the same runs repeatedly
+        if key not in self._tables:  # the tests of all claims request the same runs repeatedly
             places = self._places.get(key)
             self._tables[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
         return self._tables[key]
@@ -255,17 +274,24 @@ class Claim:
         if missing:
             lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())
             others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
-            return Verdict("cannot be tested here", f"not computed: {lists}{others}")
+            return self._verdict("cannot be tested here", f"not computed: {lists}{others}")
         found = {check.holds for check in checks.values()}
         if {True, False} <= found:
             choices, open_ = (
                 ", ".join(f"[{name}]" for name, check in checks.items() if check.holds is kind) for kind in (True, None)
             )
             also = f"; undecided for {open_}" if open_ else ""
-            return Verdict("depends on an unstated choice", f"holds only for {choices}{also}: {numbers}", seeds=seeds)
+            return self._verdict(
+                "depends on an unstated choice", f"holds only for {choices}{also}: {numbers}", seeds=seeds
+            )
         if None in found:
-            return Verdict("undecided with these seeds", numbers, needed, seeds)
-        return Verdict("reproduced" if True in found else "not reproduced", numbers, seeds=seeds)
+            return self._verdict("undecided with these seeds", numbers, needed, seeds)
+        return self._verdict("reproduced" if True in found else "not reproduced", numbers, seeds=seeds)
+
+    def _verdict(
+        self, decision: Decision, numbers: str, needed: int | None = None, seeds: int | None = None
+    ) -> Verdict:
+        return Verdict(self.id, self.text, self.criterion, decision, numbers, needed, seeds)
 
 
 _IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
@@ -282,5 +308,5 @@ def claims_of(module: str) -> dict[str, Claim]:
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UserError(f"claims_from={module!r} must be an importable module with a tuple CLAIMS: {error}.") from None
     if not all(isinstance(claim, Claim) for claim in claims):
-        raise UserError(f"CLAIMS of claims_from={module!r} must hold nothing but dpml.reporting.judging.Claim.")
+        raise UserError(f"CLAIMS of claims_from={module!r} must hold nothing but dpml.reporting.claims.Claim.")
     return {claim.id: claim for claim in claims}

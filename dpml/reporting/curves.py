@@ -44,14 +44,14 @@ def same_axis(x: str) -> tuple[str, ...]:
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
 
 
-def curves(summary: pd.DataFrame, x: str, asked: Sequence[str] = ()) -> list[Curve]:
-    """The rows of one panel curve by curve: by algorithm, the keys in `asked`, and every other setting that differs.
+def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
+    """The rows of one panel curve by curve: by algorithm, the keys in `always`, and every other setting that differs.
 
     A setting that changes along with `x` (N, if there are 100 rows for each of M parties) does not split a curve.
     """
     summary = summary.assign(**{key: summary[key].map(text) for key in settings(summary) if _has_lists(summary[key])})
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
-    keys = ["algo", *(key for key in dict.fromkeys(asked) if key in candidates)]
+    keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:
         groups = summary.groupby(keys, sort=False, dropna=False)
         if key not in keys and not all(_follows(rows, key, x) for _, rows in groups):
@@ -78,12 +78,12 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
     return bool(pairs[x].is_unique and (derived or pairs[key].is_unique))
 
 
-def named(panel: Sequence[Curve], asked: Sequence[str] = ()) -> list[str]:
-    """The keys named in the labels of a panel's curves: those in `asked`, and whatever else varies among the curves."""
+def named(panel: Sequence[Curve], always: Sequence[str] = ()) -> list[str]:
+    """The keys in the labels of a panel's curves: those in `always`, and whatever else varies among the curves."""
     drawn = [curve for curve in panel if curve.algo not in ("claimed", "constant")] or panel
     keys: list[str] = []
-    for key in dict.fromkeys([*asked, *(key for curve in drawn for key in curve.settings)]):
-        if key in asked or (_varies(drawn, key) and not _told(drawn, key, keys)):
+    for key in dict.fromkeys([*always, *(key for curve in drawn for key in curve.settings)]):
+        if key in always or (_varies(drawn, key) and not _determined(drawn, key, keys)):
             keys.append(key)
     return keys
 
@@ -96,7 +96,7 @@ def _varies(panel: Sequence[Curve], key: str) -> bool:
     return any(len(own) > 1 for own in values.values()) or len(set().union(*values.values()) - {""}) > 1
 
 
-def _told(panel: Sequence[Curve], key: str, keys: Sequence[str]) -> bool:
+def _determined(panel: Sequence[Curve], key: str, keys: Sequence[str]) -> bool:
     """Whether labels that name `keys` already determine `key`: it is the same under another name, or a size."""
     values = {name: [text(curve.settings.get(name)) for curve in panel] for name in (key, *keys)}
     if any(name.endswith(f".{key}") or key.endswith(f".{name}") for name in keys if values[name] == values[key]):

@@ -5,16 +5,16 @@ import gzip
 import json
 import math
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from dpml.errors import UserError
 from dpml.reporting.charts import with_published
-from dpml.reporting.labels import assignment, settings, text
-from dpml.reporting.page.inputs import Experiment, Figure
-from dpml.reporting.page.markup import Html, disclosure, html, table, tag
-from dpml.reporting.tables import read_table, value
+from dpml.reporting.curves import assignment, settings, text
+from dpml.reporting.outputs import FigureFiles, Outputs
+from dpml.reporting.tables import Texts, read_table, value
 
 _COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "seeds", "interval"]
 _COLUMNS += ["published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view"]
@@ -26,22 +26,43 @@ _RESULTS = ("mean", "interval", "difference", "proven_eps")  # shown even if all
 _NEEDED = ("block", "algo", "metric", "mean")
 
 
-def data(experiment: Experiment, figure: Figure) -> Html:
-    """The figure's CSV file behind a click, with search and sorting, and the published points that belong to it."""
-    try:
-        rows = read_table(figure.file("csv"), _NEEDED)
-    except UserError as error:
-        return tag("p", str(error))
+@dataclass(frozen=True)
+class WholeTable:
+    """A figure's CSV file as a page has it.
+
+    Args:
+        length: the number of lines.
+        same: the values that all lines share.
+        packed: the other columns (`pack`), which a script unpacks on request.
+        published: the published points beside our values at the same x.
+    """
+
+    length: int
+    same: str
+    packed: str
+    published: Texts
+
+
+def whole_table(experiment: Outputs, figure: FigureFiles) -> WholeTable:
+    """The table of a figure, with the published points of its experiment.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    rows = read_table(figure.file("csv"), _NEEDED)
     with suppress(UserError):  # panels of another version
         rows = with_published(rows, [] if figure.twin else experiment.panels, experiment.published)
-    return html(_published(rows), _all(rows, figure))
+    published = _published(rows)
+    rows = rows.dropna(axis=1, how="all")
+    own = [column for column in settings(rows) if column not in _COLUMNS]
+    rows = rows[[column for column in (*_COLUMNS[:3], *own, *_COLUMNS[3:]) if column in rows]]
+    same = [c for c in map(str, rows) if c not in _RESULTS and len(rows) > 1 and rows[c].nunique(dropna=False) == 1]
+    words = ", ".join(assignment(_HEADS.get(column, column), rows[column].iloc[0]) for column in same)
+    return WholeTable(len(rows), words, pack(rows.drop(columns=same)), published)
 
 
-def _published(rows: pd.DataFrame) -> Html:
-    """The published points beside our values at the same x."""
-    if "published" not in rows or not rows["published"].notna().any():
-        return Html("")
-    here = rows[rows["published"].notna()]
+def _published(rows: pd.DataFrame) -> Texts:
+    here = rows[rows["published"].notna()] if "published" in rows else rows[:0]
     places = [key for key in ("block", "metric", "algo", *settings(here)) if key in here]
     places = [key for key in places if here[key].nunique(dropna=False) > 1]
     lines = [
@@ -49,26 +70,7 @@ def _published(rows: pd.DataFrame) -> Html:
         for row in here.to_dict("records")
     ]
     heads = [*(_HEADS.get(key, key) for key in places), "here, mean ± 95 %", "published"]
-    return disclosure(f"Published points ({len(lines)})", table(heads, lines, "Published points"))
-
-
-def _all(rows: pd.DataFrame, figure: Figure) -> Html:
-    """All lines; values that all lines share are shown once. A script unpacks the lines on request."""
-    rows = rows.dropna(axis=1, how="all")
-    own = [column for column in settings(rows) if column not in _COLUMNS]
-    rows = rows[[column for column in (*_COLUMNS[:3], *own, *_COLUMNS[3:]) if column in rows]]
-    same = [c for c in map(str, rows) if c not in _RESULTS and len(rows) > 1 and rows[c].nunique(dropna=False) == 1]
-    said = ", ".join(assignment(_HEADS.get(column, column), rows[column].iloc[0]) for column in same)
-    rows = rows.drop(columns=same)
-    file = figure.file("csv")
-    link = tag("a", file.name, href=f"../{file.parent.name}/{file.name}")
-    return disclosure(
-        f"All columns of {file.name} ({len(rows)} lines)",
-        tag("p", "The file: ", link, ".", f" Everywhere: {said}." if said else ""),
-        tag("script", Html(pack(rows)), type="application/gzip", data_label=f"All columns of {file.name}"),
-        tag("noscript", tag("p", "This table needs JavaScript; the file has the same lines.")),
-        class_="rows",
-    )
+    return {"title": "Published points", "columns": heads, "rows": lines}
 
 
 def pack(rows: pd.DataFrame) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar
 
 import pandas as pd
 import yaml
@@ -18,15 +17,12 @@ from dpml.audit import ROUNDS
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.reporting.page.inputs import Figure, Paper
-from dpml.reporting.page.markup import Html, html, table, tag
-from dpml.reporting.tables import overview, read_table, short
-
-VIOLATED = "claim violated"
+from dpml.reporting.outputs import FigureFiles, Paper
+from dpml.reporting.tables import overview, read_table
 
 
 @dataclass(frozen=True)
-class Attack:
+class AuditLine:
     """One line of the audit: an algorithm with its noise, and one of its views. A missing number is NaN.
 
     Args:
@@ -51,6 +47,11 @@ class Attack:
         return self.source.partition(", ")[2]
 
     @property
+    def kind(self) -> str:
+        """The verdict without the power of its test."""
+        return self.verdict.partition(" (")[0]
+
+    @property
     def what(self) -> str:
         """The algorithm, and the settings that distinguish its lines."""
         own = [f"{key}={value}" for key, value in self.setting.items() if "." in key and value]
@@ -62,22 +63,22 @@ class Attack:
 class Audit:
     """The audit's table, the setting that all its lines share, and the path of the table."""
 
-    lines: Sequence[Attack] = ()
+    lines: Sequence[AuditLine] = ()
     same: str = ""
-    figure: Figure | None = None
+    figure: FigureFiles | None = None
 
-    def claims_of(self, paper: Paper) -> list[Attack]:
+    def claims_of(self, paper: Paper) -> list[AuditLine]:
         """The lines about a paper's own claims: published noise, as the text defines it."""
         return [line for line in self.lines if line.claimed > 0 and line.proven > 0 and _cites(line.source, paper)]
 
 
-def audit_of(figures: Iterable[Figure]) -> Audit:
+def audit_of(figures: Iterable[FigureFiles]) -> Audit:
     """The results of the audit; without lines if no figure is an audit's table.
 
     An audit's table is one whose rows have the metrics `proven` and `attacked`.
     """
     for figure in figures:
-        if figure.wrong or figure.drawn:  # a figure with a picture, or a damaged one, is not an audit's table
+        if figure.damaged or figure.drawn:  # a figure with a picture, or a damaged one, is not an audit's table
             continue
         with suppress(UserError):
             rows = read_table(figure.file("csv"), (*_TEXTS, "metric", "mean"))
@@ -86,7 +87,7 @@ def audit_of(figures: Iterable[Figure]) -> Audit:
     return Audit()
 
 
-def _audit(rows: pd.DataFrame, figure: Figure) -> Audit:
+def _audit(rows: pd.DataFrame, figure: FigureFiles) -> Audit:
     lines = overview(rows)
     lines = lines.assign(**{key: rows[key].iloc[0] for key in _TEXTS if key not in lines})  # the same in all lines
     texts = [key for key in lines if not is_numeric_dtype(lines[key]) or key in _TEXTS]
@@ -96,7 +97,7 @@ def _audit(rows: pd.DataFrame, figure: Figure) -> Audit:
         claimed, proven, attacked = (float(line.get(key, math.nan)) for key in ("claimed", "proven", "attacked"))
         stated = setting["noise"] == "published" and setting["variant"] == "paper"
         source = _claims(setting["algo"]).get(setting["view"], "") if stated else ""
-        attacks.append(Attack(claimed, proven, attacked, setting.pop("verdict"), setting, source))
+        attacks.append(AuditLine(claimed, proven, attacked, setting.pop("verdict"), setting, source))
     same = [f"{symbol} = {rows[key].iloc[0]:g}" for key, symbol in _SAME.items() if rows[key].nunique() == 1]
     return Audit(attacks, ", ".join(same), figure)
 
@@ -127,115 +128,30 @@ def _cites(source: str, paper: Paper) -> bool:
     return all(first) and len({match.groups() for match in first if match}) == 1
 
 
-def worst(lines: Sequence[Attack]) -> Attack | None:
+def worst(lines: Sequence[AuditLine]) -> AuditLine | None:
     """The line with the proven eps furthest above its claim, among claims about a whole release if there are any."""
     whole = [line for line in lines if ": " not in line.source] or lines  # "Sec. 5.1: for one round"
     return max(whole, key=lambda line: (round(line.proven / line.claimed, 6), line.attacked), default=None)
 
 
-def story(papers: Sequence[Paper], audit: Audit) -> Html:
-    """A line per paper: its claim that is furthest from the proven eps, and the result of an attack on it."""
-    told = [(paper, lines, line) for paper in papers if (line := worst(lines := audit.claims_of(paper)))]
-    if not told:
-        return Html("")
-    scale = _Scale([value for _, _, line in told for value in (line.claimed, line.proven, line.attacked)])
-    rows = [
-        [
-            tag("a", paper.title, href=paper.page),
-            html(tag("b", short(line.claimed)), _aside(line.place)),
-            html(tag("b", short(line.proven)), _aside(f"{line.what}, {line.setting['view']}")),
-            html(tag("b", _number(line.attacked)), _aside(line.verdict)),
-            scale.strip(line),
-            html(tag("b", str(sum(other.verdict == VIOLATED for other in lines))), f" of {len(lines)}"),
-        ]
-        for paper, lines, line in told
-    ]
-    heads = ["paper", "ε claimed", "ε proven, worst view", "ε reached by an attack", scale.legend, "claims violated"]
-    return table(heads, rows, "What each paper claims, what is proven, what an attack reached", names=True)
+def worst_by_paper(papers: Sequence[Paper], audit: Audit) -> list[tuple[Paper, list[AuditLine], AuditLine]]:
+    """Of every paper with attacked claims the lines about them, and the worst of these."""
+    lines = [(paper, audit.claims_of(paper)) for paper in papers]
+    return [(paper, own, line) for paper, own in lines if (line := worst(own))]
 
 
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else short(value)
+class LogScale:
+    """Places on a logarithmic scale of eps, in pixels, that covers the values of some lines, except zeros."""
 
+    left, width = 8.0, 144.0
 
-def _aside(text: str) -> Html:
-    return tag("small", text) if text else Html("")
-
-
-_LEFT, _WIDE, _MIDDLE = 8.0, 144.0, 12.0
-
-
-class _Scale:
-    """A logarithmic scale of eps that covers some values, except zeros."""
-
-    def __init__(self, values: Iterable[float]) -> None:
+    def __init__(self, lines: Iterable[AuditLine]) -> None:
+        values = [value for line in lines for value in (line.claimed, line.proven, line.attacked)]
         logs = [math.log10(value) for value in values if value > 0 and math.isfinite(value)]
-        self._low, self._high = min(logs), max(logs)
+        self._low, self._high = min(logs, default=0.0), max(logs, default=0.0)
 
-    legend: ClassVar[str] = "| claimed  ● proven  ▲ reached"
-
-    def _x(self, value: float) -> float:
-        return _LEFT + _WIDE * (math.log10(value) - self._low) / ((self._high - self._low) or 1.0)
-
-    def strip(self, line: Attack) -> Html:
-        """The positions of a line's three values. The columns beside it show the same numbers."""
-        claimed, proven, attacked = (
-            self._x(value) if value > 0 and math.isfinite(value) else None
-            for value in (line.claimed, line.proven, line.attacked)
-        )
-        parts = [tag("path", d=f"M{_LEFT} {_MIDDLE}h{_WIDE}", class_="axis")]
-        if claimed is not None:
-            parts.append(tag("path", d=f"M{claimed:.1f} 3v18", class_="claimed"))
-        if proven is not None:
-            parts.append(tag("circle", cx=f"{proven:.1f}", cy=f"{_MIDDLE}", r="5", class_="proven"))
-        if attacked is not None:
-            parts.append(tag("path", d=f"M{attacked:.1f} 15l4 7h-8z", class_="attacked"))
-        return tag("svg", parts, viewBox="0 0 160 24", width="160", height="24", class_="strip", aria_hidden="true")
-
-
-def claimed_table(lines: Sequence[Attack]) -> Html:
-    """Every attacked claim of a paper, a line per algorithm and view."""
-    rows = [
-        [
-            line.what,
-            line.setting["loss"],
-            line.setting["view"],
-            line.place,
-            *map(_number, (line.claimed, line.proven, line.attacked)),
-            badge(line.verdict),
-        ]
-        for line in lines
-    ]
-    heads = ["algorithm", "loss", "view", "where it is claimed", "ε claimed", "ε proven", "ε attacked, at least"]
-    return table([*heads, "audit"], rows, "Claims under attack")
-
-
-def audit_table(audit: Audit) -> Html:
-    """All lines of the audit."""
-    rows = [
-        [
-            line.what,
-            line.setting["loss"],
-            line.setting["noise"],
-            line.setting["view"],
-            *map(_number, (line.claimed, line.proven, line.attacked)),
-            badge(line.verdict),
-        ]
-        for line in audit.lines
-    ]
-    heads = ["algorithm", "loss", "noise", "view", "ε claimed", "ε proven", "ε attacked, at least", "audit"]
-    return table(heads, rows, "All attacks")
-
-
-def kind_of(verdict: str) -> str:
-    """A verdict of the audit without the power of its test."""
-    return verdict.partition(" (")[0]
-
-
-def badge(verdict: str) -> Html:
-    """A verdict of the audit, in its colour."""
-    kind = kind_of(verdict)
-    return tag("span", verdict, class_=f"verdict {_COLOURS.get(kind, 'open')}", data_kind=kind)
-
-
-_COLOURS = {"consistent": "good", VIOLATED: "bad", "BUG": "bad", "no violation seen": "maybe"}
+    def place(self, value: float) -> float | None:
+        """Where a value is, None if it has no place."""
+        if not (value > 0 and math.isfinite(value)):
+            return None
+        return self.left + self.width * (math.log10(value) - self._low) / ((self._high - self._low) or 1.0)

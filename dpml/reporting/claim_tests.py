@@ -1,4 +1,4 @@
-"""Tests for the claims of more than one paper; `judging` defines "significant" and "undecided"."""
+"""Tests for the claims of more than one paper; `claims` defines "significant" and "undecided"."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.judging import FACTOR, Check, Evidence, NotComputedError, Reading, Runs, Test, every
-from dpml.reporting.statistics import Shown, algorithm_below, below, holm, matters, shows, worse
+from dpml.reporting.claims import FACTOR, Check, Evidence, NotComputedError, Reading, Runs, Test, every
+from dpml.reporting.statistics import Comparison, algorithm_below, below, holm, matters, shows, worse
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
 """How many of several statements must hold, in three-valued logic: `every`, `some` or `most`."""
@@ -71,7 +71,7 @@ def falls(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
     return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
 
 
-def failing(words: str, shown: Mapping[Any, Shown]) -> str:
+def failing(words: str, shown: Mapping[Any, Comparison]) -> str:
     """Text to add to a check's numbers: the comparisons that fail, and those that are undecided."""
     texts = []
     for kind, name in ((False, words), (None, f"{words} to be seen with these seeds")):

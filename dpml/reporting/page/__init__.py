@@ -1,1 +1,0 @@
-"""The report's pages: their inputs, the HTML helpers, and one module for every kind of section."""

@@ -1,0 +1,108 @@
+"""The page of a figure as data, sections of paragraphs and tables: manifests store them, and all pages show them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpml.reporting.curves import algorithms
+from dpml.reporting.panels import Chart
+from dpml.reporting.ranking import oracle_table
+from dpml.reporting.results import Results
+from dpml.reporting.statistics import replication
+from dpml.reporting.style import METRICS
+from dpml.reporting.tables import Texts, overview, proven, texts, wide
+from dpml.running.rows import COLUMNS
+from dpml.running.spec import Experiment, Panel
+
+VALUES = "Values"
+_ORACLE = (
+    "The hyper-parameters of the rule read no private row. Those of the oracle are, for every ε, the best of all that "
+    "were tried, the rule among them (*of* so many), by the mean over seeds on the very test rows that score them: no "
+    "release, and no guarantee. What it is worth is what better rules could gain at most, and some of it is luck."
+)
+
+
+def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -> list[dict[str, Any]]:
+    """The sections of a figure's page: a title, and the content, where a text is a paragraph of Markdown."""
+    experiment = results.experiment
+    found = []
+    if len(results.guarantees):
+        found.append({"title": "Guarantees", "content": _guarantees(experiment, results.guarantees)})
+    values: list[str | Texts] = []
+    if len(experiment.computed) < len(experiment.grid):
+        values.append(_reading(experiment, summary))
+    values += [texts(wide(chart.summary, chart.panel.x, chart.panel.curve), heading(chart.panel)) for chart in charts]
+    values += [texts(table, block) for block, table in undrawn(experiment, summary).items()]
+    found.append({"title": VALUES, "content": values})
+    if experiment.oracle:
+        table = texts(oracle_table(experiment.oracle, summary))
+        found.append({"title": "What an oracle is worth", "content": [_ORACLE, table]})
+    return found
+
+
+def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str | Texts]:
+    first = _typical(experiment, guarantees).iloc[0]
+    delta = "" if pd.isna(first["budget_delta"]) else f"δ = {first['budget_delta']:g}, "
+    text = (
+        f"What is proven when ε is asked for (M = {first['M']}, N = {first['N']}, d = {first['d']}, "
+        f"{delta}per {first['unit']}). `claimed` marks the views for which the paper or its scripts claim ε."
+    )
+    curves = dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS)
+    table = proven(_typical(experiment, guarantees), list(curves))
+    return [text, texts(table), *_reasons(guarantees)]
+
+
+def _reasons(guarantees: pd.DataFrame) -> list[str]:
+    """Why nothing is proven although something is claimed, a line for every reason."""
+    keys = ["algo", "variant", "view", "budget_eps"]
+    claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])]
+    open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])]
+    open_ = open_[pd.MultiIndex.from_frame(open_[keys]).isin(pd.MultiIndex.from_frame(claimed[keys]))]
+    return [
+        f"No ε is proven for {', '.join(algorithms(rows))}: {reason}."
+        for reason, rows in open_.groupby("source", sort=False)
+    ]
+
+
+def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
+    """The guarantees of one block: the first with a panel about eps, otherwise the first that has any."""
+    about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
+    block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
+    return guarantees[guarantees["block"] == block]
+
+
+def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
+    """How to read the tables."""
+    computed = [block.block for block in experiment.computed]
+    cells = summary[~summary["block"].isin(computed)]
+    return (
+        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name has n, "
+        f"s.d., and differences from {experiment.reference} with intervals."
+    )
+
+
+def _tuning(summary: pd.DataFrame) -> str:
+    ways = {
+        "rule": "By a rule that reads no private row: hyper-parameters of {}.",
+        "private": "Chosen on the private rows, which the budget counts: hyper-parameters of {}.",
+        "oracle": "Chosen on the private rows, which no budget counts: hyper-parameters of {}.",
+        "validated": "Chosen on private rows held out, which no budget counts: hyper-parameters of {}.",
+    }
+    named = {way: sorted(set(summary.loc[summary["tuned"] == way, "algo"])) for way in ways}
+    sentences = [ways[way].format(", ".join(names)) for way, names in named.items() if names]
+    return " ".join(sentences) or "All hyper-parameters are fixed."
+
+
+def heading(panel: Panel) -> str:
+    """The heading of a panel's table."""
+    reading = {"authors": ", as the authors ran it", "paper": ", as in the text"}
+    return f"{METRICS.get(panel.y, panel.y)}, {panel.title}{reading.get(str(panel.where.get('algo.variant')), '')}"
+
+
+def undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The computed blocks that no panel shows, as tables."""
+    drawn = {panel.block for panel in experiment.panels}
+    blocks = [block.block for block in experiment.computed if block.block not in drawn]
+    return {block: overview(summary[summary["block"] == block].dropna(axis=1, how="all")) for block in blocks}
