@@ -8,9 +8,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 _OURS = __name__.partition(".")[0]
-# no number depends on these: the list of public names, error sentences, file writing, code checksums, and downloads,
-# whose content has its own checksum
-_IDLE = {_OURS, *(f"{_OURS}.{name}" for name in ("errors", "atomic", "code", "data.sources.download"))}
+# no number depends on these: the list of public names, the version, error sentences, file writing, code checksums, and
+# downloads, whose content has its own checksum
+_IDLE = {_OURS, *(f"{_OURS}.{name}" for name in ("version", "errors", "atomic", "code", "data.sources.download"))}
 
 
 @cache

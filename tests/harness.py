@@ -11,7 +11,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
-from dpml import code, where
+from dpml import code, paths
 from dpml.api.words import parsed
 from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
 from dpml.config.build import check_keys
@@ -43,7 +43,7 @@ def composed(default, words):
     """
     config = deepcopy(default)
     for word in sorted(parsed(words), key=lambda word: "." in word.key_or_group):  # options before their keys
-        option = where.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
+        option = paths.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
         value = OmegaConf.load(option) if "." not in word.key_or_group and option.is_file() else word.value()
         OmegaConf.update(config, word.key_or_group, value, merge=False)
     return config
@@ -90,7 +90,7 @@ def shipped(name, words=()):
     """The job of an experiment that comes with dpml, as `dpml-run experiment=NAME WORDS` would have it."""
     words = [f"experiment={name}", *words]
     with with_options():
-        (job,) = experiment_jobs(hydra.compose("config", words), words, [where.folder("experiments")])
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [paths.folder("experiments")])
     return job
 
 

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from dpml import where
+from dpml import paths
 from dpml.algorithms import Algorithm
 from dpml.api.files import load, save
 from dpml.api.words import plain, user_errors
@@ -122,7 +122,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if not isinstance(own, Mapping):
             raise UserError(f"algo_options must be a dictionary, got {own!r}.")
         with user_errors([f"algo={name}"]):
-            node = OmegaConf.load(where.folder("conf") / "algo" / f"{name}.yaml")
+            node = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
             node = OmegaConf.create({**node, **{key: plain(value) for key, value in own.items()}})
             algorithm = algorithm_of(node, for_task(task), optional(text)(self.calibration, "calibration"))
         if algorithm.auxiliary:

@@ -13,7 +13,7 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from dpml import where
+from dpml import paths
 from dpml.atomic import write_atomically
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
@@ -236,7 +236,7 @@ def public_command(words: Sequence[str]) -> str:
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
     """The folders with experiments: those among Hydra's configuration sources, and ours."""
     own = [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
-    return [*own, where.folder("experiments")]
+    return [*own, paths.folder("experiments")]
 
 
 # ---- from jobs to files

@@ -22,7 +22,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from dpml import where
+from dpml import paths
 from dpml.atomic import write_atomically
 from dpml.cli.jobs import (
     ERROR,
@@ -49,7 +49,7 @@ from dpml.errors import UserError
 from dpml.reporting.manifest import beside
 from dpml.running.plan import Options, Plan
 
-_CONFIG: Any = {"config_path": str(where.folder("conf")), "config_name": "config", "version_base": "1.3"}
+_CONFIG: Any = {"config_path": str(paths.folder("conf")), "config_name": "config", "version_base": "1.3"}
 _BASIC = ("BasicSweeper", "BasicLauncher")
 _LOG = "dpml-run.log"
 _log = logging.getLogger("dpml")

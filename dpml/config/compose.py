@@ -12,7 +12,7 @@ from hydra.core.config_store import ConfigNode, ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import Container, DictConfig, OmegaConf
 
-from dpml import where
+from dpml import paths
 from dpml.errors import UserError
 
 PACKAGE = "experiment"
@@ -52,7 +52,7 @@ def register_experiments() -> None:
     """Register ``experiments/PAPER/NAME.yaml`` as ``experiment=PAPER/NAME``, or as a template for such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
     names: dict[str, list[str]] = {"all": []}
-    for path in sorted(where.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
+    for path in sorted(paths.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
         of_paper = groups.setdefault(path.parent.name, _Group())
         of_paper[path.name] = _LazyNode(path.name, f"{PACKAGE}/{path.parent.name}", partial(OmegaConf.load, path))
         if not path.name.startswith("_"):  # a template
@@ -78,7 +78,7 @@ def initialise() -> Iterator[None]:
     theirs = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with hydra.initialize_config_dir(str(where.folder("conf")), version_base="1.3"):
+        with hydra.initialize_config_dir(str(paths.folder("conf")), version_base="1.3"):
             yield
     finally:
         GlobalHydra.instance().hydra = theirs
@@ -113,7 +113,7 @@ def existing(config_dir: Path) -> Path:
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
     """The options of a configuration group: those that come with dpml, and the user's own in `config_dir`."""
-    folders = [where.folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    folders = [paths.folder("conf") / group, *([config_dir / group] if config_dir else [])]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
     if group == PACKAGE:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpml import where
+from dpml import paths
 from dpml.reporting.judging import Decision, claims_of
 
 NOT_TESTED: Decision = "cannot be tested here"
@@ -19,7 +19,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     modules = sorted({manifest["claims_from"] for manifest in known if manifest.get("claims_from")})
     absent: dict[str, dict[str, Any]] = {}
     for claim in (claim for module in modules for claim in claims_of(module).values()):
-        file = where.folder("experiments") / f"{claim.figure}.yaml"
+        file = paths.folder("experiments") / f"{claim.figure}.yaml"
         if claim.figure in computed or claim.figure.partition("/")[0] not in papers or not file.is_file():
             continue
         first = file.read_text(encoding="utf-8").partition("\n")[0]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpml import __version__, code
+from dpml import code
 from dpml.atomic import seal_object, unseal_object, write_atomically
 from dpml.config.compose import natural
 from dpml.errors import UserError
@@ -21,6 +21,7 @@ from dpml.reporting.results import Publication
 from dpml.running.environment import provenance
 from dpml.running.plan import Plan, Task
 from dpml.running.store import digest
+from dpml.version import __version__
 
 
 def stamp(publication: Publication, plan: Plan, task: Task) -> str:

@@ -17,7 +17,7 @@ import pytest
 from harness import jobs, tables
 from omegaconf import OmegaConf, open_dict
 
-from dpml import cli, where
+from dpml import cli, paths
 from dpml.cli.jobs import experiment_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
@@ -482,10 +482,10 @@ def test_what_hydra_prints_itself_is_no_run(run_command):
 # ---- defaults
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in where.folder("conf").joinpath("algo").glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in paths.folder("conf").joinpath("algo").glob("*.yaml")))
 def test_every_algorithm_runs_without_further_keys(default, tmp_path, name):
     """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
-    options = OmegaConf.load(where.folder("conf") / "algo" / f"{name}.yaml")
+    options = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
     few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
     few += ["loss=squared"] if name == "adassp" else []  # the only one that it has
     rows, _ = tables(default, [f"algo={name}", "draws=1", *few], tmp_path)

@@ -7,13 +7,13 @@ import pytest
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
-from dpml import where
+from dpml import paths
 from dpml.config.build import build_algorithm, instantiate
 from dpml.config.compose import compose
 from dpml.data.sets.synthetic import Synthetic
 from dpml.optim.losses import LOSSES
 
-CONF = where.folder("conf")
+CONF = paths.folder("conf")
 
 PATHS = [path for group in ("algo", "dataset", "partition") for path in sorted((CONF / group).glob("*.yaml"))]
 

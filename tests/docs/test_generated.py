@@ -26,14 +26,14 @@ from dpml_docs import (
 )
 
 import dpml
-from dpml import where
+from dpml import paths
 from dpml.privacy import Guarantee
 from dpml.running import rows
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
-CONF = where.folder("conf")
+CONF = paths.folder("conf")
 OPTIONS = [(path.parent.name, path.stem) for path in sorted(CONF.glob("*/*.yaml"))]
 
 
@@ -171,7 +171,7 @@ def test_every_figure_is_in_the_gallery_with_its_command_and_files(figures, monk
         assert about["source"] in page
         for kind in ("csv", "md"):
             assert f"<{target.removesuffix('png')}{kind}>" in page
-    names = list(where.folder("experiments").glob("*/[!_]*.yaml"))
+    names = list(paths.folder("experiments").glob("*/[!_]*.yaml"))
     assert len(names) == len(figures)
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from omegaconf import open_dict
 
-from dpml import where
+from dpml import paths
 from dpml.cli.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
@@ -50,7 +50,7 @@ def report_of(content, results, claims=()):
         config = hydra.compose("config", [f"results_dir={results}"])
         with open_dict(config):
             config.experiment = content
-        jobs = experiment_jobs(config, ["experiment=imtiaz2019/tiny"], [where.folder("experiments")])
+        jobs = experiment_jobs(config, ["experiment=imtiaz2019/tiny"], [paths.folder("experiments")])
     computed, status = compute_jobs(jobs, Options(), results, "dpml-run")
     assert all(written.error is None for written in write_jobs(computed, jobs, stopped=bool(status)))
     manifest = Manifest(results / "imtiaz2019" / "tiny.json")
@@ -284,7 +284,7 @@ def test_markdown_has_no_literal_stars_and_runs_no_html():
 
 def test_a_small_picture_keeps_every_point_of_the_curves():
     """Markers, lines and texts of a Matplotlib figure are at the same places, to a tenth of a point."""
-    svg = (where.folder("conf").parent / "results/hamm2016/fig2.svg").read_text("utf-8")
+    svg = (paths.folder("conf").parent / "results/hamm2016/fig2.svg").read_text("utf-8")
     small = Picture()
     text = small.html(svg, "label")
     assert len(text) < len(svg) / 3

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
-from dpml import where
+from dpml import paths
 from dpml.config.build import class_of
 from dpml.config.compose import options
 from dpml.data.preprocess import STEPS
@@ -30,7 +30,7 @@ def pages() -> dict[str, str]:
 
 def configuration() -> str:
     """The keys of conf/config.yaml."""
-    path = where.folder("conf") / "config.yaml"
+    path = paths.folder("conf") / "config.yaml"
     known = [key for key in yaml_keys.keys(path) if key.name.partition(".")[0] not in _HIDDEN]
     groups = [
         [f"``{group}``", rst.literal(str(default)), link]
@@ -76,7 +76,7 @@ def target(group: str, name: str) -> tuple[str, Any]:
 
 
 def _file(group: str, name: str) -> Path:
-    return where.folder("conf") / group / f"{name}.yaml"
+    return paths.folder("conf") / group / f"{name}.yaml"
 
 
 def option_rows(group: str, name: str) -> list[list[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from dpml import where
+from dpml import paths
 from dpml.config.compose import natural
 from dpml_docs import claims, papers
 
@@ -51,8 +51,8 @@ class Figure:
 
 def figures() -> list[Figure]:
     """Every experiment in experiments/, computed or not, fig2 before fig10."""
-    paths = [path for path in where.folder("experiments").glob("*/*.yaml") if not path.name.startswith("_")]
-    return sorted(map(_figure, paths), key=lambda figure: natural(figure.name))
+    files = [path for path in paths.folder("experiments").glob("*/*.yaml") if not path.name.startswith("_")]
+    return sorted(map(_figure, files), key=lambda figure: natural(figure.name))
 
 
 def _figure(path: Path) -> Figure:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpml import where
+from dpml import paths
 from dpml.config.compose import natural
 from dpml.errors import UserError
 from dpml.reporting.absent import not_computed
@@ -149,7 +149,7 @@ def read(results: Path, own: Sequence[Path]) -> list[Paper]:
             f"there are no results of experiments in {results}: run one, dpml-run experiment=imtiaz2019/fig3"
         )
     absent = [about | {"title": f"{about['experiment']}: {about['title']}"} for about in not_computed(known)]
-    folders = [*own, where.folder("experiments")]
+    folders = [*own, paths.folder("experiments")]
     papers = []
     for name, members in groupby(map(_whole, known), key=lambda about: _paper(about["experiment"])):
         published = read_published(folders, name)
