@@ -34,6 +34,10 @@ class CapeFM(FunctionalMechanism):
     With `noise=discrete` messages are integers modulo 2^64. There zero-sum noise can be uniform: given their sum, any
     M - 1 messages are then uniform, and nothing but the sum is seen. That is the secure sum of `ssp`, whose release it
     is, bit for bit (docs/privacy/discrete_noise.md).
+
+    Args:
+        protocol: `simulate` draws the sums; with `secagg` every message of the sites and the aggregator is made and
+            read.
     """
 
     name = "capefm"

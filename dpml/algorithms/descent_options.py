@@ -24,7 +24,8 @@ class DescentOptions:
         variant: `paper`, as the text defines it.
         lam: coefficient of lam/2 ||w||^2, part of the objective; it depends on no row, so it changes no sensitivity.
         rounds: T.
-        c: the constant of the published noise. The paper says "some constant"; its proof's inequalities need 16.
+        c: the constant of the published noise, sigma^2 = c G^2 T ln(1/delta) / (N eps)^2 (M n_min for N with
+            `jayaraman`). The paper says "some constant"; its proof's inequalities need 16.
         tuned: the step size is by `rule` (`step_sizes.rule`), which reads no row; `private`: one of `steps`, chosen by
             noisy scores that the budget covers; `oracle`: the one of `steps` with the least training objective;
             `validated`: the one that does best on rows held out of training (`step_sizes.held_out`); both read the

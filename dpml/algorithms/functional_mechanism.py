@@ -109,8 +109,8 @@ class FunctionalMechanism(FunctionalFamily):
     With discrete noise it is `ssp` of one party, who has all rows.
 
     Args:
-        noise: `continuous`, or `discrete`: exact integers on a grid, the least noise that is proven to be enough
-            (docs/privacy/discrete_noise.md).
+        noise: `continuous`, or `discrete` (with `tight` noise): exact integers on a grid, the least noise that is
+            proven to be enough (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "fm"

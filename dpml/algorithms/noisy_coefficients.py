@@ -66,7 +66,8 @@ class NoisyCoefficients(ABC):
         loss: squared or logistic.
         calibration: `published` noise, or `tight`: the least noise proven to give (eps, delta) in the worst view.
         lam: coefficient of lam/2 ||w||^2, part of the objective.
-        radius: the norm of w that the `tight` split of the noise between L1 and L2 is best for; None: `TYPICAL_NORM`.
+        radius: the norm of w that the `tight` split of the noise between L1 and L2 is best for; None: 2 (squared) or 4
+            (logistic).
     """
 
     name: ClassVar[str]

@@ -70,8 +70,8 @@ class PrivateSGD(RegularisedLogistic):
     view, and no number of rounds is above eps. The noise doubles from round to round.
 
     Args:
-        variant: `paper`, or `halving`.
-        rounds: T, counted in full by the guarantees.
+        variant: `paper`, or `halving` (Sec. 3.2): the budget of a round is half that of the one before (rounds <= 400).
+        rounds: T, the gradient sums that the third party asks for, counted in full by the guarantees.
         tolerance: a run stops before that as soon as a step is at most this long; 0 for never.
         protocol: `simulate` draws the sums; with `secagg` every party's answers go through the real secure aggregation
             (`dpml.protocols.secure_sum`), one run a round for all budgets and draws.

@@ -94,11 +94,12 @@ class NoisyNewton:
         calibration: `tight`.
         variant: `paper`.
         lam: coefficient of lam/2 ||w||^2, part of the objective.
-        rounds: T.
+        rounds: T: a gradient and a direction each.
         curvature: `bound`, that of a quadratic upper bound, with which no step without noise makes the objective
             larger; or `hessian`, the loss's own, with which a step from far away may.
-        share: of mu^2 that pays for gradients.
-        norm: W. This, T and `share` were chosen on Adult.
+        share: of mu^2 that pays for gradients; the rest is for directions.
+        norm: W, the norm of w that the rule for the floor of the eigenvalues is best for; larger: a lower floor. This,
+            T and `share` were chosen on Adult.
     """
 
     name: ClassVar[str] = "newton"

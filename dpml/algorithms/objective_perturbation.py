@@ -74,6 +74,11 @@ class ObjectivePerturbation:
     at most c in a matrix that stays above N (lam + extra): a factor ``1 + c/(N (lam + extra))``, once.
     `variant=authors` is what the capeFM authors plot: the model in the box at which their solver stops, plus noise with
     beta = eps/2 whatever N. Its only proof is the diameter of the box, 2 sqrt d, wherever in it the solver stops.
+
+    Args:
+        variant: `paper`, or `authors`, output noise that ignores N, as the authors plot it.
+        lam: coefficient of lam/2 ||w||^2.
+        radius: of the ball over which the squared loss is minimised.
     """
 
     name: ClassVar[str] = "objpert"
@@ -224,8 +229,9 @@ class GaussianObjectivePerturbation(RegularisedLogistic):
     reported, keeps the logistic loss.
 
     Args:
-        lam: coefficient of lam/2 ||w||^2; None: `published_lam`, and 0 for `tight`, where the proof adds the ridge.
-        shift: b >= 0, for `tight` noise.
+        lam: coefficient of lam/2 ||w||^2; None: 0.01 (`published`), or 0 (`tight`, where the proof adds the ridge).
+        shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
+            Adult.
     """
 
     name: ClassVar[str] = "gop"
