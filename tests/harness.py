@@ -14,7 +14,7 @@ from omegaconf import OmegaConf, open_dict
 from dpml import code, paths
 from dpml.api.words import parsed
 from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
-from dpml.config.build import check_keys
+from dpml.config.build import check_keys, completed
 from dpml.config.compose import compose, initialise
 from dpml.running import expansion
 from dpml.running.plan import Options, make_plan
@@ -44,7 +44,8 @@ def composed(default, words):
     config = deepcopy(default)
     for word in sorted(parsed(words), key=lambda word: "." in word.key_or_group):  # options before their keys
         option = paths.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
-        value = OmegaConf.load(option) if "." not in word.key_or_group and option.is_file() else word.value()
+        named = "." not in word.key_or_group and option.is_file()
+        value = completed(OmegaConf.load(option)) if named else word.value()
         OmegaConf.update(config, word.key_or_group, value, merge=False)
     return config
 

@@ -44,7 +44,7 @@ from dpml.cli.jobs import (
 from dpml.cli.mistakes import exit_on_mistakes
 from dpml.cli.screen import axes, show
 from dpml.config.build import check_keys
-from dpml.config.compose import register_experiments
+from dpml.config.compose import register_experiments, register_options
 from dpml.errors import UserError
 from dpml.reporting.manifest import beside
 from dpml.running.plan import Options, Plan
@@ -84,6 +84,7 @@ def main() -> None:
     # Hydra would print its own summary of an exception; with this it passes the exception on
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     register_experiments()
+    register_options()
     exit_on_mistakes("dpml-run", _main_and_clean)
 
 

@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 _signature, _hints = cache(inspect.signature), cache(get_type_hints)  # called at every point of an experiment
 
+GROUPS = ("dataset", "partition", "algo")
+"""The keys of a run that are chosen by name: each option of them is a class with keys of its own."""
+
 KEYS = ["dataset", "partition", "algo", "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
 KEYS += ["metrics", "objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
 
@@ -131,6 +134,37 @@ def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Se
         if name not in parameters:
             raise UserError(f"unknown key {f'{key}.{name}'!r}: {nearest(name, parameters)}")
     return {name: _convert(value, hints.get(name), f"{key}.{name}") for name, value in options.items()}
+
+
+def completed(option: DictConfig) -> DictConfig:
+    """The content of an option's file with all fields of its class; that of a file with a ``defaults`` list unchanged.
+
+    So a default stands in the class alone, and a file holds ``_target_`` and what differs from the class. A class that
+    cannot be imported is reported where it is needed.
+    """
+    if "defaults" in option or "_target_" not in option:
+        return option
+    try:
+        return OmegaConf.create({**option, **_defaults(class_of(option["_target_"], "option")), **option})
+    except (UserError, TypeError, ValueError):
+        return option
+
+
+def _defaults(target: Any) -> dict[str, Any]:
+    """The defaults of a class's parameters, except the two of an algorithm that have keys beside its own."""
+    given = {name: parameter.default for name, parameter in _signature(target).parameters.items()}
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    return {name: value for name, value in values.items() if name not in _BESIDE and _is_plain(value)}
+
+
+_BESIDE = ("loss", "calibration")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether YAML has such a value."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def class_of(path: Any, key: str) -> Any:

@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra._internal.core_plugins import file_config_source
+from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.config_store import ConfigNode, ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import Container, DictConfig, OmegaConf
 
 from dpml import paths
+from dpml.config.build import GROUPS, class_of, completed
+from dpml.config.docstrings import meanings
 from dpml.errors import UserError
 
 PACKAGE = "experiment"
@@ -63,6 +69,39 @@ def register_experiments() -> None:
         groups[name] = _LazyNode(name, PACKAGE, partial(OmegaConf.create, {"experiments": members}))
 
 
+class FileConfigSource(file_config_source.FileConfigSource):
+    """Hydra's reader of files, which adds to an option what its file leaves to its class.
+
+    It has the name of Hydra's own, beside which Hydra registers no other: not in the processes of a launcher, either.
+    """
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        result = super().load_config(config_path)
+        if config_path.partition("/")[0] in GROUPS and isinstance(result.config, DictConfig):
+            result.config = completed(result.config)
+        return result
+
+
+def register_options() -> type[ConfigSource]:
+    """Have Hydra read files by `FileConfigSource`; returns its reader so far."""
+    Plugins.instance()  # makes Hydra register its own
+    readers = SourcesRegistry.instance().types
+    before, readers["file"] = readers["file"], FileConfigSource
+    OmegaConf.register_new_resolver("dpml.meanings", _meanings, replace=True)
+    return before
+
+
+def _meanings(*, _root_: DictConfig) -> str:
+    """For `dpml-run --help`: what the keys of the chosen options mean."""
+    nodes = {group: _root_[group] for group in GROUPS if "_target_" in _root_[group]}
+    lines = [
+        line
+        for group, node in nodes.items()
+        for line in meanings(group, class_of(node["_target_"], group), [key for key in node if key != "_target_"])
+    ]
+    return "\n".join(lines).replace("$", "$$")  # which Hydra fills in
+
+
 def experiments_of(config: DictConfig) -> list[str]:
     """The experiments selected by ``experiment=PAPER`` or ``experiment=all``; empty for a single experiment."""
     return list(config[PACKAGE].get("experiments", ()))
@@ -75,13 +114,14 @@ def initialise() -> Iterator[None]:
     If a program uses Hydra itself and calls dpml, Hydra's state is restored afterwards.
     """
     register_experiments()
-    theirs = GlobalHydra.instance().hydra
+    theirs, their_reader = GlobalHydra.instance().hydra, register_options()
     GlobalHydra.instance().clear()
     try:
         with hydra.initialize_config_dir(str(paths.folder("conf")), version_base="1.3"):
             yield
     finally:
         GlobalHydra.instance().hydra = theirs
+        SourcesRegistry.instance().types["file"] = their_reader
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:

@@ -19,6 +19,7 @@ from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
 from dpml.cli.jobs import experiment_jobs
+from dpml.config.build import completed
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running import executors, expansion
@@ -485,7 +486,7 @@ def test_what_hydra_prints_itself_is_no_run(run_command):
 @pytest.mark.parametrize("name", sorted(path.stem for path in paths.folder("conf").joinpath("algo").glob("*.yaml")))
 def test_every_algorithm_runs_without_further_keys(default, tmp_path, name):
     """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
-    options = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
+    options = completed(OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml"))
     few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
     few += ["loss=squared"] if name == "adassp" else []  # the only one that it has
     rows, _ = tables(default, [f"algo={name}", "draws=1", *few], tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 pytest.importorskip("sphinx")
 
@@ -27,6 +28,8 @@ from dpml_docs import (
 
 import dpml
 from dpml import paths
+from dpml.config.compose import compose
+from dpml.config.docstrings import argument
 from dpml.privacy import Guarantee
 from dpml.running import rows
 
@@ -70,7 +73,7 @@ def test_every_key_of_a_run_is_there_with_its_default_and_a_meaning():
 
 @pytest.mark.parametrize(("group", "name"), OPTIONS)
 def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning(group, name):
-    content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text("utf-8"))
+    content = OmegaConf.to_container(compose([f"{group}={name}"])[group])
     lines = {line[0].strip("`"): line for line in configuration.option_rows(group, name)}
     assert lines.keys() == {f"{group}.{key}" for key in content if key != "_target_"}
     for key, default in content.items():
@@ -230,9 +233,9 @@ def test_arguments_are_found_in_bases():
             third: own.
         """
 
-    assert docstrings.argument(Derived, "second") == "both of them."
-    assert docstrings.argument(Derived, "third") == "own."
-    assert docstrings.argument(Derived, "fourth") == ""
+    assert argument(Derived, "second") == "both of them."
+    assert argument(Derived, "third") == "own."
+    assert argument(Derived, "fourth") == ""
 
 
 def test_no_page_is_left_out(tmp_path):
