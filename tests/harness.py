@@ -12,8 +12,8 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
 from dpml import code, paths
-from dpml.api.words import parsed
-from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
+from dpml.commands.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
+from dpml.commands.settings import Settings, parsed
 from dpml.config.build import check_keys, completed
 from dpml.config.compose import compose, initialise
 from dpml.running import expansion
@@ -55,7 +55,7 @@ def tables(default, words, results):
     config = composed(default, words)
     check_keys(config)
     options = options_of(config)
-    job = run_job(config, words, Path("nowhere"))
+    job = run_job(config, Settings(words), Path("nowhere"))
     made, _ = compute_jobs([job], options, results, "dpml-run")
     job.check(made)
     return job.tables(made)

@@ -28,8 +28,8 @@ ORDER = (
     ("reporting",),
     ("papers",),
     ("federated",),
-    ("cli",),
-    ("api",),
+    ("commands",),
+    ("cli", "api"),
 )
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 

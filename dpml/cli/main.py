@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dpml.cli import load
-from dpml.cli.mistakes import exit_on_mistakes
+from dpml.cli.errors import exit_on_mistakes
 from dpml.version import __version__
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
+from dpml.config import renamed
 from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
@@ -77,7 +78,7 @@ def check_keys(config: DictConfig) -> None:
     """Raise UserError for a key at the top that is unknown or missing, or whose value is of the wrong kind."""
     for key in config:
         if key not in KEYS:
-            raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
+            raise UserError(unknown_key(str(key), KEYS))
     for key in ("dataset", "partition", "algo", "adversary", *_LISTS, *_VALUES):
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
@@ -132,8 +133,19 @@ def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Se
     hints = _hints(target)
     for name in options:
         if name not in parameters:
-            raise UserError(f"unknown key {f'{key}.{name}'!r}: {nearest(name, parameters)}")
+            raise UserError(unknown_key(f"{key}.{name}", [f"{key}.{each}" for each in parameters], target))
     return {name: _convert(value, hints.get(name), f"{key}.{name}") for name, value in options.items()}
+
+
+def unknown_key(key: str, known: Iterable[str], target: Any = None) -> str:
+    """The sentence about a key that is none of the `known` ones; `target` is the class, or its path, that has those."""
+    try:
+        kind = class_of(target, key) if isinstance(target, str) else target
+    except UserError:
+        kind = None
+    name = getattr(kind, "name", None) or getattr(getattr(kind, "info", None), "name", None)
+    former = renamed.sentence(key, name if isinstance(name, str) else None)
+    return former or f"unknown key {key!r}: {nearest(key, known)}"
 
 
 def completed(option: DictConfig) -> DictConfig:
@@ -145,9 +157,10 @@ def completed(option: DictConfig) -> DictConfig:
     if "defaults" in option or "_target_" not in option:
         return option
     try:
-        return OmegaConf.create({**option, **_defaults(class_of(option["_target_"], "option")), **option})
+        defaults = _defaults(class_of(option["_target_"], "option"))
     except (UserError, TypeError, ValueError):
         return option
+    return OmegaConf.create({"_target_": option["_target_"]} | defaults | dict(option))
 
 
 def _defaults(target: Any) -> dict[str, Any]:

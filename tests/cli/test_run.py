@@ -18,7 +18,7 @@ from harness import jobs, tables
 from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
-from dpml.cli.jobs import experiment_jobs
+from dpml.commands.jobs import experiment_jobs
 from dpml.config.build import completed
 from dpml.config.compose import initialise
 from dpml.errors import UserError

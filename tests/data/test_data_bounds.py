@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 from harness import composed
 
-from dpml.cli.jobs import run_job
+from dpml.commands.jobs import run_job
+from dpml.commands.settings import Settings
 from dpml.config import catalogue
 from dpml.data import Files, Info, Range, Raw
 from dpml.data.bounds import STATED, after_one_hot, check_bounds, maps, stated_apply, stated_target
@@ -298,7 +299,7 @@ def test_a_set_without_ranges_refuses_in_one_sentence(name):
 )
 def test_mistakes_are_told_before_any_file_is_read(default, overrides, told):
     with pytest.raises(UserError, match=re.escape(told)) as caught:
-        run_job(composed(default, overrides), overrides, Path())
+        run_job(composed(default, overrides), Settings(overrides), Path())
     assert "\n" not in str(caught.value)
 
 

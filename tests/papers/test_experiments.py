@@ -7,7 +7,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from dpml import paths
-from dpml.cli.jobs import experiment_jobs
+from dpml.commands.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
 from dpml.data.sets.har import HAR73
 from dpml.reporting.charts import read_published

@@ -17,7 +17,7 @@ import pytest
 from omegaconf import open_dict
 
 from dpml import paths
-from dpml.cli.jobs import compute_jobs, experiment_jobs, write_jobs
+from dpml.commands.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.reporting.html import write_report
