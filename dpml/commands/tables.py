@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from dpml.atomic import write_atomically
 from dpml.commands.jobs import NO_RELEASE
 from dpml.errors import UserError
 from dpml.reporting.manifest import beside
@@ -21,9 +22,12 @@ def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def merge_jobs(sweep: Path, jobs: Sequence[Path], command: str) -> None:
     """Write the tables of a sweep's jobs, all in one, into its folder, with a manifest."""
-    from dpml.reporting.tables import merge  # slow to load
+    from dpml.reporting.tables import read_table  # slow to load
 
-    paths = merge(jobs, sweep)
+    paths = [sweep / name for name in ("guarantees.csv", "rows.csv")]
+    for path in paths:
+        table = pd.concat([read_table(job / path.name, ()) for job in jobs], ignore_index=True)
+        write_atomically(path, table.drop_duplicates().to_csv(index=False))
     merged = [os.path.relpath(job, sweep) for job in jobs]
     beside(sweep).keep_with({"note": NO_RELEASE, "command": command, "merged": merged}, paths)
 
