@@ -33,6 +33,7 @@ from dpml.commands.jobs import (
     RunJob,
     composed_jobs,
     compute_jobs,
+    experiment_folders,
     failures,
     options_of,
     write_jobs,
@@ -82,6 +83,7 @@ class Command:
     failed: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
     options: Options = field(default_factory=Options)
     results: Path = Path("results")
+    objective: str | None = None  # the metric whose mean a job of a sweep returns
 
     @property
     def text(self) -> str:
@@ -94,24 +96,29 @@ class Command:
         Returns the mean of the metric `objective`, if it is set and the job is carried out at once.
         """
         context = HydraConfig.get()
-        settings, folder = Settings(list(context.overrides.task)), Path(context.runtime.output_dir).absolute()
         sweep = context.mode == RunMode.MULTIRUN
+        name = f"job {context.job.num}" if sweep else "run"
+        folder = Path(context.runtime.output_dir).absolute()
+        settings = Settings(list(context.overrides.task))
         self.folders.append(folder)
-        objective: str | None = config.get("objective")
+        self.objective = config.get("objective")
         try:
-            self.jobs += composed_jobs(config, settings, folder, f"job {context.job.num}" if sweep else "run", context)
+            sources = experiment_folders(context.runtime.config_sources)
+            self.jobs += composed_jobs(config, settings, folder, name, sources)
             self.options, self.results = options_of(config), Path(config.results_dir)
         except UserError as error:
             self.failed.append((folder, settings.text, error))
         if sweep and not _is_basic(context):
-            return self._carry_out_alone(folder, settings.text, objective)
+            return self._carry_out_alone(folder, settings.text)
         return None
 
     def carry_out(self) -> int:
         """Carry out all jobs as one plan, write their files and print their results; return the exit status."""
-        if self.separate or not self.folders:  # else Hydra did something else: --help, --cfg job, ...
-            return self._merge(self.sweep) if self.sweep else 0
-        if self.failed and self.sweep is None:
+        if self.sweep and self.separate:
+            return self._merge(self.sweep)
+        if not self.folders:  # Hydra did something else: --help, --cfg job, ...
+            return 0
+        if self.failed and not self.sweep:
             raise self.failed[0][2]
         keep_log(self.sweep or self.folders[0])
         status = 0
@@ -122,18 +129,19 @@ class Command:
             complete = self._write(plan, stopped=bool(status))
             status = status or failures(plan, self.text) or int(not complete)
         self._report_failures()
-        return status or (self._merge(self.sweep) if self.sweep else 0)
+        merged = self._merge(self.sweep) if self.sweep else 0
+        return status or merged
 
-    def _carry_out_alone(self, folder: Path, words: str, objective: str | None) -> float | None:
+    def _carry_out_alone(self, folder: Path, words: str) -> float | None:
         """Carry out one job of a sweep on its own, wherever a launcher runs it."""
-        value = float("nan") if objective else None
+        value = float("nan") if self.objective else None
         jobs, self.jobs = self.jobs, []
         try:
             if jobs:
                 keep_log(folder)
                 plan = self._computed(jobs, f"dpml-run {words}")
-                if objective and isinstance(jobs[0], RunJob):
-                    value = mean_of(jobs[0].tables(plan)[0], objective)
+                if self.objective and isinstance(jobs[0], RunJob):
+                    value = mean_of(jobs[0].tables(plan)[0], self.objective)
         except Exception as error:
             self.failed.append((folder, words, error))
         self._report_failures()

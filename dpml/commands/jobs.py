@@ -125,14 +125,16 @@ Job = RunJob | ExperimentJob
 # ---- from a configuration to jobs
 
 
-def composed_jobs(config: DictConfig, settings: Settings, folder: Path, name: str, context: Any) -> list[Job]:
-    """The jobs of what Hydra composed: a run, called `name`, with files in `folder`; or experiments.
+def composed_jobs(
+    config: DictConfig, settings: Settings, folder: Path, name: str, sources: Sequence[Path]
+) -> list[Job]:
+    """The jobs of what Hydra composed: a run, called `name`, with files in `folder`; or experiments from `sources`.
 
     Raises:
         UserError: a setting is wrong.
     """
     if PACKAGE in config:
-        return [*experiment_jobs(config, settings.words, experiment_folders(context.runtime.config_sources))]
+        return [*experiment_jobs(config, settings.words, sources)]
     return [run_job(config, settings, folder, name)]
 
 

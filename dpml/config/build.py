@@ -27,9 +27,6 @@ _signature, _hints = cache(inspect.signature), cache(get_type_hints)  # called a
 GROUPS = ("dataset", "partition", "algo")
 """The keys of a run that are chosen by name: each option of them is a class with keys of its own."""
 
-KEYS = ["dataset", "partition", "algo", "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
-KEYS += ["metrics", "objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
-
 
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
     """The algorithm of a composed configuration, with the loss set by `loss` or by the data set's task.
@@ -79,7 +76,7 @@ def check_keys(config: DictConfig) -> None:
     for key in config:
         if key not in KEYS:
             raise UserError(unknown_key(str(key), KEYS))
-    for key in ("dataset", "partition", "algo", "adversary", *_LISTS, *_VALUES):
+    for key in (*GROUPS, "adversary", *_LISTS, *_VALUES):
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
     for key, convert in _LISTS.items():
@@ -304,3 +301,5 @@ _VALUES: dict[str, Callable[[Any, str], Any]] = {
     "offline": boolean,
     "results_dir": text,
 }
+KEYS = [*GROUPS, "adversary", *_LISTS, *_VALUES, "metrics", "experiment", "run"]
+"""All keys at the top of a configuration."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -93,12 +93,12 @@ def register_options() -> type[ConfigSource]:
 
 def _meanings(*, _root_: DictConfig) -> str:
     """For `dpml-run --help`: what the keys of the chosen options mean."""
-    nodes = {group: _root_[group] for group in GROUPS if "_target_" in _root_[group]}
-    lines = [
-        line
-        for group, node in nodes.items()
-        for line in meanings(group, class_of(node["_target_"], group), [key for key in node if key != "_target_"])
-    ]
+    lines: list[str] = []
+    for group in GROUPS:
+        node = _root_[group]
+        with suppress(UserError):  # there is no such class
+            keys = [key for key in node if key != "_target_"]
+            lines += meanings(group, class_of(node.get("_target_"), group), keys)
     return "\n".join(lines).replace("$", "$$")  # which Hydra fills in
 
 
