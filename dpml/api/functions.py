@@ -5,14 +5,12 @@ from typing import Any
 
 from dpml.api.arguments import one_job
 from dpml.audit import Finding
+from dpml.commands import data
 from dpml.commands.audit import Attack
 from dpml.commands.guarantee import guarantees_of
-from dpml.commands.settings import compose_one
-from dpml.config.build import files, instantiate, optional, whole
-from dpml.data import Dataset, Source
+from dpml.data import Dataset
 from dpml.errors import UserError, nearest
 from dpml.privacy import Guarantee
-from dpml.seeds import generator
 
 _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
@@ -91,7 +89,4 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
         key = name.partition(".")[0]
         if key not in _OF_DATA:
             raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
-    config, _ = compose_one(settings, "load")
-    dataset: Source = instantiate(config.dataset, "dataset")
-    seed = whole(config.seed, "seed")
-    return dataset.load(files(config), optional(whole)(config.N, "N"), generator(seed, "data"))
+    return data.load(settings)

@@ -10,9 +10,8 @@ from typing import Any
 import pandas as pd
 
 from dpml.api.arguments import settings_of
-from dpml.commands.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job
+from dpml.commands.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job, together
 from dpml.commands.settings import jobs_of
-from dpml.commands.tables import together
 from dpml.errors import UserError
 from dpml.running.plan import Options
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from dpml.arrays import Array, Index
 from dpml.cli.table import print_table
-from dpml.commands.partition import dealt
+from dpml.commands.data import dealt
 from dpml.commands.settings import Settings, is_private
 from dpml.data.partition import Parties, Partition
 from dpml.data.skew import Skew, distances

@@ -35,11 +35,12 @@ from dpml.commands.jobs import (
     compute_jobs,
     experiment_folders,
     failures,
+    mean_of,
+    merge_jobs,
     options_of,
     write_jobs,
 )
 from dpml.commands.settings import Settings
-from dpml.commands.tables import mean_of, merge_jobs
 from dpml.config.compose import register_experiments, register_options
 from dpml.errors import UserError
 from dpml.running.plan import Options, Plan
