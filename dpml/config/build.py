@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -75,7 +75,7 @@ def check_keys(config: DictConfig) -> None:
     """Raise UserError for a key at the top that is unknown or missing, or whose value is of the wrong kind."""
     for key in config:
         if key not in KEYS:
-            raise UserError(unknown_key(str(key), KEYS))
+            raise UserError(unknown_key(str(key), nearest(str(key), KEYS)))
     for key in (*GROUPS, "adversary", *_LISTS, *_VALUES):
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
@@ -130,19 +130,19 @@ def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Se
     hints = _hints(target)
     for name in options:
         if name not in parameters:
-            raise UserError(unknown_key(f"{key}.{name}", [f"{key}.{each}" for each in parameters], target))
+            raise UserError(unknown_key(f"{key}.{name}", nearest(name, parameters), target))
     return {name: _convert(value, hints.get(name), f"{key}.{name}") for name, value in options.items()}
 
 
-def unknown_key(key: str, known: Iterable[str], target: Any = None) -> str:
-    """The sentence about a key that is none of the `known` ones; `target` is the class, or its path, that has those."""
+def unknown_key(key: str, remedy: str, target: Any = None) -> str:
+    """The sentence about an unknown key; `target` is the class, or its path, that lacks it."""
     try:
         kind = class_of(target, key) if isinstance(target, str) else target
     except UserError:
         kind = None
     name = getattr(kind, "name", None) or getattr(getattr(kind, "info", None), "name", None)
     former = renamed.sentence(key, name if isinstance(name, str) else None)
-    return former or f"unknown key {key!r}: {nearest(key, known)}"
+    return former or f"unknown key {key!r}: {remedy}"
 
 
 def completed(option: DictConfig) -> DictConfig:

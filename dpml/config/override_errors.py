@@ -83,12 +83,8 @@ def unknown_option(group: str, name: str, config_dir: Path | None, beside: Seque
 def _of_key(key: str, line: Line) -> str:
     group, dot, _ = key.rpartition(".")
     node = _group(group, line) if dot else None
-    if node is None:
-        message = unknown_key(key, KEYS)
-    else:
-        message = unknown_key(
-            key, [f"{group}.{name}" for name in map(str, node) if name != "_target_"], node.get("_target_")
-        )
+    known = KEYS if node is None else [f"{group}.{name}" for name in map(str, node) if name != "_target_"]
+    message = unknown_key(key, nearest(key, known), None if node is None else node.get("_target_"))
     if dot and any(word.startswith(f"{PACKAGE}=") for word in line.overrides):
         # Hydra knows only the keys of the default options, not of the options that an experiment's blocks choose
         message = f"{message.removesuffix('.')} Where the experiment's own options have it, write +{key}=VALUE."

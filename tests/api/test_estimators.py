@@ -243,7 +243,7 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
         ({"algo": "soft"}, "algo=soft publishes a share of the rows"),
         ({"algo": "constant"}, "algo=constant releases no linear model"),
         ({"algo": "adassp"}, "algo=adassp needs loss=squared, not loss=logistic"),
-        ({"algo_options": {"lamm": 1}}, "unknown key 'algo.lamm': did you mean 'algo.lam'"),
+        ({"algo_options": {"lamm": 1}}, "unknown key 'algo.lamm': did you mean 'lam'"),
         ({"algo_options": {"lam": "much"}}, "algo.lam must be a number, got algo.lam=much"),
         ({"algo_options": "lam"}, "algo_options must be a dictionary, got 'lam'"),
         ({"eps": 0}, "eps must be a positive number"),
