@@ -140,9 +140,10 @@ def unknown_key(key: str, remedy: str, target: Any = None) -> str:
         kind = class_of(target, key) if isinstance(target, str) else target
     except UserError:
         kind = None
-    name = getattr(kind, "name", None) or getattr(getattr(kind, "info", None), "name", None)
-    former = renamed.sentence(key, name if isinstance(name, str) else None)
-    return former or f"unknown key {key!r}: {remedy}"
+    names = [getattr(kind, "name", None), getattr(getattr(kind, "info", None), "name", None)]
+    names += [getattr(kind, "__name__", "").lower() or None]  # of one whose name depends on its fields
+    option = next((name for name in names if isinstance(name, str)), None)
+    return renamed.sentence(key, option) or f"unknown key {key!r}: {remedy}"
 
 
 def completed(option: DictConfig) -> DictConfig:

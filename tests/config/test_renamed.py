@@ -6,8 +6,10 @@ import pytest
 from omegaconf import OmegaConf
 
 import dpml
+from dpml import paths
 from dpml.config import renamed
-from dpml.config.compose import compose
+from dpml.config.build import instantiate
+from dpml.config.compose import compose, options
 
 TABLE = renamed.RENAMED
 RENAMED = {("algo.pace", "dpgd"): "algo.rate", ("epsilon", None): "eps"}
@@ -53,6 +55,15 @@ def test_in_python(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
         dpml.guarantee(epsilon=1)
     with pytest.raises(dpml.UserError, match=PACE):
         dpml.PrivateClassifier(bounds=(0, 1), algo_options={"pace": 1}).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("group", ["algo", "dataset", "partition"])
+def test_every_option_can_have_some(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
+    for name in options(group):
+        monkeypatch.setattr(renamed, "RENAMED", {(f"{group}.former", name): f"{group}.new"})
+        node = OmegaConf.load(paths.folder("conf") / group / f"{name}.yaml")
+        with pytest.raises(dpml.UserError, match=f"{group}.former of {group}={name} is now called {group}.new."):
+            instantiate(OmegaConf.create({**node, "former": 1}), group)
 
 
 @pytest.mark.parametrize(("old", "new"), TABLE.items(), ids=str)
