@@ -6,6 +6,8 @@ The names below are the public API (docs/api.md). Each is loaded on first use, s
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dpml.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from dpml.api.estimators import PrivateClassifier, PrivateRegressor
     from dpml.api.functions import attack, guarantee, load
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
     from dpml.errors import PrivacyWarning, UserError
     from dpml.privacy import Budget, Guarantee
 
-__version__ = "0.1.0"
 __all__ = [
     "Budget",
     "Guarantee",

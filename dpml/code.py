@@ -8,11 +8,11 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 _OURS = __name__.partition(".")[0]
-# no number depends on these: the list of public names, error sentences, file writing, code checksums, and where files
-# and parsed arrays lie, whose contents have checksums of their own
+# no number depends on these: the list of public names, the version, error sentences, file writing, code checksums, and
+# where files and parsed arrays lie, whose contents have checksums of their own
 _IDLE = {
     _OURS,
-    *(f"{_OURS}.{name}" for name in ("errors", "atomic", "code")),
+    *(f"{_OURS}.{name}" for name in ("version", "errors", "atomic", "code")),
     *(f"{_OURS}.data.sources.{name}" for name in ("cache", "download", "files")),
 }
 

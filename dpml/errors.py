@@ -13,8 +13,10 @@ class PrivacyWarning(UserWarning):
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """The end of an error sentence about an unknown name: the closest valid name, or all of them."""
+    """The end of an error sentence about an unknown name: the closest valid name, or all of them, if any."""
     choices = sorted(allowed)
+    if not choices:
+        return "there is none."
     close = get_close_matches(name, choices, n=1)
     if close:
         return f"did you mean {close[0]!r}?"

@@ -88,10 +88,11 @@ def make_rows(folder: Path, rows: int, d: int) -> Mapped:
 
 def cell_of(*words: str) -> Cell:
     """The cell of a command line."""
-    from dpml.cli.jobs import run_job
+    from dpml.commands.jobs import run_job
+    from dpml.commands.settings import Settings
     from dpml.config.compose import compose
 
-    (point,) = run_job(compose(words, None), words, Path()).task.points
+    (point,) = run_job(compose(words, None), Settings(words), Path()).task.points
     assert point.cell is not None
     return point.cell
 

@@ -75,7 +75,7 @@ def uncomposed(monkeypatch: pytest.MonkeyPatch, default: DictConfig) -> None:
     """`dpml` changes that configuration itself: that Hydra composes one of the words takes longer than a release."""
     from harness import composed
 
-    monkeypatch.setattr("dpml.cli.setting.compose", lambda words, config_dir: composed(default, list(words)))
+    monkeypatch.setattr("dpml.commands.settings.compose", lambda words, config_dir: composed(default, list(words)))
 
 
 @pytest.fixture

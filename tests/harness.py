@@ -11,10 +11,10 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
-from dpml import code, where
-from dpml.api.words import parsed
-from dpml.cli.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
-from dpml.config.build import check_keys
+from dpml import code, paths
+from dpml.commands.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
+from dpml.commands.settings import Settings, parsed
+from dpml.config.build import check_keys, completed
 from dpml.config.compose import compose, initialise
 from dpml.running import expansion
 from dpml.running.plan import Options, make_plan
@@ -43,8 +43,9 @@ def composed(default, words):
     """
     config = deepcopy(default)
     for word in sorted(parsed(words), key=lambda word: "." in word.key_or_group):  # options before their keys
-        option = where.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
-        value = OmegaConf.load(option) if "." not in word.key_or_group and option.is_file() else word.value()
+        option = paths.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
+        named = "." not in word.key_or_group and option.is_file()
+        value = completed(OmegaConf.load(option)) if named else word.value()
         OmegaConf.update(config, word.key_or_group, value, merge=False)
     return config
 
@@ -54,7 +55,7 @@ def tables(default, words, results):
     config = composed(default, words)
     check_keys(config)
     options = options_of(config)
-    job = run_job(config, words, Path("nowhere"))
+    job = run_job(config, Settings(words), Path("nowhere"))
     made, _ = compute_jobs([job], options, results, "dpml-run")
     job.check(made)
     return job.tables(made)
@@ -90,7 +91,7 @@ def shipped(name, words=()):
     """The job of an experiment that comes with dpml, as `dpml-run experiment=NAME WORDS` would have it."""
     words = [f"experiment={name}", *words]
     with with_options():
-        (job,) = experiment_jobs(hydra.compose("config", words), words, [where.folder("experiments")])
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [paths.folder("experiments")])
     return job
 
 

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "dpml"
 
 # a module imports from its own line and the lines above it, never from those below
 ORDER = (
-    ("errors", "arrays", "atomic", "seeds", "where", "code"),
+    ("errors", "arrays", "atomic", "seeds", "version", "paths", "code"),
     ("privacy",),
     ("data",),
     ("optim",),
@@ -29,8 +29,8 @@ ORDER = (
     ("reporting",),
     ("papers",),
     ("federated",),
-    ("cli",),
-    ("api",),
+    ("commands",),
+    ("cli", "api"),
 )
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 
@@ -74,10 +74,10 @@ def imported(name: str) -> set[str]:
             assert node.level == 0, f"{path} has a relative import in line {node.lineno}"
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                names.add(whole if whole in modules() or whole == "dpml.__version__" else str(node.module))
+                names.add(whole if whole in modules() else str(node.module))
         elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
             names |= {arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
-    return names - {"dpml.__version__"}
+    return names
 
 
 @cache

@@ -20,10 +20,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from dpml import where
+from dpml import paths
 from dpml.algorithms import Algorithm
+from dpml.api.arguments import plain
 from dpml.api.files import load, save
-from dpml.api.words import plain, user_errors
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
 from dpml.config.compose import options
@@ -87,7 +87,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None) -> Array:
         """Weights of one release, (d,) or (K d,), from rows (n, p) and encoded targets (n,); sets `guarantees_`."""
-        asked = budget(epsilon(plain(self.eps), "eps"), plain(self.delta))
+        asked = budget(epsilon(plain(self.eps, "eps"), "eps"), plain(self.delta, "delta"))
         algorithm = self._algorithm(task)
         rows = self._into_ball(X)
         seed = self._seed()
@@ -121,19 +121,18 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         own = self.algo_options or {}
         if not isinstance(own, Mapping):
             raise UserError(f"algo_options must be a dictionary, got {own!r}.")
-        with user_errors([f"algo={name}"]):
-            node = OmegaConf.load(where.folder("conf") / "algo" / f"{name}.yaml")
-            node = OmegaConf.create({**node, **{key: plain(value) for key, value in own.items()}})
-            algorithm = algorithm_of(node, for_task(task), optional(text)(self.calibration, "calibration"))
+        node = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
+        node = OmegaConf.create({**node, **{key: plain(value, f"algo.{key}") for key, value in own.items()}})
+        algorithm = algorithm_of(node, for_task(task), optional(text)(self.calibration, "calibration"))
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
         """The parties: by their ids if there are any, otherwise of equal size and at random."""
-        adversary = Adversary(optional(number)(plain(self.colluders), "colluders"))
+        adversary = Adversary(optional(number)(plain(self.colluders, "colluders"), "colluders"))
         if party is None:
-            M = whole(plain(self.parties), "parties")
+            M = whole(plain(self.parties, "parties"), "parties")
             return partition(data, Equal(), M, generator(seed, "partition"), adversary)
         ids = column_or_1d(party)
         check_consistent_length(data.X, ids)
@@ -147,7 +146,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """The seed of the random streams: 128 bits from the operating system, unless one is given."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-        given = plain(self.random_state)
+        given = self.random_state.item() if isinstance(self.random_state, np.generic) else self.random_state
         if isinstance(given, bool) or not isinstance(given, int) or given < 0:
             raise UserError(f"random_state must be None or a whole number >= 0, got {given!r}.")
         return given

@@ -3,16 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from dpml.api.words import one_job, parsed, user_errors, words_of
+from dpml.api.arguments import one_job
 from dpml.audit import Finding
-from dpml.cli.audit import findings_for
-from dpml.cli.guarantee import guarantees_for
-from dpml.cli.setting import one_setting
-from dpml.config.build import files, instantiate, optional, whole
-from dpml.data import Dataset, Source
+from dpml.commands import data
+from dpml.commands.audit import Attack
+from dpml.commands.guarantee import guarantees_of
+from dpml.data import Dataset
 from dpml.errors import UserError, nearest
 from dpml.privacy import Guarantee
-from dpml.seeds import generator
 
 _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
@@ -38,10 +36,8 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
     Raises:
         UserError: a setting is wrong, has several values, or no noise can be calibrated for it.
     """
-    words, folder = words_of(overrides, keys), _folder(config_dir)
-    one_job(words, "guarantee")
-    with user_errors(words, folder):
-        return guarantees_for(words, folder)
+    guarantees, _ = guarantees_of(one_job("guarantee", overrides, keys, config_dir))
+    return guarantees
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
@@ -64,10 +60,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
     Raises:
         UserError: a setting is wrong, has several values, or the algorithm cannot be attacked.
     """
-    words, folder = words_of(overrides, keys), _folder(config_dir)
-    one_job(words, "attack")
-    with user_errors(words, folder):
-        return findings_for(words, folder)
+    return Attack.of(one_job("attack", overrides, keys, config_dir)).findings()
 
 
 def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Dataset:
@@ -91,18 +84,9 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
         UserError: there is no such data set, one of its files is missing or damaged, or a key does not concern data.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides if isinstance(word, str)]
-    words, folder = words_of(named, keys), _folder(config_dir)
-    one_job(words, "load")
-    for override in parsed(words):
-        key = override.key_or_group.partition(".")[0]
+    settings = one_job("load", named, keys, config_dir)
+    for name in settings.given:
+        key = name.partition(".")[0]
         if key not in _OF_DATA:
             raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
-    with user_errors(words, folder):
-        config, _ = one_setting(words, "load", folder)
-    dataset: Source = instantiate(config.dataset, "dataset")
-    seed = whole(config.seed, "seed")
-    return dataset.load(files(config), optional(whole)(config.N, "N"), generator(seed, "data"))
-
-
-def _folder(config_dir: str | Path | None) -> Path | None:
-    return None if config_dir is None else Path(config_dir)
+    return data.load(settings)

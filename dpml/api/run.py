@@ -1,7 +1,6 @@
 """`dpml.run`: the results of `dpml-run`, as data frames."""
 
 import logging
-import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf import DictConfig
 
-from dpml.api.words import jobs_of, parsed, user_errors, words_of
-from dpml.cli.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job
-from dpml.config.build import check_keys
-from dpml.config.compose import compose
+from dpml.api.arguments import settings_of
+from dpml.commands.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job, together
+from dpml.commands.settings import jobs_of
 from dpml.errors import UserError
+from dpml.running.plan import Options
 
 _NOT_HERE = {
     "experiment": "dpml-run writes its figure, and a table of its rows to read with pandas",
@@ -68,38 +66,22 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
         CellsFailedError: a cell failed, which is a bug; the message gives the path of the traceback.
         KeyboardInterrupt: finished cells are kept.
     """
-    words = words_of(overrides, keys)
-    for override in parsed(words):
-        group = override.key_or_group.replace("/", ".").partition(".")[0]
+    settings, swept = settings_of(overrides, keys, config_dir)
+    for key in (*settings.given, *swept):
+        group = key.replace("/", ".").partition(".")[0]
         if group in _NOT_HERE:
-            raise UserError(f"dpml.run takes no {override.key_or_group}: {_NOT_HERE[group]}.")
-    folder = None if config_dir is None else Path(config_dir)
-    lines = jobs_of(words)
-    configs = [_composed(line, folder) for line in lines]
+            raise UserError(f"dpml.run takes no {key}: {_NOT_HERE[group]}.")
+    lines = list(jobs_of(settings, swept))
+    configs = [line.composed() for line in lines]
     jobs = [
-        _job(config, line, f"job {number}" if len(lines) > 1 else "run", folder)
+        run_job(config, line, Path(), f"job {number}" if len(lines) > 1 else "run")  # no files are written
         for number, (config, line) in enumerate(zip(configs, lines, strict=True))
     ]
-    own = ["--config-dir", str(folder)] if folder else []
-    command = shlex.join(["dpml-run", *own, *(["-m"] if len(lines) > 1 else []), *words])
-    return _computed(jobs, configs[0], command)
+    return _computed(jobs, options_of(configs[0]), Path(configs[0].results_dir))
 
 
-def _composed(line: Sequence[str], config_dir: Path | None) -> DictConfig:
-    with user_errors(line, config_dir):
-        config = compose(line, config_dir)
-    check_keys(config)
-    return config
-
-
-def _job(config: DictConfig, line: Sequence[str], name: str, config_dir: Path | None) -> RunJob:
-    with user_errors(line, config_dir):
-        return run_job(config, line, Path(), name)  # no files are written
-
-
-def _computed(jobs: Sequence[RunJob], config: DictConfig, command: str) -> Result:
-    options = options_of(config)
-    plan, status = compute_jobs(jobs, options, Path(config.results_dir), command)
+def _computed(jobs: Sequence[RunJob], options: Options, results: Path) -> Result:
+    plan, status = compute_jobs(jobs, options, results, "the same call")
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     tables = []
@@ -109,12 +91,4 @@ def _computed(jobs: Sequence[RunJob], config: DictConfig, command: str) -> Resul
         for sentence in plan.refused(job.task):
             warnings.warn(f"left out: {sentence}", stacklevel=3)
         tables.append(job.tables(plan))
-    return Result(*(_together(parts) for parts in zip(*tables, strict=True)))
-
-
-def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One table from those of several jobs; the same setting twice is one setting."""
-    columns = dict.fromkeys(column for table in tables for column in table)
-    # a column without a value imposes no type on those of the other tables
-    known = pd.concat([table.dropna(axis=1, how="all") for table in tables], ignore_index=True)
-    return known.reindex(columns=list(columns)).drop_duplicates(ignore_index=True)
+    return Result(*(together(parts) for parts in zip(*tables, strict=True)))

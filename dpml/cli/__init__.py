@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-from dpml import __version__
+from dpml.version import __version__
 
 
 def dpml_run() -> None:

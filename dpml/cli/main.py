@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dpml import __version__
 from dpml.cli import load
-from dpml.cli.mistakes import exit_on_mistakes
+from dpml.cli.errors import exit_on_mistakes
+from dpml.version import __version__
 
 
 def main() -> None:

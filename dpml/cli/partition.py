@@ -7,14 +7,11 @@ import numpy as np
 from rich.console import Console
 
 from dpml.arrays import Array, Index
-from dpml.cli.setting import one_setting
 from dpml.cli.table import print_table
-from dpml.config.build import build_partition, class_of, files, instantiate, optional, whole
-from dpml.data import Source
+from dpml.commands.data import dealt
+from dpml.commands.settings import Settings, is_private
 from dpml.data.heterogeneity import Skew, distances
-from dpml.data.partition import Parties, Partition, check_task, partition
-from dpml.errors import UserError
-from dpml.seeds import generator
+from dpml.data.partition import Parties, Partition
 
 _EXPLAINED = (
     "distance: total variation between a party's mix of classes and that of all rows, 0 (alike) to 1; by chance: of "
@@ -24,24 +21,12 @@ _EXPLAINED = (
 
 def run(arguments: Namespace) -> None:
     """Partition the rows as a run would, and print what the parties hold; draw a figure if asked to."""
-    config, d = one_setting(arguments.overrides, "data partition", arguments.config_dir)
-    if d is not None:
-        raise UserError("unknown key 'd': the features do not matter here.")
-    dataset: Source = instantiate(config.dataset, "dataset")
-    # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
-    rule = build_partition(instantiate(config.partition, "partition"), class_of(config.algo.get("_target_"), "algo"))
-    M, N, seed = whole(config.M, "M"), optional(whole)(config.N, "N"), whole(config.seed, "seed")
-    if seed < 0:
-        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
-    check_task(rule, dataset.info.task, dataset.info.name)
-    data = dataset.load(files(config), N, generator(seed, "data"))
-    parties = partition(data, rule, M, generator(seed, "partition"))
-    skew = Skew.of(parties, generator(seed, "partition", "chance"))
+    skew, rule, parties = dealt(Settings(arguments.overrides, config_dir=arguments.config_dir))
     _show(skew, rule, parties)
     if arguments.figure is not None:
         from dpml.reporting.heterogeneity import draw  # Matplotlib takes a second to import
 
-        words = [word for word in arguments.overrides if not word.startswith(("data_dir=", "mirror=", "offline="))]
+        words = [word for word in arguments.overrides if not is_private(word)]
         title = f"dpml data partition {' '.join(words)}"
         for path in draw(skew, title, arguments.figure.with_suffix("")):
             print(path, file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
+from dpml.config import renamed
 from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
@@ -23,8 +24,8 @@ T = TypeVar("T")
 
 _signature, _hints = cache(inspect.signature), cache(get_type_hints)  # called at every point of an experiment
 
-KEYS = ["dataset", "partition", "algo", "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws"]
-KEYS += ["metrics", "objective", "data_dir", "mirror", "offline", "results_dir", "experiment", "run"]
+GROUPS = ("dataset", "partition", "algo")
+"""The keys of a run that are chosen by name: each option of them is a class with keys of its own."""
 
 
 def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
@@ -74,8 +75,8 @@ def check_keys(config: DictConfig) -> None:
     """Raise UserError for a key at the top that is unknown or missing, or whose value is of the wrong kind."""
     for key in config:
         if key not in KEYS:
-            raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
-    for key in ("dataset", "partition", "algo", "adversary", *_LISTS, *_VALUES):
+            raise UserError(unknown_key(str(key), nearest(str(key), KEYS)))
+    for key in (*GROUPS, "adversary", *_LISTS, *_VALUES):
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
     for key, convert in _LISTS.items():
@@ -129,8 +130,52 @@ def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Se
     hints = _hints(target)
     for name in options:
         if name not in parameters:
-            raise UserError(f"unknown key {f'{key}.{name}'!r}: {nearest(name, parameters)}")
+            raise UserError(unknown_key(f"{key}.{name}", nearest(name, parameters), target))
     return {name: _convert(value, hints.get(name), f"{key}.{name}") for name, value in options.items()}
+
+
+def unknown_key(key: str, remedy: str, target: Any = None) -> str:
+    """The sentence about an unknown key; `target` is the class, or its path, that lacks it."""
+    try:
+        kind = class_of(target, key) if isinstance(target, str) else target
+    except UserError:
+        kind = None
+    names = [getattr(kind, "name", None), getattr(getattr(kind, "info", None), "name", None)]
+    names += [getattr(kind, "__name__", "").lower() or None]  # of one whose name depends on its fields
+    option = next((name for name in names if isinstance(name, str)), None)
+    return renamed.sentence(key, option) or f"unknown key {key!r}: {remedy}"
+
+
+def completed(option: DictConfig) -> DictConfig:
+    """The content of an option's file with all fields of its class; that of a file with a ``defaults`` list unchanged.
+
+    So a default stands in the class alone, and a file holds ``_target_`` and what differs from the class. A class that
+    cannot be imported is reported where it is needed.
+    """
+    if "defaults" in option or "_target_" not in option:
+        return option
+    try:
+        defaults = _defaults(class_of(option["_target_"], "option"))
+    except (UserError, TypeError, ValueError):
+        return option
+    return OmegaConf.create({"_target_": option["_target_"]} | defaults | dict(option))
+
+
+def _defaults(target: Any) -> dict[str, Any]:
+    """The defaults of a class's parameters, except the two of an algorithm that have keys beside its own."""
+    given = {name: parameter.default for name, parameter in _signature(target).parameters.items()}
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    return {name: value for name, value in values.items() if name not in _BESIDE and _is_plain(value)}
+
+
+_BESIDE = ("loss", "calibration")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether YAML has such a value."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def class_of(path: Any, key: str) -> Any:
@@ -257,3 +302,5 @@ _VALUES: dict[str, Callable[[Any, str], Any]] = {
     "offline": boolean,
     "results_dir": text,
 }
+KEYS = [*GROUPS, "adversary", *_LISTS, *_VALUES, "metrics", "experiment", "run"]
+"""All keys at the top of a configuration."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
-from dpml import where
+from dpml import paths
 from dpml.config.build import instantiate
 from dpml.config.compose import compose, existing, options
 from dpml.data import Source
@@ -33,7 +33,7 @@ def source(name: str, config_dir: Path | None = None) -> Source:
         UserError: there is no such data set or folder, or its file does not describe a data set.
     """
     file = f"dataset/{name}.yaml"
-    ours, theirs = where.folder("conf") / file, config_dir and existing(config_dir) / file
+    ours, theirs = paths.folder("conf") / file, config_dir and existing(config_dir) / file
     try:
         if ours.is_file() and not (theirs and theirs.is_file()):  # no defaults list: Hydra gives the same, slowly
             config = OmegaConf.create({"dataset": OmegaConf.load(ours)})

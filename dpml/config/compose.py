@@ -2,17 +2,23 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra._internal.core_plugins import file_config_source
+from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.config_store import ConfigNode, ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import Container, DictConfig, OmegaConf
 
-from dpml import where
+from dpml import paths
+from dpml.config.build import GROUPS, class_of, completed
+from dpml.config.docstrings import meanings
 from dpml.errors import UserError
 
 PACKAGE = "experiment"
@@ -52,7 +58,7 @@ def register_experiments() -> None:
     """Register ``experiments/PAPER/NAME.yaml`` as ``experiment=PAPER/NAME``, or as a template for such options."""
     groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
     names: dict[str, list[str]] = {"all": []}
-    for path in sorted(where.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
+    for path in sorted(paths.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
         of_paper = groups.setdefault(path.parent.name, _Group())
         of_paper[path.name] = _LazyNode(path.name, f"{PACKAGE}/{path.parent.name}", partial(OmegaConf.load, path))
         if not path.name.startswith("_"):  # a template
@@ -61,6 +67,39 @@ def register_experiments() -> None:
     for several, members in names.items():
         name = f"{several}.yaml"
         groups[name] = _LazyNode(name, PACKAGE, partial(OmegaConf.create, {"experiments": members}))
+
+
+class FileConfigSource(file_config_source.FileConfigSource):
+    """Hydra's reader of files, which adds to an option what its file leaves to its class.
+
+    It has the name of Hydra's own, beside which Hydra registers no other: not in the processes of a launcher, either.
+    """
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        result = super().load_config(config_path)
+        if config_path.partition("/")[0] in GROUPS and isinstance(result.config, DictConfig):
+            result.config = completed(result.config)
+        return result
+
+
+def register_options() -> type[ConfigSource]:
+    """Have Hydra read files by `FileConfigSource`; returns its reader so far."""
+    Plugins.instance()  # makes Hydra register its own
+    readers = SourcesRegistry.instance().types
+    before, readers["file"] = readers["file"], FileConfigSource
+    OmegaConf.register_new_resolver("dpml.meanings", _meanings, replace=True)
+    return before
+
+
+def _meanings(*, _root_: DictConfig) -> str:
+    """For `dpml-run --help`: what the keys of the chosen options mean."""
+    lines: list[str] = []
+    for group in GROUPS:
+        node = _root_[group]
+        with suppress(UserError):  # there is no such class
+            keys = [key for key in node if key != "_target_"]
+            lines += meanings(group, class_of(node.get("_target_"), group), keys)
+    return "\n".join(lines).replace("$", "$$")  # which Hydra fills in
 
 
 def experiments_of(config: DictConfig) -> list[str]:
@@ -75,13 +114,14 @@ def initialise() -> Iterator[None]:
     If a program uses Hydra itself and calls dpml, Hydra's state is restored afterwards.
     """
     register_experiments()
-    theirs = GlobalHydra.instance().hydra
+    theirs, their_reader = GlobalHydra.instance().hydra, register_options()
     GlobalHydra.instance().clear()
     try:
-        with hydra.initialize_config_dir(str(where.folder("conf")), version_base="1.3"):
+        with hydra.initialize_config_dir(str(paths.folder("conf")), version_base="1.3"):
             yield
     finally:
         GlobalHydra.instance().hydra = theirs
+        SourcesRegistry.instance().types["file"] = their_reader
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:
@@ -113,7 +153,7 @@ def existing(config_dir: Path) -> Path:
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
     """The options of a configuration group: those that come with dpml, and the user's own in `config_dir`."""
-    folders = [where.folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    folders = [paths.folder("conf") / group, *([config_dir / group] if config_dir else [])]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
     if group == PACKAGE:

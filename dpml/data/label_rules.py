@@ -31,6 +31,11 @@ class Dirichlet:
     the remaining rows of all parties as are needed are drawn and moved. The benchmarks instead repeat the draw until
     every party has 10 rows, which does not terminate with many parties. NIID-Bench also gives no further class to a
     party that has N/M rows; that is not done here (nor by Flower, unless requested).
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        alpha: Of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
+        smallest: Rows that every party has at least, from the others' if need be.
     """
 
     name: ClassVar[str] = "dirichlet"
@@ -59,6 +64,10 @@ class Classes:
 
     Of K classes, party i has class i mod K and k - 1 others, drawn at random. A class's rows are divided equally among
     the parties that have it. With fewer parties than classes, a class may belong to no party: its rows are not used.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        k: Classes of every party.
     """
 
     name: ClassVar[str] = "classes"
@@ -90,6 +99,10 @@ class Shards:
     """Rows sorted by label and cut into `per_party` * M equal shards, dealt at random (McMahan et al. 2017, Sec. 3).
 
     A party has rows of about `per_party` classes, or of as many intervals of a real-valued target.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        per_party: Shards of the rows, sorted by label, that every party gets.
     """
 
     name: ClassVar[str] = "shards"

@@ -139,6 +139,9 @@ class Natural:
     """Natural parties: the data set gives the party of each row (`Dataset.party`).
 
     The parties that have a private training row are numbered from 0 in the data set's order; M must equal their number.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
     """
 
     name: ClassVar[str] = "natural"
@@ -263,7 +266,11 @@ def check_each(option: str, rows: int, N: int, M: int) -> None:
 
 @dataclass(frozen=True)
 class Equal:
-    """The same number of rows for every party; the first few parties get one more."""
+    """The same number of rows for every party; the first few parties get one more.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+    """
 
     name: ClassVar[str] = "equal"
     drawn: ClassVar[bool] = False
@@ -275,7 +282,12 @@ class Equal:
 
 @dataclass(frozen=True)
 class Simplex:
-    """Shares drawn uniformly from the simplex, above `floor` rows that every party gets."""
+    """Shares drawn uniformly from the simplex, above `floor` rows that every party gets.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        floor: Rows that every party gets before the rest is shared out.
+    """
 
     name: ClassVar[str] = "simplex"
     auxiliary: float | None = None
@@ -289,7 +301,12 @@ class Simplex:
 
 @dataclass(frozen=True)
 class Fractions:
-    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; the name lists them."""
+    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; the name lists them.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        fractions: One positive share per party; they sum to 1.
+    """
 
     drawn: ClassVar[bool] = False
 
@@ -311,7 +328,12 @@ class Fractions:
 
 @dataclass(frozen=True)
 class TwoGroup:
-    """Two halves of the parties, equal sizes within each; a party of the second has `u` times the rows of the first."""
+    """Two halves of the parties, equal sizes within each; a party of the second has `u` times the rows of the first.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        u: The size of a large party over that of a small one.
+    """
 
     name: ClassVar[str] = "two_group"
     drawn: ClassVar[bool] = False
@@ -327,7 +349,12 @@ class TwoGroup:
 
 @dataclass(frozen=True)
 class PerParty:
-    """`n` rows for every party; the rows that are left over are not used."""
+    """`n` rows for every party; the rows that are left over are not used.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        n: Rows of every party.
+    """
 
     name: ClassVar[str] = "per_party"
     drawn: ClassVar[bool] = False
@@ -341,7 +368,13 @@ class PerParty:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """Sizes in proportion to rank^-a, party 0 the largest; a party below `smallest` rows gets `smallest`."""
+    """Sizes in proportion to rank^-a, party 0 the largest; a party below `smallest` rows gets `smallest`.
+
+    Args:
+        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        a: The party of rank r has rows in proportion to r^-a; 0: all have the same.
+        smallest: Rows that every party has at least.
+    """
 
     name: ClassVar[str] = "power_law"
     drawn: ClassVar[bool] = False

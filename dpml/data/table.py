@@ -47,7 +47,9 @@ class Tabular:
     """A data set read from files. A subclass sets its metadata (`info`) and how to read it (`parse`).
 
     Attributes:
-        bounds: Where preprocessing takes its scales from: the training rows, or the statements in `info.columns`.
+        bounds: Where preprocessing takes its scales from: `fitted`, the training rows; `public`, what `info.columns`
+            states of them, which is refused where nothing is stated.
+        steps: Preprocessing, in order.
     """
 
     info: ClassVar[Info]
@@ -216,7 +218,11 @@ class OfficialSplit(Tabular):
 
 @dataclass(frozen=True)
 class RandomSplit(Tabular):
-    """A set without an official split: `test_fraction` of its rows, drawn at random, are for testing."""
+    """A set without an official split: `test_fraction` of its rows, drawn at random, are for testing.
+
+    Args:
+        test_fraction: The share of the rows, drawn at random, that is for testing.
+    """
 
     test_fraction: float = 0.2
 

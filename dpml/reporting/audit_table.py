@@ -12,7 +12,7 @@ import yaml
 from hydra.utils import get_class
 from pandas.api.types import is_numeric_dtype
 
-from dpml import where
+from dpml import paths
 from dpml.audit import ROUNDS
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
@@ -109,7 +109,7 @@ _SAME = {"eps": "ε", "delta": "δ", "M": "M", "d": "d"}
 @cache
 def _claims(algo: str) -> dict[str, str]:
     """The source of each published guarantee of an algorithm, by view; empty if there is none in this version."""
-    file = where.folder("conf") / "algo" / f"{algo}.yaml"
+    file = paths.folder("conf") / "algo" / f"{algo}.yaml"
     if not file.is_file():  # a user's own algorithm
         return {}
     kind = get_class(yaml.safe_load(file.read_text("utf-8"))["_target_"])

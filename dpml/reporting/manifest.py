@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpml import __version__, code
+from dpml import code
 from dpml.atomic import seal_object, unseal_object, write_atomically
 from dpml.config.compose import natural
 from dpml.errors import UserError
@@ -22,6 +22,7 @@ from dpml.reporting.results import Publication
 from dpml.running.environment import provenance
 from dpml.running.plan import Plan, Task
 from dpml.running.store import digest
+from dpml.version import __version__
 
 _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)\s*\]')
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpml import where
+from dpml import paths
 from dpml.config.compose import natural
 from dpml.errors import UserError
 from dpml.reporting.charts import read_published
@@ -154,7 +154,7 @@ def read(results: Path, own: Sequence[Path] = ()) -> list[Paper]:
             f"there are no results of experiments in {results}: run one, dpml-run experiment=imtiaz2019/fig3"
         )
     missing = [about | {"title": f"{about['experiment']}: {about['title']}"} for about in not_computed(known)]
-    folders = [*own, where.folder("experiments")]
+    folders = [*own, paths.folder("experiments")]
     papers = []
     whole = sorted(map(_whole, [*known, *missing]), key=lambda about: natural(about["experiment"]))
     for name, members in groupby(whole, key=lambda about: about["experiment"].rpartition("/")[0]):
@@ -195,7 +195,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     modules = sorted({manifest["claims_from"] for manifest in known if manifest.get("claims_from")})
     missing: dict[str, dict[str, Any]] = {}
     for claim in (claim for module in modules for claim in claims_of(module).values()):
-        file = where.folder("experiments") / f"{claim.figure}.yaml"
+        file = paths.folder("experiments") / f"{claim.figure}.yaml"
         if claim.figure in computed or claim.figure.partition("/")[0] not in papers or not file.is_file():
             continue
         first = file.read_text(encoding="utf-8").partition("\n")[0]

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dpml import __version__
+from dpml.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "hydra-core")
 _CODE = ("dpml", "conf", "experiments", "pyproject.toml")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeGuard, TypeVar
 
+from dpml.config import renamed
 from dpml.errors import UserError, nearest
 from dpml.running.computed import Computed
 
@@ -71,8 +72,9 @@ class Experiment:
     """A published figure or table, as described by its file.
 
     `settings` apply to every block of `grid`, and a block may override them; a block of several parts is a list of such
-    settings. Lists are crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is
-    computed by a function instead (`computed`). `metrics` are kept in the rows in addition to those that the panels
+    settings. Without a `grid` they are a block of their own, `all`, and panels need not name an only block. Lists are
+    crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is computed by a function
+    instead (`computed`). `metrics` are kept in the rows in addition to those that the panels
     show; one with a dot is a user-defined function (`metrics.Metric`), called for every block except those that have
     `metrics` themselves. `claims` are ids of claims in the module `claims_from`.
     `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has its own
@@ -103,6 +105,7 @@ class Experiment:
         Raises:
             UserError: a key is unknown or missing.
         """
+        content = _one_block(content)
         panels = [_from_fields(Panel, panel, f"a panel of experiment={name}") for panel in content.get("panels", ())]
         oracle = content.get("oracle")
         if oracle is not None:
@@ -122,7 +125,8 @@ class Experiment:
                 continue
             for key in (*experiment.settings, *(key for part in parts(settings) for key in part)):
                 if key.split(".")[0] not in SETTINGS:
-                    raise UserError(f"unknown key {key!r} in {where}: {nearest(key, SETTINGS)}")
+                    former = renamed.sentence(key)
+                    raise UserError(former or f"unknown key {key!r} in {where}: {nearest(key, SETTINGS)}")
         return experiment
 
     @property
@@ -139,6 +143,16 @@ class Experiment:
             for block, content in self.grid.items()
             if is_computed(content)
         ]
+
+
+def _one_block(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The content with the defaults of an experiment of one block: the `grid`, and the block of every panel."""
+    grid = content.get("grid") or {"all": {}}
+    if len(grid) > 1:
+        return content
+    only = {"block": next(iter(grid))}
+    panels = [only | panel if isinstance(panel, dict) else panel for panel in content.get("panels", ())]
+    return {**content, "grid": grid, "panels": panels}
 
 
 def _from_fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:

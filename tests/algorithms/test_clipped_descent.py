@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
+from dpml.algorithms.clipped_descent import RULES, ClippedDescent
 from examples import ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms import clipped_rounds
-from dpml.algorithms.clipped_descent import RULES, ClippedDescent
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, PerParty, partition
 from dpml.errors import UserError

@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.coefficients import Scales, joint_sensitivity, tight_scales
 from dpml.algorithms.functional_mechanism import PUBLISHED_SENSITIVITY, Conventional, FunctionalMechanism, Local
 from dpml.algorithms.noisy_coefficients import TYPICAL_NORM
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from scipy.optimize import minimize
+
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Problem, gdp
 

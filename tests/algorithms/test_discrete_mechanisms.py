@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from examples import ball
 from scipy import stats
 
 from dpml.algorithms import discrete_statistics
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import shrink

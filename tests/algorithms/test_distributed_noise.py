@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
-
 from dpml.algorithms.distributed_noise import (
     MASK,
     CapeNoise,
@@ -14,6 +12,8 @@ from dpml.algorithms.distributed_noise import (
     SecureSumNoise,
     TrustedCurator,
 )
+from scipy import stats
+
 from dpml.privacy import Problem, gdp, noise
 
 SHARINGS = [CapeNoise(1.0), CapeNoise(3.0), CapeNoise(MASK), IndependentNoise(), TrustedCurator(("release", "client"))]

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
+from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from examples import recipe_parties
 
 from dpml.algorithms import functional_mechanism
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.authors import CrimeAuthors

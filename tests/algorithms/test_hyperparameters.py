@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-
-from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+
+from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.output_perturbation import LocalAggregation
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.data import Dataset

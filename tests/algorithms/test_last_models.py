@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from scipy.special import expit
 from scipy.stats import norm
 from test_noisy_descent import dealt
 
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.audit.neighbours import turned_label
 from dpml.data.partition import TwoGroup
 from dpml.optim.losses import LOSSES

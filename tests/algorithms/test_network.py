@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dpml.algorithms.network import CapeNetwork, ConventionalNetwork, NonPrivateNetwork
 from scipy import stats
 
 from dpml.algorithms import network
-from dpml.algorithms.network import CapeNetwork, ConventionalNetwork, NonPrivateNetwork
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.data.sets.synthetic import Synthetic

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
-
-from dpml.algorithms import coefficients, distributed_noise, functional_mechanism, noisy_coefficients
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from scipy import stats
+
+from dpml.algorithms import coefficients, distributed_noise, functional_mechanism, noisy_coefficients
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.optim.losses import LOSSES

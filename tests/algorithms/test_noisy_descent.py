@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from scipy.optimize import minimize
 
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.data import Dataset
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from dpml.algorithms.step_sizes import CLIP
 from scipy.optimize import minimize
 from test_noisy_descent import SIZES, problem_of, proven
 from test_noisy_descent import dealt as published_parties
 
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
-from dpml.algorithms.step_sizes import CLIP
 from dpml.audit import audit
 from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from dpml.algorithms.noisy_newton import CURVATURES, NoisyNewton
 from examples import ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.algorithms.noisy_newton import CURVATURES, NoisyNewton
 from dpml.audit.neighbours import one_replaced, synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
+from dpml.algorithms.clipped_sums import RowSums
+from dpml.algorithms.noisy_coefficients import FLOOR
+from dpml.algorithms.preconditioned_descent import PreconditionedDescent
 from examples import recipe_parties
 from scipy import stats
 from test_clipped_descent import slope_of, some_parties
 
-from dpml.algorithms.clipped_sums import RowSums
-from dpml.algorithms.noisy_coefficients import FLOOR
-from dpml.algorithms.preconditioned_descent import PreconditionedDescent
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from test_noisy_descent import dealt
 
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.audit import audit
 from dpml.audit.bounds import eps_by_rates
 from dpml.audit.neighbours import turned_label

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
+from dpml.algorithms.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from examples import ball, proven
 from scipy import stats
 from scipy.optimize import minimize
 
 from dpml import protocols
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.errors import UserError

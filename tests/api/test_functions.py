@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 from harness import forget_code
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import dpml
 from dpml import code
-from dpml.api.words import jobs_of, words_of, written
-from dpml.cli import jobs
+from dpml.api.arguments import settings_of
+from dpml.commands import jobs
+from dpml.commands.settings import jobs_of
 from dpml.data import Files
 from dpml.data.sets.wdbc import WDBC
 from dpml.seeds import generator
@@ -115,7 +115,7 @@ def test_ctrl_c_is_raised_and_the_call_goes_on_later(folder, monkeypatch, capsys
         patch.setattr(jobs, "carry_out", interrupted)
         with pytest.raises(KeyboardInterrupt):
             dpml.run(algo=["fm", "conv"], draws=1)
-    assert "resume with: dpml-run -m algo=fm,conv draws=1" in capsys.readouterr().err
+    assert "resume with: the same call" in capsys.readouterr().err
     assert len(dpml.run(algo=["fm", "conv"], draws=1).rows)
 
 
@@ -146,37 +146,38 @@ def test_a_program_that_uses_hydra_itself_finds_it_as_it_was(folder):
         GlobalHydra.instance().clear()
 
 
-# ---- values as words
+# ---- values
 
 
 @pytest.mark.parametrize(
     "value",
     [
         None, True, False, 0, -3, 0.1, 1e-05, 1e30, math.inf, "capefm", "a b", "it's", "x,y", "[a]", "null", "1",
-        "True", "", "ü/ä.csv", "it\\'s", "back\\slash", "C:\\data\\", "a=b", "$x", [1, 2], ["one_hot", "max norm"],
-        [], [[0.5, 1], [2]],
+        "True", "", "ü/ä.csv", "it\\'s", "back\\slash", "C:\\data\\", "a=b", "$x",
     ],
 )  # fmt: skip
-def test_values_are_read_as_they_were_given(value):
-    (override,) = OverridesParser.create().parse_overrides([f"key={written(value, 'key')}"])
-    found = override.value()
+def test_values_are_kept_as_they_were_given(value):
+    settings, swept = settings_of([], {"mirror": value}, None)
+    found = settings.composed().mirror
     assert found == value
     assert type(found) is type(value)
+    assert not swept
 
 
 def test_numbers_and_paths_of_libraries_are_values():
-    assert written(np.float64(0.1), "eps") == "0.1"
-    assert written(np.arange(2), "M") == "[0,1]"
-    assert written(Path("some/where"), "data_dir") == "some/where"
+    settings, swept = settings_of([], {"eps": np.float64(0.1), "M": np.arange(2), "data_dir": Path("some/where")}, None)
+    assert settings.values == {"eps": 0.1, "M": [0, 1], "data_dir": "some/where"}
+    assert not swept
 
 
 def test_lists_are_lists_where_keys_take_them_and_sweeps_elsewhere():
-    words = words_of(["loss=logistic"], {"eps": [0.1, 1], "algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]})
-    assert words == ["loss=logistic", "eps=[0.1,1]", "algo=fm,conv", "algo.steps=[1,2],[3]"]
-    first, *_, last = jobs_of(words)
-    assert len(jobs_of(words)) == 4
-    assert first == ["loss=logistic", "eps=[0.1,1]", "algo=fm", "algo.steps=[1,2]"]
-    assert last == ["loss=logistic", "eps=[0.1,1]", "algo=conv", "algo.steps=[3]"]
+    keys = {"eps": [0.1, 1], "algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]}
+    settings, swept = settings_of(["loss=logistic,squared"], keys, None)
+    assert swept == {"algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]}
+    first, *_, last = jobs = list(jobs_of(settings, swept))
+    assert len(jobs) == 8
+    assert first.given == {"loss": "logistic", "eps": [0.1, 1], "algo": "fm", "algo.steps": [1, 2]}
+    assert last.given == {"loss": "squared", "eps": [0.1, 1], "algo": "conv", "algo.steps": [3]}
 
 
 # ---- guarantee, attack, load

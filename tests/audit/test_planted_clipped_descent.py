@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import BUDGET, attacked, bugs, shared_seed, times
-
-from dpml.algorithms import preconditioned_descent
 from dpml.algorithms.clipped_descent import ClippedDescent
 from dpml.algorithms.clipped_sums import PartySums, RowSums
 from dpml.algorithms.distributed_noise import SecureSumNoise
 from dpml.algorithms.noisy_coefficients import PreparedQuadratic
 from dpml.algorithms.preconditioned_descent import PreconditionedDescent
+from planted import BUDGET, attacked, bugs, shared_seed, times
+
+from dpml.algorithms import preconditioned_descent
 from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
 from dpml.privacy import Problem, noise

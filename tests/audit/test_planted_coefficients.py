@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import ALL, BESIDE, BUDGET, PROBLEM, attacked, bugs, verdicts
-
-import dpml.protocols.cape
-from dpml.algorithms import noisy_coefficients
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.coefficients import Scales, tight_scales
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.noisy_coefficients import PreparedQuadratic
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.algorithms.transcript import Transcript
+from planted import ALL, BESIDE, BUDGET, PROBLEM, attacked, bugs, verdicts
+
+import dpml.protocols.cape
+from dpml.algorithms import noisy_coefficients
 from dpml.arrays import blocks
 from dpml.audit import DRAWS
 from dpml.audit.attacks import informed

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import ALL, BUDGET, PROBLEM, attacked, bugs, shared_seed, times, verdicts
-
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.algorithms.noisy_rounds import NoisyDescent, PreparedNoisyDescent
+from planted import ALL, BUDGET, PROBLEM, attacked, bugs, shared_seed, times, verdicts
+
 from dpml.audit import ROUNDS
 from dpml.optim import descent
 from dpml.optim.descent import Rows

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from planted import BUDGET, attacked, bugs, shared_seed
-
-from dpml.algorithms import discrete_noise, discrete_statistics
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.clipped_descent import ClippedDescent
 from dpml.algorithms.discrete_sums import DiscreteSums
 from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.preconditioned_descent import PreconditionedDescent
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
+from planted import BUDGET, attacked, bugs, shared_seed
+
+from dpml.algorithms import discrete_noise, discrete_statistics
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Problem
 

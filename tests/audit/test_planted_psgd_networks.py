@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import BESIDE, BUDGET, PROBLEM, attacked, bugs, shared_seed, times
-
-from dpml.algorithms import network, noisy_gradient_sums
 from dpml.algorithms.distributed_noise import CapeNoise, IndependentNoise
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork, PreparedNetwork, PrivateNetwork
 from dpml.algorithms.noisy_gradient_sums import PartySums, PreparedSums, PrivateSGD
+from planted import BESIDE, BUDGET, PROBLEM, attacked, bugs, shared_seed, times
+
+from dpml.algorithms import network, noisy_gradient_sums
 from dpml.audit import ROUNDS
 from dpml.optim.losses import LOSSES
 from dpml.privacy import noise

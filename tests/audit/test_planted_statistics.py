@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from planted import ALL, BUDGET, PROBLEM, attacked, bugs, times, verdicts
-
-from dpml.algorithms import noisy_coefficients
 from dpml.algorithms.adaptive_statistics import AdaptiveStatistics, PreparedStatistics
 from dpml.algorithms.coefficients import Scales, tight_scales
 from dpml.algorithms.distributed_noise import SecureSumNoise
 from dpml.algorithms.noisy_coefficients import PreparedQuadratic
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
+from planted import ALL, BUDGET, PROBLEM, attacked, bugs, times, verdicts
+
+from dpml.algorithms import noisy_coefficients
 from dpml.optim.losses import LOSSES
 from dpml.privacy import noise
 

@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from dpml.algorithms.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.noisy_descent import Jayaraman
 from noise_samplers import SAMPLERS
 from scipy import stats
 
 from dpml.algorithms import discrete_noise
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.noisy_descent import Jayaraman
 from dpml.algorithms.output_perturbation import Average
 from dpml.audit import POWER, Finding, audit
 from dpml.audit.attacks import RATIO, informed

@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
-from dpml import code, where
+from dpml import code, paths
 
 TARGETS = {
     path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))["_target_"].rpartition(".")[0]
-    for path in sorted((where.folder("conf") / "algo").glob("*.yaml"))
+    for path in sorted((paths.folder("conf") / "algo").glob("*.yaml"))
 }
 # algorithms whose neighbours and views are still methods of their own
 INSIDE = {

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from harness import tables
 
-from dpml import where
+from dpml import paths
 from dpml.errors import UserError
 from dpml.running.rows import COLUMNS
 
@@ -248,7 +248,7 @@ def test_an_interrupted_write_leaves_no_half_file(run_command, tmp_path, monkeyp
 
 def test_help_names_groups_and_keys(run_command) -> None:
     done = run_command("dpml-run", "--help")
-    algorithms = sorted(path.stem for path in (where.folder("conf") / "algo").glob("*.yaml"))
+    algorithms = sorted(path.stem for path in (paths.folder("conf") / "algo").glob("*.yaml"))
     for word in (
         f"algo: {', '.join(algorithms)}",
         "calibration:",

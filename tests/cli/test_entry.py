@@ -31,7 +31,7 @@ def test_help_does_not_wait_for_libraries(tmp_path) -> None:
         check=True,
     )
     loaded = imported(done.stderr)
-    assert "dpml.cli.mistakes" in loaded
+    assert "dpml.cli.errors" in loaded
     assert not loaded & set(LIBRARIES)
 
 
@@ -46,7 +46,7 @@ def test_main_job_from_a_shell_with_no_network_and_no_other_argument(tmp_path: P
         check=True,
     )
     loaded = imported(done.stderr)
-    assert "dpml.cli.mistakes" in loaded
+    assert "dpml.cli.errors" in loaded
     assert not loaded & set(RARE)
     assert "claimed (eps, delta)" in done.stdout
     assert "colluders" in done.stdout

@@ -17,8 +17,9 @@ import pytest
 from harness import jobs, tables
 from omegaconf import OmegaConf, open_dict
 
-from dpml import cli, where
-from dpml.cli.jobs import experiment_jobs
+from dpml import cli, paths
+from dpml.commands.jobs import experiment_jobs
+from dpml.config.build import completed
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running import executors, expansion
@@ -419,6 +420,35 @@ def test_a_panel_that_could_show_nothing_is_refused_before_any_work(run_command,
     assert files() == []
 
 
+def test_a_single_block_needs_no_grid_and_no_name(run_command, tmp_path):
+    content = EXPERIMENT | {"settings": EXPERIMENT["settings"] | {"N": 200, "eps": [0.1, 1, 10], "seed": [0, 1]}}
+    del content["grid"]
+    content["panels"] = [{"x": "eps", "y": "loss"}]
+    outcome = run_command("dpml-run", *own(tmp_path, content=content), "experiment=mine/tiny", "run.dry=true")
+    assert "mine/tiny: 0 cached, 4 to run" in outcome.out, outcome.err
+    content["panels"][0]["block"] = "a_eps"
+    outcome = run_command("dpml-run", *own(tmp_path, content=content), "experiment=mine/tiny", "run.dry=true")
+    assert "unknown block 'a_eps' in a panel of experiment=mine/tiny: choose one of all." in outcome.err
+
+
+@pytest.mark.slow
+def test_a_mistake_of_a_job_in_another_process_is_reported(tmp_path):
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    words = [
+        "-m",
+        "hydra/launcher=joblib",
+        "hydra.launcher.n_jobs=2",
+        "algo=objpert,gop",
+        "delta=null",
+        "M=1",
+        "draws=1",
+    ]
+    done = subprocess.run([*PROGRAM, *words, "hydra.sweep.dir=s"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "1 of 2 jobs failed; their folders hold error.txt" in done.stderr
+    assert "needs a delta" in (tmp_path / "s/1/error.txt").read_text()
+
+
 PANEL = EXPERIMENT["panels"][0]
 IMTIAZ = "dpml.papers.imtiaz2019.claims"
 REFUSED = [
@@ -482,10 +512,10 @@ def test_what_hydra_prints_itself_is_no_run(run_command):
 # ---- defaults
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in where.folder("conf").joinpath("algo").glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in paths.folder("conf").joinpath("algo").glob("*.yaml")))
 def test_every_algorithm_runs_without_further_keys(default, tmp_path, name):
     """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
-    options = OmegaConf.load(where.folder("conf") / "algo" / f"{name}.yaml")
+    options = completed(OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml"))
     few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
     few += ["loss=squared"] if name == "adassp" else []  # the only one that it has
     rows, _ = tables(default, [f"algo={name}", "draws=1", *few], tmp_path)

@@ -9,20 +9,20 @@ import pandas as pd
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from dpml import where
+from dpml import paths
 from dpml.algorithms import Algorithm
 from dpml.config.build import build_algorithm, instantiate
 from dpml.errors import UserError
 from dpml.privacy import CALIBRATIONS, Budget, Problem, UnsizedProblem
 
-ALGOS = sorted(path.stem for path in where.folder("conf").glob("algo/*.yaml"))
+ALGOS = sorted(path.stem for path in paths.folder("conf").glob("algo/*.yaml"))
 OF_SIZES = {"jayaraman", "la", "wddp"}
 
 
 def of_configuration(default: DictConfig, algo: str) -> list[Algorithm]:
     """An algorithm with every calibration that it knows."""
     config = copy.deepcopy(default)
-    config.algo = OmegaConf.load(where.folder("conf") / "algo" / f"{algo}.yaml")
+    config.algo = OmegaConf.load(paths.folder("conf") / "algo" / f"{algo}.yaml")
     config.loss = "squared" if algo == "adassp" else None
     dataset = instantiate(config.dataset, "dataset")
     found = []

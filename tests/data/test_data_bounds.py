@@ -13,7 +13,8 @@ import pytest
 from harness import composed
 from variants import with_info
 
-from dpml.cli.jobs import run_job
+from dpml.commands.jobs import run_job
+from dpml.commands.settings import Settings
 from dpml.config import catalogue
 from dpml.data import Files, Info, Range, Raw
 from dpml.data.extent import after_one_hot, norms
@@ -317,7 +318,7 @@ def test_a_set_without_ranges_refuses_in_one_sentence(name):
 )
 def test_mistakes_are_told_before_any_file_is_read(default, overrides, told):
     with pytest.raises(UserError, match=re.escape(told)) as caught:
-        run_job(composed(default, overrides), overrides, Path())
+        run_job(composed(default, overrides), Settings(overrides), Path())
     assert "\n" not in str(caught.value)
 
 

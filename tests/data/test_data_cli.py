@@ -57,7 +57,7 @@ def test_list_through_a_pipe_is_what_is_listed_here(dpml, tmp_path, monkeypatch)
     monkeypatch.setenv("DPML_DATA", "data")
     assert done.stdout == dpml("data", "list")[1]
     loaded = imported(done.stderr)  # and it does not wait for libraries that it does not need
-    assert "dpml.cli.mistakes" in loaded
+    assert "dpml.cli.errors" in loaded
     assert not loaded & {"pandas", "scipy.optimize", *RARE}
 
 

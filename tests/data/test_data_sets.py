@@ -12,7 +12,8 @@ from scipy.io import savemat
 from sklearn.datasets import load_breast_cancer
 from variants import with_info
 
-from dpml.cli.jobs import run_job
+from dpml.commands.jobs import run_job
+from dpml.commands.settings import Settings
 from dpml.config import catalogue
 from dpml.config.build import instantiate
 from dpml.config.compose import compose
@@ -481,7 +482,7 @@ def test_two_gaussians_have_the_authors_means():
 )
 def test_mistakes_in_options_are_told_before_any_file_is_read(default, overrides, told):
     with pytest.raises(UserError, match=told):
-        run_job(composed(default, overrides), overrides, Path())
+        run_job(composed(default, overrides), Settings(overrides), Path())
 
 
 def test_seeds_are_the_rounds_of_a_cross_validation(files):

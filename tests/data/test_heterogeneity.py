@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from dpml.algorithms.noisy_descent import WeightedDescent
 from matplotlib.figure import Figure
 
-from dpml.algorithms.noisy_descent import WeightedDescent
 from dpml.data import Dataset
 from dpml.data.heterogeneity import Skew, distances, named_classes
 from dpml.data.label_rules import Classes, Dirichlet, Shards

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 pytest.importorskip("sphinx")
 
@@ -26,14 +27,16 @@ from dpml_docs import (
 )
 
 import dpml
-from dpml import where
+from dpml import paths
+from dpml.config.compose import compose
+from dpml.config.docstrings import argument
 from dpml.privacy import Guarantee
 from dpml.running import rows
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
-CONF = where.folder("conf")
+CONF = paths.folder("conf")
 OPTIONS = [(path.parent.name, path.stem) for path in sorted(CONF.glob("*/*.yaml"))]
 
 
@@ -70,7 +73,7 @@ def test_every_key_of_a_run_is_there_with_its_default_and_a_meaning():
 
 @pytest.mark.parametrize(("group", "name"), OPTIONS)
 def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning(group, name):
-    content = yaml.safe_load((CONF / group / f"{name}.yaml").read_text("utf-8"))
+    content = OmegaConf.to_container(compose([f"{group}={name}"])[group])
     lines = {line[0].strip("`"): line for line in configuration.option_rows(group, name)}
     assert lines.keys() == {f"{group}.{key}" for key in content if key != "_target_"}
     for key, default in content.items():
@@ -162,7 +165,7 @@ def test_every_figure_is_in_the_gallery_with_its_command_and_files():
         assert about["source"] in page
         for kind in ("csv", "md"):
             assert f"<{target.removesuffix('png')}{kind}>" in page
-    for path in where.folder("experiments").glob("*/[!_]*.yaml"):
+    for path in paths.folder("experiments").glob("*/[!_]*.yaml"):
         name = f"{path.parent.name}/{path.stem}"
         assert name in text or f"`dpml-run experiment={name}`" in text[f"{path.parent.name}/index"]
 
@@ -215,9 +218,9 @@ def test_arguments_are_found_in_bases():
             third: own.
         """
 
-    assert docstrings.argument(Derived, "second") == "both of them."
-    assert docstrings.argument(Derived, "third") == "own."
-    assert docstrings.argument(Derived, "fourth") == ""
+    assert argument(Derived, "second") == "both of them."
+    assert argument(Derived, "third") == "own."
+    assert argument(Derived, "fourth") == ""
 
 
 def test_no_page_is_left_out(tmp_path):

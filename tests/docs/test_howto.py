@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pages import DOCS, blocks
 
-from dpml import where
+from dpml import paths
 
 HOWTO = DOCS / "howto"
 
@@ -24,11 +24,11 @@ def named(page: str) -> set[str]:
     ("group", "page"), [("algo", "algorithms.md"), ("dataset", "data_sets.md"), ("partition", "data_sets.md")]
 )
 def test_every_option_is_named(group: str, page: str) -> None:
-    assert {path.stem for path in where.folder("conf").joinpath(group).glob("*.yaml")} <= named(page)
+    assert {path.stem for path in paths.folder("conf").joinpath(group).glob("*.yaml")} <= named(page)
 
 
 def test_every_key_is_named() -> None:
-    config = yaml.safe_load((where.folder("conf") / "config.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((paths.folder("conf") / "config.yaml").read_text(encoding="utf-8"))
     keys = {key for key in config if key not in ("defaults", "hydra", "run", "adversary")}
     keys |= {f"adversary.{key}" for key in config["adversary"]}
     assert keys | {"dataset", "partition", "algo"} <= named("commands.md")
@@ -47,7 +47,7 @@ def test_every_experiment_is_in_the_table() -> None:
             if to:
                 first, last = (int(re.sub(r"\D", "", text.split("/")[-1])) for text in (name, after))
                 rows |= {f"{paper}/fig{number}" for number in range(first, last)}
-    files = where.folder("experiments").glob("*/[!_]*.yaml")
+    files = paths.folder("experiments").glob("*/[!_]*.yaml")
     assert rows == {f"{path.parent.name}/{path.stem}" for path in files}
 
 

@@ -215,7 +215,7 @@ def test_without_locks_files_are_written_all_the_same(tmp_path: Path, monkeypatc
 def test_ending_a_command_is_an_exception_so_that_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    from dpml.cli.mistakes import exit_on_mistakes
+    from dpml.cli.errors import exit_on_mistakes
 
     monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.update({number: handler}))
     handlers: dict[int, object] = {}

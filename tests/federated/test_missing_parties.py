@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.distributed_noise import SecureSumNoise, cape_whole_view
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
+
 from dpml.federated.plan import most_dropouts
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem

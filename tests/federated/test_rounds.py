@@ -5,11 +5,11 @@ from functools import cache
 
 import numpy as np
 import pytest
+from dpml.algorithms.clipped_rounds import LEAST_CLIP
+from dpml.federated.kinds import sums_of
 from examples_federated import clinics, run
 
-from dpml.algorithms.clipped_rounds import LEAST_CLIP
 from dpml.data.partition import Parties
-from dpml.federated.kinds import sums_of
 from dpml.federated.party import Member
 from dpml.federated.relay import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.sums import Setting, Summed

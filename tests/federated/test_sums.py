@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dpml.federated.kinds import sums_of
 from examples_federated import clinics, run
 
-from dpml.federated.kinds import sums_of
 from dpml.federated.sums import Setting, Summed
 from dpml.privacy import Budget, Problem
 from dpml.protocols import FixedPoint, Stage
@@ -80,6 +80,7 @@ def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator(monkeypatch) 
     480 numbers; a sample variance is off by more than 30 % with probability below 1e-5 (chi-squared).
     """
     from dpml.algorithms.sufficient_statistics import SufficientStatistics
+
     from dpml.optim.losses import LOSSES
 
     M, C, D, n, d = 7, 1, 2, 50, 4

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpml import where
+from dpml import paths
 from dpml.data import Files
 from dpml.data.partition import Equal, Fractions, partition
 from dpml.data.sets.synthetic import Synthetic
@@ -128,7 +128,7 @@ def parties_of(loss: str, auxiliary: float, equal: bool) -> Any:
 
 def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
     """What one setting releases, and its guarantees, as plain values."""
-    node = yaml.safe_load((where.folder("conf") / "algo" / f"{algo}.yaml").read_text())
+    node = yaml.safe_load((paths.folder("conf") / "algo" / f"{algo}.yaml").read_text())
     module, _, name = node["_target_"].rpartition(".")
     options = {key: node[key] for key in ("sites",) if key in node} | options
     kind = getattr(import_module(module), name)

@@ -7,8 +7,8 @@ import yaml
 from made_up import check_that_nothing_is_judged_without_what_it_needs, decide, made_up
 
 from dpml.papers.kang2019.claims import CHOICES
+from dpml.paths import folder
 from dpml.reporting.claims import Evidence, claims_of
-from dpml.where import folder
 
 CLAIMS = claims_of("dpml.papers.kang2019.claims")
 GRIDS = {"eps": [0.01, 0.1, 0.25], "u": [1, 5, 9]}

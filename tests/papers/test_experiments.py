@@ -6,8 +6,8 @@ import hydra
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from dpml import where
-from dpml.cli.jobs import experiment_jobs
+from dpml import paths
+from dpml.commands.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
 from dpml.data.sets.har import HAR73
 from dpml.reporting.charts import read_published
@@ -15,7 +15,7 @@ from dpml.reporting.claims import claims_of
 from dpml.running.rows import COLUMNS, EPS
 from dpml.running.spec import is_computed, parts
 
-FILES = sorted(where.folder("experiments").glob("*/*.yaml"))
+FILES = sorted(paths.folder("experiments").glob("*/*.yaml"))
 NAMES = [f"{path.parent.name}/{path.stem}" for path in FILES if not path.name.startswith("_")]
 TEMPLATES = [f"{path.parent.name}/{path.stem}" for path in FILES if path.name.startswith("_")]
 DERIVED = {"inverse_eps"}  # axes that are computed from a column
@@ -35,7 +35,7 @@ def jobs(hydra_is_initialised):
     """
     words = ["experiment=all"]
     config = hydra.compose("config", words)
-    made = experiment_jobs(config, words, [where.folder("experiments")])
+    made = experiment_jobs(config, words, [paths.folder("experiments")])
     found = {job.publication.experiment.name: job for job in made}
     assert list(found) == experiments_of(config)
     return found
@@ -54,7 +54,7 @@ def cells(jobs):
 def test_every_file_says_how_it_is_run_and_has_the_options_that_it_names(jobs):
     assert set(jobs) == set(NAMES)
     for name in NAMES:
-        text = where.folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
+        text = paths.folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
         assert text.startswith(f"# To run: dpml-run experiment={name}")
     reasons = {point.reason for job in jobs.values() for point in job.task.points if point.reason}
     assert all("is a reading of the published noise only" in reason for reason in reasons)  # no option is missing
@@ -67,7 +67,7 @@ def test_claims_and_published_points_are_there(experiments):
             assert {claims[claim].figure for claim in experiment.claims} == {name}
         series = {panel.published for panel in experiment.panels if panel.published is not None}
         if series:
-            points = read_published([where.folder("experiments")], name.split("/")[0])
+            points = read_published([paths.folder("experiments")], name.split("/")[0])
             assert series <= set(points["series"]), name
 
 
@@ -143,7 +143,7 @@ def test_figures_3_and_7_of_imtiaz_share_their_cells(cells):
 
 
 def test_the_page_of_metrics_explains_each_that_an_experiment_keeps(experiments):
-    page = (where.folder("experiments").parent / "docs/howto/algorithms.md").read_text("utf-8")
+    page = (paths.folder("experiments").parent / "docs/howto/algorithms.md").read_text("utf-8")
     table = page.split("| metric | meaning |")[1].split("\n\n")[0]
     kept = set()
     for experiment in experiments.values():

@@ -7,13 +7,13 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as oracle
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.network import CapeNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem, gdp

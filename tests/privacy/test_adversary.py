@@ -5,12 +5,12 @@ import itertools
 import math
 
 import pytest
-
 from dpml.algorithms.cape import CapeFM
 from dpml.algorithms.functional_mechanism import Conventional
 from dpml.algorithms.network import CapeNetwork
 from dpml.algorithms.noisy_descent import WeightedDescent
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+
 from dpml.audit import audit
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES

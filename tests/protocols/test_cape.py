@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.distributed_noise import MASK
+from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.distributed_noise import MASK
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from dpml.data import Dataset
 from dpml.data.partition import Fractions, Parties, partition
 from dpml.optim.losses import LOSSES

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from omegaconf import open_dict
 
-from dpml import where
-from dpml.cli.jobs import compute_jobs, experiment_jobs, write_jobs
+from dpml import paths
+from dpml.commands.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.reporting.claims import Decision
@@ -47,7 +47,7 @@ def report_of(content, results, claims=()):
         config = hydra.compose("config", [f"results_dir={results}"])
         with open_dict(config):
             config.experiment = content
-        jobs = experiment_jobs(config, ["experiment=imtiaz2019/tiny"], [where.folder("experiments")])
+        jobs = experiment_jobs(config, ["experiment=imtiaz2019/tiny"], [paths.folder("experiments")])
     computed, status = compute_jobs(jobs, Options(), results, "dpml-run")
     assert all(written.error is None for written in write_jobs(computed, jobs, stopped=bool(status)))
     manifest = Manifest(results / "imtiaz2019" / "tiny.json")

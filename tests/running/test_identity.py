@@ -108,7 +108,7 @@ def test_comments_docstrings_and_what_does_not_make_numbers_change_nothing(key):
     before = key()
     assert key("privacy/noise.py", "import numpy as np\n", "import numpy as np  # arrays\n") == before
     assert key("running/metrics.py", '"""The quality', '"""About the quality') == before
-    for path in ("reporting/tables.py", "running/runner.py", "cli/screen.py", "errors.py", "data/sources/cache.py"):
+    for path in ("reporting/tables.py", "running/runner.py", "cli/console.py", "errors.py", "data/sources/cache.py"):
         assert key(path, "import ", "import zlib\nimport ") == before
 
 

@@ -1,17 +1,19 @@
-"""Reference pages of what configures a run: keys, algorithms, data sets, partitions, from conf/ and docstrings."""
+"""Reference pages of what configures a run: keys, algorithms, data sets, partitions, from conf/ and the classes."""
 
 import inspect
-import re
+import math
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
+from omegaconf import OmegaConf
 
-from dpml import where
-from dpml.config.build import class_of
+from dpml import paths
+from dpml.config.build import class_of, completed
 from dpml.config.compose import options
+from dpml.config.docstrings import meaning, parse
 from dpml.data.preprocess import STEPS
 from dpml_docs import docstrings, rst, yaml_keys
 
@@ -30,7 +32,7 @@ def pages() -> dict[str, str]:
 
 def configuration() -> str:
     """The keys of conf/config.yaml."""
-    path = where.folder("conf") / "config.yaml"
+    path = paths.folder("conf") / "config.yaml"
     known = [key for key in yaml_keys.keys(path) if key.name.partition(".")[0] not in _HIDDEN]
     groups = [
         [f"``{group}``", rst.literal(str(default)), link]
@@ -76,33 +78,24 @@ def target(group: str, name: str) -> tuple[str, Any]:
 
 
 def _file(group: str, name: str) -> Path:
-    return where.folder("conf") / group / f"{name}.yaml"
+    return paths.folder("conf") / group / f"{name}.yaml"
 
 
 def option_rows(group: str, name: str) -> list[list[str]]:
-    """Key, default, kind and meaning of every key of an option, from its YAML file and the docstring of its class."""
+    """Key, default, kind and meaning of every key of an option, from its YAML file, its class and the docstring."""
     _, cls = target(group, name)
     hints = get_type_hints(cls)
     rows = []
-    for key in yaml_keys.keys(_file(group, name)):
-        if key.name != "_target_":
-            words = [docstrings.inline(text) for text in _meanings(key.comment, docstrings.argument(cls, key.name))]
+    content = completed(OmegaConf.create(yaml.safe_load(_file(group, name).read_text("utf-8"))))
+    for key, value in OmegaConf.to_container(content).items():
+        if key != "_target_":
             # a class says which of the values that its annotation admits are its own
-            values = getattr(cls, _CHOICES[key.name], ()) if key.name in _CHOICES else ()
-            kind = _choice(values) if values else ", ".join(_kinds(hints.get(key.name)))
-            rows.append([f"{group}.{key.name}", key.value, docstrings.inline(kind), "\n\n".join(words)])
-    return [[rst.literal(name), rst.literal(value), kind, words] for name, value, kind, words in rows]
-
-
-def _meanings(comment: str, argument: str) -> Iterator[str]:
-    """The comment and the docstring, once where one has all that the other has."""
-    plain = [re.sub(r"\W+", " ", text).strip().casefold() for text in (comment, argument)]
-    if plain[0] and plain[0] not in plain[1]:
-        yield comment
-    if plain[1] and plain[1] not in plain[0]:
-        yield argument[0].upper() + argument[1:]
-    elif plain[0] and plain[0] == plain[1]:
-        yield comment
+            values = getattr(cls, _CHOICES[key], ()) if key in _CHOICES else ()
+            kind = docstrings.inline(_choice(values) if values else ", ".join(_kinds(hints.get(key))))
+            shown = yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
+            words = docstrings.inline(meaning(cls, key))
+            rows.append([rst.literal(f"{group}.{key}"), rst.literal(shown), kind, words[:1].upper() + words[1:]])
+    return rows
 
 
 def _choice(values: Sequence[Any]) -> str:
@@ -135,7 +128,7 @@ def algorithm(name: str) -> str:
         rst.title(f"``{name}``"),
         docstrings.inline(yaml_keys.heading(_file("algo", name))),
         rst.code(f"dpml-run algo={name}", "sh"),
-        docstrings.rst(docstrings.parse(inspect.getdoc(cls)).text),
+        docstrings.rst(parse(inspect.getdoc(cls)).text),
         rst.title("Keys", "-"),
         _options("algo", name),
         f"Its class is ``{path}``.",
@@ -155,7 +148,7 @@ def algorithms(names: list[str]) -> str:
 
 def _first(doc: str | None) -> str:
     """The first paragraph of a docstring."""
-    return " ".join(docstrings.parse(doc).text.split("\n\n")[0].split())
+    return " ".join(parse(doc).text.split("\n\n")[0].split())
 
 
 def datasets() -> str:
@@ -169,7 +162,7 @@ def datasets() -> str:
         _, cls = target("dataset", name)
         page = f"More: :doc:`/data/{name}`." if name != "csv" else "More: :doc:`/own_data`."
         blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("dataset", name)))]
-        blocks += [docstrings.rst(docstrings.parse(inspect.getdoc(cls)).text), page, _options("dataset", name)]
+        blocks += [docstrings.rst(parse(inspect.getdoc(cls)).text), page, _options("dataset", name)]
     steps = [[rst.literal(step), docstrings.inline(_first(inspect.getdoc(STEPS[step])))] for step in STEPS]
     blocks += [rst.title("Preprocessing steps", "-"), "What a list ``dataset.steps`` may have:"]
     blocks += [rst.table(["Step", "What it does"], steps, (1, 5)), rst.toctree(["/data/README", "/data/*"], glob=True)]
@@ -185,5 +178,5 @@ def partitions() -> str:
     for name in options("partition"):
         _, cls = target("partition", name)
         blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("partition", name)))]
-        blocks += [docstrings.rst(docstrings.parse(inspect.getdoc(cls)).text), _options("partition", name)]
+        blocks += [docstrings.rst(parse(inspect.getdoc(cls)).text), _options("partition", name)]
     return rst.page(*blocks)

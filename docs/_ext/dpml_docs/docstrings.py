@@ -1,9 +1,7 @@
 """Docstrings, which are written in a little Markdown, as reStructuredText, which Sphinx reads."""
 
-import inspect
 import re
 import textwrap
-from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -12,9 +10,8 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.typing import stringify_annotation
 
 from dpml.arrays import Array, Index
+from dpml.config.docstrings import SECTION
 
-SECTION = re.compile(r"(Args|Attributes|Raises|Returns|Yields):$")
-_ENTRY = re.compile(r"(\w[\w, ]*): ")
 _WORDS = re.compile(
     r"(?P<code>``.+?``|`[^`]+`)"
     r"|(?P<emphasis>(?<![\w*|])\*\w(?:[^*\n]*\w)?\*(?![\w*|]))"
@@ -27,48 +24,6 @@ _ALIASES = {
     for mode in ("smart", "fully-qualified-except-typing")
     for short in (False, True)
 }
-
-
-@dataclass(frozen=True)
-class Docstring:
-    """What a docstring says: its text without sections, and what it says of every argument or attribute."""
-
-    text: str = ""
-    arguments: dict[str, str] = field(default_factory=dict)
-
-
-def parse(content: str | None) -> Docstring:
-    """A docstring in the style of Google, in parts."""
-    text: list[str] = []
-    arguments: dict[str, str] = {}
-    section = ""
-    name = ""
-    for line in inspect.cleandoc(content or "").splitlines():
-        if heading := SECTION.match(line):
-            section, name = heading[1], ""
-        elif section and line.strip() and not line.startswith(" "):
-            section = ""
-            text += ["", line]
-        elif not section:
-            text.append(line)
-        elif section in ("Args", "Attributes"):
-            entry = _ENTRY.match(line[4:])
-            if entry:
-                name = entry[1]
-                line = line[4 + entry.end() :]
-            if name:
-                arguments[name] = f"{arguments.get(name, '')} {line.strip()}".strip()
-    return Docstring("\n".join(text).strip(), arguments)
-
-
-def argument(target: type, name: str) -> str:
-    """What the docstring of a class, or of the nearest of its bases that has a word on it, says of a field."""
-    for base in inspect.getmro(target):
-        arguments = parse(vars(base).get("__doc__")).arguments
-        for names, text in arguments.items():
-            if name in re.split(r",\s*", names):
-                return text
-    return ""
 
 
 def rst(text: str) -> str:

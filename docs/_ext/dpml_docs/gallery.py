@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import yaml
 
-from dpml import where
+from dpml import paths
 from dpml.reporting.outputs import FigureFiles, Outputs, Paper
 from dpml.reporting.pages import content
 from dpml_docs import claims
@@ -99,7 +99,7 @@ def not_computed(paper: Paper) -> list[str]:
     """The paper's experiments that have no figures in results/, as they are described in experiments/."""
     made = {experiment.name for experiment in paper.experiments if experiment.figures}
     lines = []
-    for path in sorted(where.folder("experiments").joinpath(paper.name).glob("[!_]*.yaml")):
+    for path in sorted(paths.folder("experiments").joinpath(paper.name).glob("[!_]*.yaml")):
         name = f"{paper.name}/{path.stem}"
         if name not in made:
             about = yaml.safe_load(path.read_text(encoding="utf-8"))

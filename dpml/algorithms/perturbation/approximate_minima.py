@@ -86,6 +86,11 @@ class ApproximateMinima(GaussianObjective, FromMessages):
     Lambda/N is what is added to lam. `tight` has the noise of `gop` but for a 5000th, and takes a shift of the margin.
     gamma is 1/N^2 as published, but no less than rounding allows for, which is what `tight` takes; a model with a
     longer gradient is not released. What is proven is `proofs.approximate_minima`.
+
+    Args:
+        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own.
+        shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
+            Adult.
     """
 
     name: ClassVar[str] = "amp"

@@ -32,15 +32,15 @@ class CsvOptions:
     """A file and the roles of its columns: the options of dataset=csv that reading the file depends on.
 
     Attributes:
-        path: The file.
+        path: FILE.csv, .csv.gz, or .parquet (needs pyarrow).
         label: The column to predict.
-        task: The task to learn, or auto: two classes, several classes, or numbers, determined from the labels.
+        task: `binary`, `multiclass`, `regression`, or `auto`: determined from the labels.
         positive: The label that is +1; null: the second of the two labels in order.
-        drop: CsvColumns that are not used.
+        drop: Columns that are not used, such as ids: [COLUMN, ...].
         party: The column that names the party of a row; it is not a feature.
-        missing: How rows with missing values are treated: left out, kept for the step `impute`, or refused.
-        bounds: Where scales, categories and classes come from: the rows (`fitted`), or a YAML file that states them.
-        test_path: A file of test rows.
+        missing: What becomes of rows with missing values: `drop`, `keep` (needs the step `impute`), or `refuse`.
+        bounds: Where scales, categories and classes come from: the rows (`fitted`), or FILE.yaml that states them.
+        test_path: A file of test rows with the same columns, instead of `test_fraction`.
     """
 
     path: str | None = field(default=None, metadata=PLACE)

@@ -35,7 +35,12 @@ _SHA256 = {
 
 @dataclass(frozen=True)
 class Authors:
-    """One of the authors' files, selected by `rows`. All its rows are for training unless `test_fraction` is set."""
+    """One of the authors' files, selected by `rows`. All its rows are for training unless `test_fraction` is set.
+
+    Args:
+        test_fraction: The share of the rows, drawn at random, that is for testing.
+        steps: Preprocessing, in order.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -128,7 +133,11 @@ class Authors:
 
 @dataclass(frozen=True)
 class CrimeAuthors(Authors):
-    """Communities and Crime, d = 101."""
+    """Communities and Crime, d = 101.
+
+    Args:
+        rows: 200, 400, ..., 1800.
+    """
 
     name: ClassVar[str] = "crime_authors"
     title: ClassVar[str] = "Communities and Crime, the samples of Imtiaz et al. 2019"
@@ -150,7 +159,11 @@ class CrimeAuthors(Authors):
 
 @dataclass(frozen=True)
 class TwitterAuthors(Authors):
-    """Buzz in social media (Twitter), d = 77."""
+    """Buzz in social media (Twitter), d = 77.
+
+    Args:
+        rows: 500, 1000, 2000, 5000, 10000 or 20000.
+    """
 
     name: ClassVar[str] = "twitter_authors"
     title: ClassVar[str] = "Buzz in social media (Twitter), the samples of Imtiaz et al. 2019"
@@ -172,7 +185,12 @@ class TwitterAuthors(Authors):
 
 @dataclass(frozen=True)
 class SyntheticAuthors(Authors):
-    """Rows uniform on [0, 1]^d scaled to norm 1, y = x'w* without noise, d = 20 or 50; the file includes w*."""
+    """Rows uniform on [0, 1]^d scaled to norm 1, y = x'w* without noise, d = 20 or 50; the file includes w*.
+
+    Args:
+        rows: 500, 1000, 2000, 5000, 10000 or 20000.
+        d: 20 or 50.
+    """
 
     name: ClassVar[str] = "synthetic_authors"
     title: ClassVar[str] = "Linear synthetic data, the samples of Imtiaz et al. 2019"

@@ -18,7 +18,11 @@ _FRAUDS = 492
 
 @dataclass(frozen=True)
 class CreditCard(RandomSplit):
-    """All 492 frauds and `normals` others, drawn without replacement. Used by Kang et al. 2019."""
+    """All 492 frauds and `normals` others, drawn without replacement. Used by Kang et al. 2019.
+
+    Args:
+        normals: Normal transactions drawn beside the 492 frauds.
+    """
 
     info: ClassVar[Info] = Info(
         name="creditcard",

@@ -16,7 +16,12 @@ from dpml.errors import UserError
 
 @dataclass(frozen=True)
 class CSV(CsvOptions):
-    """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`."""
+    """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`.
+
+    Args:
+        test_fraction: The share of the rows, drawn at random, that is for testing.
+        steps: Preprocessing, in order.
+    """
 
     test_fraction: float = 0.2
     steps: tuple[str, ...] = ("one_hot", "symmetric", "bias", "sample_norm")

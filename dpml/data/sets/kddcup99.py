@@ -144,7 +144,11 @@ class KDDCup99(OfficialSplit):
 
 @dataclass(frozen=True)
 class KDDCup9970k(RandomSplit):
-    """`sample` rows of the 10 % file, drawn without replacement, then split. Used by Kang et al. 2019."""
+    """`sample` rows of the 10 % file, drawn without replacement, then split. Used by Kang et al. 2019.
+
+    Args:
+        sample: Rows drawn, without replacement.
+    """
 
     info: ClassVar[Info] = replace(
         KDDCup99.info,

@@ -80,7 +80,15 @@ RECIPES: dict[str, Recipe] = {
 
 @dataclass(frozen=True)
 class Synthetic:
-    """`rows` training rows (N overrides), `test_rows` test rows, d features; w* is a random direction times `scale`."""
+    """`rows` training rows (N overrides), `test_rows` test rows, d features; w* is a random direction times `scale`.
+
+    Args:
+        recipe: `linear`, `logistic`, `ball_sign` or `two_gaussians`.
+        d: Features.
+        rows: Training rows, unless N says otherwise.
+        test_rows: Rows for testing, beside them.
+        scale: The norm of the true weights.
+    """
 
     recipe: str = "linear"
     d: int = 20

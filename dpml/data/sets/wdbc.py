@@ -20,7 +20,14 @@ _FILE = "breast_cancer.csv"
 
 @dataclass(frozen=True)
 class WDBC:
-    """569 rows, 30 real features, 212 malignant. Used by Rajkumar & Agarwal 2012, fig. 2."""
+    """569 rows, 30 real features, 212 malignant. Used by Rajkumar & Agarwal 2012, fig. 2.
+
+    Args:
+        bounds: `fitted`: scales are those of the training rows; `public` is refused, as no ranges are stated.
+        test_fraction: The share of the rows, drawn at random, that is for testing.
+        folds: Cross-validation instead of `test_fraction`: with 5, seeds 0 to 4 test on one fifth each; None: none.
+        steps: Preprocessing, in order.
+    """
 
     info: ClassVar[Info] = Info(
         name="wdbc",

@@ -1,18 +1,17 @@
 """Turn exceptions into one sentence and an exit status."""
 
+import argparse
 import errno
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from dpml.errors import UserError
-
-if TYPE_CHECKING:
-    from dpml.cli.overrides import Line
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
@@ -54,11 +53,8 @@ def fail(program: str, message: str) -> NoReturn:
     sys.exit(2)
 
 
-def sentence(error: Exception, line: "Line | None" = None) -> str | None:
-    """The meaning of an exception and the remedy, with the nearest valid name; None for a bug.
-
-    `line` is the command line that the error is about; None: this process's own.
-    """
+def sentence(error: Exception) -> str | None:
+    """The meaning of an exception and the remedy, with the nearest valid name; None for a bug."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.errno is not None:  # without errno it is not the system's error
@@ -68,9 +64,18 @@ def sentence(error: Exception, line: "Line | None" = None) -> str | None:
         return f"there is not enough memory{detail}: ask for fewer rows, draws, parties or workers."
     if isinstance(error, BrokenExecutor):
         return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
-    from dpml.cli import overrides  # here, as it loads Hydra and half of dpml, which `--help` does not need
+    from dpml.config import override_errors  # here, as it loads Hydra and half of dpml, which `--help` does not need
 
-    return overrides.sentence(error, line)
+    return override_errors.sentence(error, override_errors.Line(*_command_line()))
+
+
+def _command_line() -> tuple[list[str], Path | None]:
+    """The overrides that this process was started with, and the user's own folder of options."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config-dir", "-cd", type=Path)
+    known, words = parser.parse_known_args(sys.argv[1:])
+    # the words of a command, such as `data partition`, are not overrides
+    return [word for word in words if "=" in word and not word.startswith("-")], known.config_dir
 
 
 # ---- the system

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from harness import tables
 
-from dpml.cli.mistakes import sentence
+from dpml.cli.errors import sentence
 from dpml.errors import UserError
 
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]

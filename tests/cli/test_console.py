@@ -14,7 +14,7 @@ import pytest
 from harness import RARE, imported
 from rich.cells import cell_len
 
-from dpml.cli.screen import short, show
+from dpml.cli.console import short, show
 from dpml.reporting.statistics import summarise
 
 COMMON = {
@@ -222,7 +222,7 @@ def test_guarantees(piped) -> None:
     through = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=True)
     assert through.stdout.splitlines() == text  # a pipe gets the same
     loaded = imported(through.stderr)  # and it does not wait for libraries that it does not need
-    assert "dpml.cli.mistakes" in loaded
+    assert "dpml.cli.errors" in loaded
     assert not loaded & {"pandas", *RARE}
     lines = [line.split() for line in text]
     for entry in json.loads("\n".join(piped("dpml", *arguments, "--json"))):

@@ -1,5 +1,6 @@
-"""The jobs of one command (a run, the jobs of a sweep, or experiments): their tasks in one plan, and their files."""
+"""The jobs of one command (a run, the jobs of a sweep, or experiments): their tasks in one plan, files and tables."""
 
+import os
 import shlex
 import sys
 from collections import Counter
@@ -13,8 +14,9 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from dpml import where
+from dpml import paths
 from dpml.atomic import write_atomically
+from dpml.commands.settings import Settings, is_private
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
 from dpml.errors import UserError
@@ -24,7 +26,7 @@ from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
 from dpml.running.plan import Options, Plan, Task, make_plan
 from dpml.running.runner import announce, carry_out
-from dpml.running.spec import Experiment
+from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
 
 INTERRUPTED = 130
@@ -45,7 +47,7 @@ class RunJob:
     task: Task
     folder: Path
     config: Mapping[str, Any]
-    words: Sequence[str]
+    settings: Settings
 
     def check(self, plan: Plan) -> None:
         """Raise if there is no run: a run is computed completely or not at all.
@@ -124,19 +126,33 @@ Job = RunJob | ExperimentJob
 # ---- from a configuration to jobs
 
 
-def run_job(config: DictConfig, words: Sequence[str], folder: Path, name: str = "run") -> RunJob:
+def composed_jobs(
+    config: DictConfig, settings: Settings, folder: Path, name: str, sources: Sequence[Path]
+) -> list[Job]:
+    """The jobs of what Hydra composed: a run, called `name`, with files in `folder`; or experiments from `sources`.
+
+    Raises:
+        UserError: a setting is wrong.
+    """
+    if PACKAGE in config:
+        return [*experiment_jobs(config, settings.words, sources)]
+    return [run_job(config, settings, folder, name)]
+
+
+def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "run") -> RunJob:
     """The job of a composed configuration without an experiment.
 
     Raises:
         UserError: a key is unknown, a value is of the wrong kind, or no noise can be calibrated for it.
     """
     check_keys(config)
-    points = Expansion.from_config(config, words).run()
+    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    given = {key: value for key, value in settings.given.items() if key.partition(".")[0] in SETTINGS}
+    points = Expansion(plain, given).run()
     for point in points:
         if point.cell is not None and point.cell.first == 0:
             point.cell.check()
-    plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    return RunJob(Task(name, points, whole=True), folder, plain, words)
+    return RunJob(Task(name, points, whole=True), folder, plain, settings)
 
 
 def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[Path]) -> list[ExperimentJob]:
@@ -187,7 +203,7 @@ def _experiment_job(
         if (key := word.lstrip("+").partition("=")[0]) in expansion.overrides
         and _signature(points) == _signature(expansion.without(key).experiment(experiment))
     ]
-    changes = [word for word in words if _may_change(word) and word not in same]
+    changes = [word for word in words if not is_private(word) and word not in same]
     task = Task(" ".join([name, *changes]), points, experiment.computed)
     titled = replace(experiment, title=_titled(experiment, points))
     base = _base(Path(config.results_dir), name, changes)
@@ -206,15 +222,6 @@ def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
     return results / "trials" / name / slug / name.rpartition("/")[2]
 
 
-def _may_change(word: str) -> bool:
-    """Whether an override may change a number of an experiment."""
-    key = word.lstrip("+~").partition("=")[0]
-    return key != PACKAGE and not key.startswith(_PRIVATE) and key.partition(".")[0] not in ("run", "hydra")
-
-
-_PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
-
-
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
     return {(point.block, repr(point.cell) if point.cell else str(point.reason)) for point in points}
 
@@ -228,14 +235,13 @@ def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
 
 def public_command(words: Sequence[str]) -> str:
     """The command that reproduces the numbers on any machine: without folders and without `run` and `hydra` options."""
-    private = (*(f"{key}=" for key in _PRIVATE), "run.", "hydra")
-    return "dpml-run " + shlex.join(word for word in words if not word.startswith(private))
+    return "dpml-run " + shlex.join(word for word in words if not is_private(word))
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
     """The folders with experiments: those among Hydra's configuration sources, and ours."""
     own = [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
-    return [*own, where.folder("experiments")]
+    return [*own, paths.folder("experiments")]
 
 
 # ---- from jobs to files
@@ -277,7 +283,7 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
 
 
 @dataclass(frozen=True)
-class Written:
+class JobOutcome:
     """The outcome of a job: the files written, or the reason why there are none."""
 
     job: Job
@@ -285,7 +291,7 @@ class Written:
     error: Exception | None = None
 
 
-def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[Written]:
+def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[JobOutcome]:
     """Write the files of every job, and the pages of claims and of rankings for the published experiments.
 
     Args:
@@ -298,9 +304,9 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[Written]:
         if stopped and any(entry.status in ("to run", "failed") for entry in plan.of(job.task)):
             continue
         try:
-            written.append(Written(job, job.write(plan)))
+            written.append(JobOutcome(job, job.write(plan)))
         except (UserError, CellsFailedError) as error:
-            written.append(Written(job, [], error))
+            written.append(JobOutcome(job, [], error))
     # the pages about all experiments of a folder are listed with its last job
     last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
     for folder, one in last.items():
@@ -322,3 +328,38 @@ def failures(plan: Plan, command: str) -> int:
 def _tell(console: Console, message: str, style: str = "yellow") -> None:
     sys.stdout.flush()
     console.print(message, style=style, markup=False, soft_wrap=True)
+
+
+# ---- the tables of several jobs
+
+
+def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One table from those of several jobs; the same setting twice is one setting."""
+    columns = dict.fromkeys(column for table in tables for column in table)
+    # a column without a value imposes no type on those of the other tables
+    known = pd.concat([table.dropna(axis=1, how="all") for table in tables], ignore_index=True)
+    return known.reindex(columns=list(columns)).drop_duplicates(ignore_index=True)
+
+
+def merge_jobs(sweep: Path, jobs: Sequence[Path], command: str) -> None:
+    """Write the tables of a sweep's jobs, all in one, into its folder, with a manifest."""
+    from dpml.reporting.tables import read_table  # slow to load
+
+    paths = [sweep / name for name in ("guarantees.csv", "rows.csv")]
+    for path in paths:
+        table = pd.concat([read_table(job / path.name, ()) for job in jobs], ignore_index=True)
+        write_atomically(path, table.drop_duplicates().to_csv(index=False))
+    merged = [os.path.relpath(job, sweep) for job in jobs]
+    beside(sweep).keep_with({"note": NO_RELEASE, "command": command, "merged": merged}, paths)
+
+
+def mean_of(rows: pd.DataFrame, metric: str) -> float:
+    """The mean of a metric.
+
+    Raises:
+        UserError: the rows have no such metric.
+    """
+    known = list(rows["metric"].unique())
+    if metric not in known:
+        raise UserError(f"objective={metric} is no metric of this run: choose one of {', '.join(known)}.")
+    return float(rows.loc[rows["metric"] == metric, "value"].mean())

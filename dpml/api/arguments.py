@@ -1,0 +1,68 @@
+"""The arguments of the API's functions as `Settings`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpml.commands.settings import Settings, parsed
+from dpml.errors import UserError
+
+LISTS = ("eps", "delta", "M", "N", "seed", "metrics")
+"""Keys that take a list; a list of any other key's values is a sweep over them."""
+
+Swept = Mapping[str, Sequence[Any]]
+
+
+def settings_of(
+    overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
+) -> tuple[Settings, Swept]:
+    """Overrides and keyword arguments as settings, and those of the keys that are swept over, with their values.
+
+    Raises:
+        UserError: an override is not text of the form KEY=VALUE, or a value is of a kind that no key takes.
+    """
+    for word in overrides:
+        if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
+            raise UserError(f"an override must be text, 'KEY=VALUE', got {word!r}.")
+    values = {key: plain(value, key) for key, value in keys.items()}
+    for key, value in values.items():
+        if value == []:
+            raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+    swept = {key: value for key, value in values.items() if isinstance(value, list) and key not in LISTS}
+    single = {key: value for key, value in values.items() if key not in swept}
+    return Settings(list(overrides), single, None if config_dir is None else Path(config_dir)), swept
+
+
+def one_job(
+    function: str, overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
+) -> Settings:
+    """The settings of a function that takes one value of every key.
+
+    Raises:
+        UserError: one of them is wrong, or has several values.
+    """
+    settings, swept = settings_of(overrides, keys, config_dir)
+    several = {word.key_or_group: word.input_line for word in parsed(settings.words) if word.is_sweep_override()}
+    several |= {key: f"{key}={','.join(map(str, values))}" for key, values in swept.items()}
+    for key, given in several.items():
+        raise UserError(f"dpml.{function} takes one {key}, got {given}.")
+    return settings
+
+
+def plain(value: Any, key: str) -> Any:
+    """A value as YAML has it: NumPy's numbers as Python's, paths as text, sequences as lists.
+
+    Raises:
+        UserError: YAML, or no key, has such a value.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple | range | np.ndarray):
+        return [plain(one, key) for one in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise UserError(f"{key} must be a number, text, True, False, None, or a list of them, got {value!r}.")

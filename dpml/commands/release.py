@@ -1,0 +1,107 @@
+"""One model for publication: the request of one setting."""
+
+import shlex
+from collections.abc import Container
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from dpml.commands.settings import Settings, compose_one, is_private
+from dpml.config.build import (
+    budget,
+    build_adversary,
+    build_algorithm,
+    build_partition,
+    files,
+    instantiate,
+    optional,
+    whole,
+)
+from dpml.data import Source
+from dpml.data.csv.column_bounds import ColumnBounds, load
+from dpml.data.sets.csv import CSV
+from dpml.data.table import Tabular
+from dpml.errors import UserError
+from dpml.release.release import Request
+
+
+def request_of(settings: Settings) -> tuple[Request, Path]:
+    """The requested release, and the path of its data's ledger unless another one is named.
+
+    Raises:
+        UserError: a setting is wrong, or has several values, or needs more than what is stated of the data.
+    """
+    given = settings.given
+    for key, why in (("seed", "its noise is nobody's to know"), ("draws", "it is one model")):
+        if key in given:
+            raise UserError(f"a release has no {key}, as {why}: leave {key}= out.")
+    defaults = {"calibration": "tight"} if "calibration" not in given else {}
+    config, d = compose_one(replace(settings, values={**defaults, **settings.values}), "release")
+    if d is not None:
+        raise UserError("unknown key 'd': the data set says how many features there are.")
+    _choose_for_a_release(config, given)
+    dataset: Source = instantiate(config.dataset, "dataset")
+    stated, label = _stated(dataset, config)
+    algorithm = build_algorithm(config, dataset)
+    here = files(config)
+    request = Request(
+        dataset=dataset,
+        stated=stated,
+        label=label,
+        partition=build_partition(instantiate(config.partition, "partition"), algorithm),
+        algorithm=algorithm,
+        M=whole(config.M, "M"),
+        N=optional(whole)(config.N, "N"),
+        budget=budget(config.eps, config.delta),
+        adversary=build_adversary(config.adversary),
+        files=here,
+        setting=shlex.join(word for word in settings.words if not is_private(word)),
+    )
+    beside = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
+    return request, beside.with_name(f"{beside.name}.ledger")
+
+
+def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
+    """Set the defaults of a release: no test rows, complete rows, and exact noise if the algorithm supports it.
+
+    Raises:
+        UserError: rows would be left out because of their values.
+    """
+    node = config.dataset
+    if "test_fraction" in node and "dataset.test_fraction" not in given:
+        node.test_fraction = 0.0
+    if "missing" in node:
+        if "dataset.missing" not in given:
+            node.missing = "refuse"
+        if node.missing == "drop":
+            raise UserError(
+                "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
+                "how many there are: a release needs dataset.missing=refuse, or keep with the step impute."
+            )
+    if "noise" in config.algo and "algo.noise" not in given and config.calibration == "tight":
+        config.algo.noise = "discrete"
+
+
+def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
+    """The stated columns, and the name of the label.
+
+    Raises:
+        UserError: scales would be computed from the private rows.
+    """
+    if isinstance(dataset, CSV):
+        if "bounds" not in dataset.paths:
+            raise UserError(
+                "a release needs ranges that are stated, not taken from private rows: dataset.bounds=FILE.yaml; "
+                "`dpml data describe` writes one to edit."
+            )
+        return load(dataset.paths["bounds"]), str(dataset.label)
+    if not isinstance(dataset, Tabular) or dataset.bounds != "public":
+        raise UserError(
+            f"a release needs ranges that are stated, not taken from private rows: set dataset.bounds=public, where "
+            f"dataset={dataset.info.name} has some, or release your own file with dataset=csv."
+        )
+    info = dataset.info
+    classes = () if info.task == "regression" else tuple(f"{label:g}" for label in sorted(info.classes))
+    return ColumnBounds(Path(info.name), info.columns, (), classes, info.target), "label"

@@ -1,0 +1,120 @@
+"""Settings of a run: overrides as on the command line, and Python values; composed with the defaults."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from omegaconf import DictConfig, OmegaConf
+
+from dpml.config.build import GROUPS, check_keys, whole
+from dpml.config.compose import compose, options
+from dpml.config.override_errors import Line, unknown_option, user_errors
+from dpml.errors import UserError
+
+_PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Some settings: `words`, KEY=VALUE each, in Hydra's syntax; `values` by key, which need none."""
+
+    words: Sequence[str] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    config_dir: Path | None = None
+
+    @property
+    def text(self) -> str:
+        """The words as one line of a shell."""
+        return shlex.join(self.words)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is set, by key.
+
+        Raises:
+            UserError: one of the words cannot be read.
+        """
+        return {override.key_or_group: override.value() for override in parsed(self.words)} | dict(self.values)
+
+    def without(self, key: str) -> "Settings":
+        """All settings but those of one key."""
+        words = [word for word in self.words if not word.startswith(f"{key}=")]
+        return Settings(words, {name: value for name, value in self.values.items() if name != key}, self.config_dir)
+
+    def composed(self) -> DictConfig:
+        """The configuration: the defaults, changed by the words, then by the values.
+
+        Raises:
+            UserError: a word cannot be read, or there is no such key or option.
+        """
+        choices = [f"{group}='{self._option(group)}'" for group in GROUPS if group in self.values]
+        line = Line([*self.words, *choices], self.config_dir)
+        with user_errors(line):
+            config = compose(line.overrides, self.config_dir)
+            for key, value in self.values.items():
+                if key not in GROUPS:
+                    OmegaConf.update(config, key, value, merge=False)
+        return config
+
+    def _option(self, group: str) -> str:
+        name = str(self.values[group])
+        if name not in options(group, self.config_dir):
+            raise UserError(unknown_option(group, name, self.config_dir))
+        return name
+
+
+def is_private(word: str) -> bool:
+    """Whether a word sets where files are, or how cells are computed: no number depends on it."""
+    key = word.lstrip("+~").partition("=")[0]
+    return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
+
+
+def parsed(words: Sequence[str]) -> list[Override]:
+    """The overrides that Hydra reads from some words.
+
+    Raises:
+        UserError: it cannot read one of them.
+    """
+    with user_errors(Line(words)):
+        return OverridesParser.create().parse_overrides(list(words))
+
+
+def jobs_of(settings: Settings, swept: Mapping[str, Sequence[Any]]) -> Iterator[Settings]:
+    """The jobs of a sweep, as `dpml-run -m` makes them: the product of all lists in the words, and of those `swept`.
+
+    Raises:
+        UserError: a sweep in the words has no list of values.
+    """
+    choices: list[list[str]] = []
+    for word, override in zip(settings.words, parsed(settings.words), strict=True):
+        if not override.is_sweep_override():
+            choices.append([word])
+        elif override.is_discrete_sweep():
+            key = override.get_key_element()
+            choices.append([f"{key}={value}" for value in override.sweep_string_iterator()])
+        else:
+            raise UserError(f"{word} has no list of values to sweep over: write {override.key_or_group}=A,B.")
+    for words in product(*choices):
+        for values in product(*swept.values()):
+            chosen = dict(zip(swept, values, strict=True))
+            yield Settings(words, {**settings.values, **chosen}, settings.config_dir)
+
+
+def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | None]:
+    """The configuration of one setting, and the number of features if `d` is set.
+
+    Raises:
+        UserError: a key or a value is wrong, or there are several eps, delta, M or N.
+    """
+    config = settings.without("d").composed()
+    check_keys(config)
+    for key in ("eps", "delta", "M", "N", "seed", "draws"):
+        if OmegaConf.is_list(config[key]):
+            raise UserError(f"dpml {command} takes one {key}, got {key}={list(config[key])}.")
+    d = settings.given.get("d")
+    return config, None if d is None else whole(d, "d")

@@ -1,0 +1,64 @@
+"""What docstrings say of the fields of a class, which are the keys of an option."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+SECTION = re.compile(r"(Args|Attributes|Raises|Returns|Yields):$")
+_ENTRY = re.compile(r"(\w[\w, ]*): ")
+
+
+@dataclass(frozen=True)
+class Docstring:
+    """What a docstring says: its text without sections, and what it says of every argument or attribute."""
+
+    text: str = ""
+    arguments: dict[str, str] = field(default_factory=dict)
+
+
+def parse(content: str | None) -> Docstring:
+    """A docstring in the style of Google, in parts."""
+    text: list[str] = []
+    arguments: dict[str, str] = {}
+    section = ""
+    name = ""
+    for line in inspect.cleandoc(content or "").splitlines():
+        if heading := SECTION.match(line):
+            section, name = heading[1], ""
+        elif section and line.strip() and not line.startswith(" "):
+            section = ""
+            text += ["", line]
+        elif not section:
+            text.append(line)
+        elif section in ("Args", "Attributes"):
+            entry = _ENTRY.match(line[4:])
+            if entry:
+                name = entry[1]
+                line = line[4 + entry.end() :]
+            if name:
+                arguments[name] = f"{arguments.get(name, '')} {line.strip()}".strip()
+    return Docstring("\n".join(text).strip(), arguments)
+
+
+def argument(target: type, name: str) -> str:
+    """What the docstring of a class, or of the nearest of its bases that has a word on it, says of a field."""
+    for base in inspect.getmro(target):
+        arguments = parse(vars(base).get("__doc__")).arguments
+        for names, text in arguments.items():
+            if name in re.split(r",\s*", names):
+                return text
+    return ""
+
+
+def meaning(target: type, key: str) -> str:
+    """What a key of an option means: the docstring's words, with null for None as on the command line."""
+    return re.sub(r"\bNone\b", "null", argument(target, key))
+
+
+def meanings(group: str, target: type, keys: Iterable[str]) -> Iterator[str]:
+    """A paragraph for each key of an option, as `dpml-run --help` shows it."""
+    for key in keys:
+        text = f"{group}.{key}: {meaning(target, key)}".replace("`", "")
+        yield textwrap.fill(text, 110, subsequent_indent="    ", break_long_words=False)

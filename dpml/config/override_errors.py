@@ -1,0 +1,101 @@
+"""Mistakes in settings that Hydra or OmegaConf finds, as one sentence."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from dpml.config.build import GROUPS, KEYS, unknown_key
+from dpml.config.compose import PACKAGE, compose, options
+from dpml.errors import UserError, nearest
+
+_CHOSEN = (*GROUPS, PACKAGE)  # by name
+
+
+class Line(NamedTuple):
+    """The input that Hydra got: overrides, and the user's own folder of options. Hydra's errors contain neither."""
+
+    overrides: Sequence[str]
+    config_dir: Path | None = None
+
+
+@contextmanager
+def user_errors(line: Line) -> Iterator[None]:
+    """Turn Hydra's errors about `line` into a UserError of one sentence, with the nearest valid name."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        message = sentence(error, line)
+        if message is None:
+            raise
+        raise UserError(message) from None
+
+
+def sentence(error: Exception, line: Line) -> str | None:
+    """The meaning of an exception of Hydra's and the remedy; None for any other one."""
+    if isinstance(error, ValueError) and str(error).startswith("Config group override must be"):
+        return _of_groups(line)
+    if not isinstance(error, HydraException | OmegaConfBaseException):
+        return None
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        return _of_option(error.missing_cfg_file, error.options or (), line)
+    if isinstance(error, OverrideParseException):
+        return f"cannot read the override {error.override!r}: write KEY=VALUE, with quotes around special characters."
+    if isinstance(error, ConfigAttributeError | ConfigKeyError):
+        return _of_key(str(error.full_key), line)
+    if isinstance(error, ConfigCompositionException):  # which says only in words what it is about
+        unknown = re.search(r"Could not (?:override|append|delete|add) '([^']+)'", str(error))
+        if unknown:
+            return _of_groups(line) if unknown[1] in _CHOSEN else _of_key(unknown[1], line)
+        several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
+        if several:
+            return f"{several[1]!r} has several values: add -m to sweep over them, or write a list, KEY=[A,B]."
+    return " ".join(str(error).split()).removesuffix(".") + "."
+
+
+def _of_option(path: str, beside: Sequence[str], line: Line) -> str:
+    """There is no option GROUP/NAME, either of which may contain slashes; `beside` are the options that exist."""
+    groups = [word.partition("=")[0].lstrip("+") for word in line.overrides]
+    group = next((key for key in groups if path.startswith(f"{key}/")), path.rpartition("/")[0])
+    return unknown_option(group, path.removeprefix(f"{group}/"), line.config_dir, beside)
+
+
+def _of_groups(line: Line) -> str:
+    """A group got a value that is not a name, or a group was used as if it were a key."""
+    for word in line.overrides:
+        group, _, name = word.lstrip("+").partition("=")
+        if group in _CHOSEN and name not in options(group, line.config_dir):
+            return unknown_option(group, name, line.config_dir)
+    return f"{', '.join(_CHOSEN)} are chosen by name, GROUP=NAME."
+
+
+def unknown_option(group: str, name: str, config_dir: Path | None, beside: Sequence[str] = ()) -> str:
+    """There is no option `name`; `beside` are the options of a group that is Hydra's own."""
+    known = (options(group, config_dir) if group else []) or beside
+    return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, known)}" if known else ".")
+
+
+def _of_key(key: str, line: Line) -> str:
+    group, dot, _ = key.rpartition(".")
+    node = _group(group, line) if dot else None
+    known = KEYS if node is None else [f"{group}.{name}" for name in map(str, node) if name != "_target_"]
+    message = unknown_key(key, nearest(key, known), None if node is None else node.get("_target_"))
+    if dot and any(word.startswith(f"{PACKAGE}=") for word in line.overrides):
+        # Hydra knows only the keys of the default options, not of the options that an experiment's blocks choose
+        message = f"{message.removesuffix('.')} Where the experiment's own options have it, write +{key}=VALUE."
+    return message
+
+
+def _group(group: str, line: Line) -> DictConfig | None:
+    """The keys of a group by this line's choices; None if there are none, or the line has a second mistake."""
+    choices = [word for word in line.overrides if word.partition("=")[0] in _CHOSEN]
+    try:
+        node = OmegaConf.select(compose(choices, line.config_dir, hydra_too=True), group)
+    except Exception:
+        return None
+    return node if isinstance(node, DictConfig) else None

@@ -1,0 +1,113 @@
+"""The keys of an option: those of its class, with the defaults that stand there alone."""
+
+from inspect import Parameter, signature
+from pathlib import Path
+
+import harness
+import pytest
+from hydra.utils import get_class
+from omegaconf import DictConfig, OmegaConf
+
+from dpml import paths
+from dpml.config.build import build_algorithm, instantiate
+from dpml.config.compose import compose, options
+from dpml.data.sets.synthetic import Synthetic
+from dpml.optim.losses import LOSSES
+
+GROUPS = ("algo", "dataset", "partition")
+OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
+
+
+@pytest.fixture(scope="module")
+def composed() -> DictConfig:
+    """The configuration with every option, as Hydra composes it, under ``every.GROUP.NAME``: all in one go."""
+    return compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS])
+
+
+@pytest.mark.parametrize(("group", "name"), OPTIONS)
+def test_the_keys_are_the_parameters_of_the_class(composed: DictConfig, group: str, name: str) -> None:
+    node = composed.every[group][name]
+    parameters = set(signature(get_class(node["_target_"])).parameters)
+    assert set(node) - {"_target_"} == parameters - {"loss", "calibration"}
+
+
+@pytest.mark.parametrize(("group", "name"), OPTIONS)
+def test_a_file_says_only_what_its_class_does_not(group: str, name: str) -> None:
+    content = OmegaConf.load(paths.folder("conf") / group / f"{name}.yaml")
+    defaults = {key: value.default for key, value in signature(get_class(content.pop("_target_"))).parameters.items()}
+    assert {key for key, value in content.items() if defaults[key] == value} == set()
+    assert all(value is not Parameter.empty for key, value in defaults.items() if key not in {*content, "loss"})
+
+
+@pytest.mark.parametrize("name", options("algo"))
+def test_an_algorithm_of_a_configuration_is_that_of_its_class(composed: DictConfig, name: str) -> None:
+    loss = "squared" if name == "adassp" else "logistic"
+    config = OmegaConf.create({"algo": composed.every.algo[name], "loss": loss, "calibration": composed.calibration})
+    built = build_algorithm(config, Synthetic(recipe="logistic"))
+    assert built == type(built)(LOSSES[loss])  # calibration, from config.yaml, included
+
+
+OWN = {
+    "plain": "_target_: own_options.Mine\n",
+    "based": "defaults: [fm, _self_]\nlam: 0.5\n",
+    "absent": "_target_: absent.Mine\n",
+}
+CLASS = """
+class Mine:
+    def __init__(self, loss, calibration="tight", steps=(1, 2), place=object(), length=0.5):
+        pass
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own algorithms."""
+    (tmp_path / "algo").mkdir()
+    for name, content in OWN.items():
+        (tmp_path / "algo" / f"{name}.yaml").write_text(content)
+    (tmp_path / "own_options.py").write_text(CLASS)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_options_of_ones_own_have_their_keys_from_their_class_too(own: Path) -> None:
+    mine = compose(["algo=plain", "algo.length=2"], own).algo
+    assert mine == {"_target_": "own_options.Mine", "steps": [1, 2], "length": 2}
+    based = compose(["algo=based", "algo.ridge=2"], own).algo
+    assert based == {**compose(["algo=fm"]).algo, "lam": 0.5, "ridge": 2}
+
+
+def test_a_class_that_is_not_there_is_a_mistake_when_it_is_needed(own: Path) -> None:
+    node = compose(["algo=absent"], own).algo
+    assert node == {"_target_": "absent.Mine"}
+    with pytest.raises(Exception, match="no module 'absent' is found"):
+        instantiate(node, "algo")
+
+
+def test_the_help_says_what_the_keys_mean(run_command) -> None:
+    done = run_command("dpml-run", "algo=dpgd", "partition=power_law", "--help")
+    assert "algo.unit: sample: one row is replaced; party: all rows of a party." in done.out
+    assert "partition.auxiliary: The share of the training rows that is set aside as public; null: what" in done.out
+
+
+def test_hydra_shows_all_keys(run_command) -> None:
+    done = run_command("dpml-run", "algo=dpgd", "--cfg", "job", "--package", "algo")
+    assert OmegaConf.create(done.out) == compose(["algo=dpgd"]).algo
+
+
+def test_only_algorithms_that_label_public_rows_ask_for_some(composed: DictConfig) -> None:
+    kinds = {name: get_class(node["_target_"]) for name, node in composed.every.algo.items()}
+    assert {name: kind.auxiliary for name, kind in kinds.items() if kind.auxiliary} == {"soft": 0.1, "vote": 0.1}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["eps=0.1", "algo=objpert", "algo.lam=1e-3", "delta=null"],
+        ["dataset.d=3", "dataset=synthetic", "partition=simplex", "adversary.colluders=2", "seed=7"],
+        ["algo=capefm", "calibration=tight", "dataset=crime", "results_dir='a b'", "metrics=[math.fsum]"],
+    ],
+)
+def test_tests_that_do_without_hydra_have_what_it_composes(default: DictConfig, words: list[str]) -> None:
+    assert harness.composed(default, words) == compose(words)
