@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from planted import ALL, BUDGET, attacked, bugs, times, verdicts
 
-from dpml.algorithms import gaussian_output, noisy_newton
+from dpml.algorithms import noisy_newton
 from dpml.algorithms.noisy_newton import NoisyNewton, PreparedNewton, Widths
+from dpml.algorithms.perturbation import gaussian_output
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.optim.losses import LOSSES
 from dpml.privacy import gdp, noise
