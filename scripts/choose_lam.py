@@ -12,8 +12,8 @@ import numpy as np
 
 from dpml.algorithms import Algorithm
 from dpml.algorithms.baselines import NonPrivate
+from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.output_perturbation import LocalAggregation
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data import Source
 from dpml.data.partition import Equal

@@ -9,9 +9,16 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release, require_domain
+from dpml.algorithms.ensemble.local_models import (
+    LocalClassifiers,
+    check_local,
+    reading,
+    strength,
+    vote_shares,
+    without_noise,
+)
 from dpml.algorithms.guarantees import no_privacy
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
-from dpml.algorithms.local_models import LocalClassifiers, check_local, vote_shares
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
@@ -68,7 +75,7 @@ class Batch(LocalClassifiers):
     def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
         """Fit once."""
         require_domain(parties, self.loss)
-        return Fixed(fit_all(parties, self.strength(len(parties.y))), {})
+        return Fixed(fit_all(parties, strength(self, len(parties.y))), {})
 
 
 @dataclass(frozen=True)
@@ -100,16 +107,16 @@ class Individual(LocalClassifiers):
         require_domain(parties, self.loss)
         if not len(parties.data.y_test):
             raise UserError(f"algo=indiv is scored on test rows, and dataset={parties.data.name} has none.")
-        accuracy = self.accuracy(parties, rng) if self.local else _accuracy(parties, self.without_noise())
+        accuracy = self.accuracy(parties, rng) if self.local else _accuracy(parties, without_noise(self))
         return Fixed(None, {"accuracy": accuracy})
 
     def accuracy(self, parties: Parties, rng: Generator) -> float:
         """The mean over parties and test rows of being right: the mean share of votes for the true label."""
         y = parties.data.y_test
         first, where, _ = distinct(parties.data.X_test)
-        shares = vote_shares(parties, parties.data.X_test[first], self.lam, self.local, rng, self.sums)[where]
+        shares = vote_shares(parties, parties.data.X_test[first], self.lam, self.local, rng, reading(self).sums)[where]
         right = hard_targets(y, shares.shape[1])
-        agree = right * shares if self.multiclass else right * shares + (1 - right) * (1 - shares)
+        agree = right * shares if self.loss.name == "softmax" else right * shares + (1 - right) * (1 - shares)
         return float(agree.sum()) / len(y)
 
 

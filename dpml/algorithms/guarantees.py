@@ -1,33 +1,39 @@
 """Guarantees in the forms that several algorithms share; one sample is the unit unless said otherwise."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal, Protocol
 
+from dpml.algorithms import Hyperparameters
 from dpml.mechanism.outputs import Message, guarantees
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.privacy import Budget, Guarantee, Problem, View, gdp
 
 
-class FromMessages(ABC):
-    """What an algorithm is guaranteed follows from what it says it releases, and from the paper's `claim`."""
-
-    name: ClassVar[str]
-    calibration: Calibration
+class Declared(Hyperparameters, Protocol):
+    """An algorithm that says what it releases."""
 
     @property
-    @abstractmethod
     def claim(self) -> str | None:
         """Who publishes the noise; None: nobody."""
+        ...
 
-    @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> Sequence[Message]:
         """What is released: the noise is drawn, and the guarantee proven, from these values."""
+        ...
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+
+def guarantees_of(algorithm: Declared, budget: Budget, problem: Problem) -> list[Guarantee]:
+    """What a release is claimed (when published) and proven to be."""
+    claim = None if algorithm.calibration == "tight" else algorithm.claim
+    return guarantees(algorithm.messages(budget, problem), budget, f"algo={algorithm.name}", claim)
+
+
+class FromMessages:
+    """The guarantees of an algorithm follow from what it says it releases."""
+
+    def guarantees(self: Declared, budget: Budget, problem: Problem) -> list[Guarantee]:
         """What a release is claimed (when published) and proven to be."""
-        claim = None if self.calibration == "tight" else self.claim
-        return guarantees(self.messages(budget, problem), budget, f"algo={self.name}", claim)
+        return guarantees_of(self, budget, problem)
 
 
 def no_privacy(unit: Literal["sample", "party"], source: str) -> list[Guarantee]:

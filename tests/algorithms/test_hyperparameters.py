@@ -7,8 +7,8 @@ import pytest
 
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.output_perturbation import LocalAggregation
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition

@@ -14,16 +14,16 @@ from scipy import stats
 
 from dpml.algorithms.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.network import ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.output_perturbation import Average, LocalAggregation
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.perturbation.objective import ObjectivePerturbation
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
-from dpml.algorithms.voting import Soft, Vote
 from dpml.audit.pairs import worst_case
 from dpml.audit.search import distance, moved
 from dpml.audit.views import exposures

@@ -1,0 +1,1 @@
+"""Algorithms that make one model of the parties' own, or of their votes."""
