@@ -35,8 +35,8 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.ensemble.noisy_models import PreparedOutput
 from dpml.algorithms.ensemble.voting import Soft
+from dpml.algorithms.prepared import PreparedOutput
 from dpml.data import Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic

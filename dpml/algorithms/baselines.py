@@ -1,14 +1,14 @@
 """Baselines for private algorithms: models without noise."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms import Release, require_domain
+from dpml.algorithms import require_domain
 from dpml.algorithms.ensemble.local_models import (
     LocalClassifiers,
     check_local,
@@ -17,8 +17,9 @@ from dpml.algorithms.ensemble.local_models import (
     vote_shares,
     without_noise,
 )
-from dpml.algorithms.guarantees import no_privacy
+from dpml.algorithms.guarantees import unprotected
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
+from dpml.algorithms.prepared import Fixed
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
@@ -28,7 +29,7 @@ from dpml.optim.interior_point import stopped_model
 from dpml.optim.logistic import fit_all, hard_targets
 from dpml.optim.losses import LOSSES, Loss, mean_loss
 from dpml.optim.reference import least
-from dpml.privacy import Budget, Calibration, Guarantee, Problem
+from dpml.privacy import Calibration
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,9 @@ class NonPrivate:
     def __post_init__(self) -> None:
         check_common(self, tuple(LOSSES), VARIANTS)
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: eps is infinite."""
-        return no_privacy("sample", "no noise")
+    guarantees = unprotected("sample", "no noise")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Minimise once."""
         self.loss.check_labels(parties.y)
         minimise = stopped_model if self.variant == "authors" else optimum
@@ -68,11 +67,9 @@ class Batch(LocalClassifiers):
 
     name = "batch"
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: eps is infinite."""
-        return no_privacy("party", "no noise")
+    guarantees = unprotected("party", "no noise")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Fit once."""
         require_domain(parties, self.loss)
         return Fixed(fit_all(parties, strength(self, len(parties.y))), {})
@@ -98,11 +95,9 @@ class Individual(LocalClassifiers):
         super().__post_init__()
         check_local(self.local)
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: nothing is released, so there is nothing to guarantee."""
-        return no_privacy("party", "nothing is released to be protected")
+    guarantees = unprotected("party", "nothing is released to be protected")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Train and score them, once for all readings of a noise that they do not have."""
         require_domain(parties, self.loss)
         if not len(parties.data.y_test):
@@ -150,11 +145,9 @@ class Constant:
     def __post_init__(self) -> None:
         check_common(self, tuple(LOSSES), (self.variant,))
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: eps is infinite."""
-        return no_privacy("sample", "no noise")
+    guarantees = unprotected("sample", "no noise")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Count."""
         self.loss.check_labels(parties.y)
         metrics = {"loss": self._least_loss(parties.y)}
@@ -179,17 +172,3 @@ class Constant:
         shares = np.unique(y, return_counts=True)[1] / len(y)
         # a bounded loss is least at an infinite score
         return -float(shares @ np.log(shares)) if self.loss.convex else 1 - float(shares.max())
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A model `weights` (d,) or None, and metrics, that are the same for every budget and draw."""
-
-    weights: Array | None
-    metrics: Mapping[str, float]
-
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        """Draw nothing."""
-        shape = (len(budgets), draws)
-        weights = None if self.weights is None else np.broadcast_to(self.weights, (*shape, len(self.weights)))
-        return Release(weights, {name: np.full(shape, value) for name, value in self.metrics.items()})

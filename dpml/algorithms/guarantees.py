@@ -1,11 +1,11 @@
 """Guarantees in the forms that several algorithms share; one sample is the unit unless said otherwise."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from dpml.algorithms import Hyperparameters
-from dpml.mechanism.outputs import Message, guarantees
+from dpml.mechanism.outputs import Message
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
 
 
@@ -23,17 +23,19 @@ class Declared(Hyperparameters, Protocol):
 
 
 def guarantees_of(algorithm: Declared, budget: Budget, problem: Problem) -> list[Guarantee]:
-    """What a release is claimed (when published) and proven to be."""
-    claim = None if algorithm.calibration == "tight" else algorithm.claim
-    return guarantees(algorithm.messages(budget, problem), budget, f"algo={algorithm.name}", claim)
+    """What a release is claimed, when published, and proven to be.
 
-
-class FromMessages:
-    """The guarantees of an algorithm follow from what it says it releases."""
-
-    def guarantees(self: Declared, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """What a release is claimed (when published) and proven to be."""
-        return guarantees_of(self, budget, problem)
+    Raises:
+        UserError: the noise is Gaussian, and the budget has no delta.
+    """
+    found = []
+    for message in algorithm.messages(budget, problem):
+        delta = budget.require_delta(f"algo={algorithm.name}") if message.law == "gaussian" else 0.0
+        if algorithm.claim is not None and algorithm.calibration != "tight":
+            found.append(Guarantee("release", message.unit, budget.eps, delta, "published", algorithm.claim))
+        eps, source, mu = message.proven(delta)
+        found.append(Guarantee("release", message.unit, eps, delta, "proven", source, mu))
+    return found
 
 
 def no_privacy(unit: Literal["sample", "party"], source: str) -> list[Guarantee]:
@@ -42,6 +44,13 @@ def no_privacy(unit: Literal["sample", "party"], source: str) -> list[Guarantee]
         Guarantee("release", unit, math.inf, 0.0, "published", "no privacy is claimed"),
         Guarantee("release", unit, math.inf, 0.0, "proven", source),
     ]
+
+
+def unprotected(
+    unit: Literal["sample", "party"], source: str
+) -> Callable[[Hyperparameters, Budget, Problem], list[Guarantee]]:
+    """The method `guarantees` of an algorithm without noise."""
+    return lambda algorithm, budget, problem: no_privacy(unit, source)
 
 
 def gaussian_views(

@@ -22,17 +22,14 @@ from dpml.privacy import Budget, Problem
 _LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that an attack tries
 
 
-@exposures.register(Average)
-@exposures.register(Vote)
-@exposures.register(LocalAggregation)
+@exposures.register
 def shown_model(algorithm: Average | Vote | LocalAggregation, pair: Pair, budget: Budget) -> list[Exposure]:
     """The released models of two neighbours: the exact ones plus L2-Laplace noise of the same scale."""
     (sent,) = algorithm.messages(budget, pair[0].problem)
     return [laplace_exposure(prepared(algorithm, pair), budget, sent.scale)]
 
 
-@worst_case.register(Average)
-@worst_case.register(Vote)
+@worst_case.register
 def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
     """Party 0 flips all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
     M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.name == "softmax"

@@ -6,17 +6,24 @@ from typing import ClassVar
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
-from dpml.algorithms.ensemble.local_models import LocalClassifiers, mean_model, reading, root, strength
-from dpml.algorithms.ensemble.noisy_models import PreparedOutput, model_plus_noise
-from dpml.algorithms.guarantees import FromMessages
+from dpml.algorithms.ensemble.local_models import (
+    LocalClassifiers,
+    mean_model,
+    model_plus_noise,
+    reading,
+    root,
+    strength,
+)
+from dpml.algorithms.guarantees import guarantees_of
 from dpml.algorithms.hyperparameters import RegularisedLogistic
+from dpml.algorithms.prepared import PreparedOutput
 from dpml.data.partition import Parties
 from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.logistic import LOCAL_TOLERANCE, longest_minimiser
 from dpml.privacy import Budget, Problem
 
 
-class Average(LocalClassifiers, FromMessages):
+class Average(LocalClassifiers):
     """`avg`: the mean of the local models; all rows of one party are the unit.
 
     One party's model moves by at most the diameter of all that it can be, 2 `longest_minimiser`, and the mean by 1/M of
@@ -25,6 +32,7 @@ class Average(LocalClassifiers, FromMessages):
 
     name = "avg"
     claim = "Pathak et al. 2010, as in Hamm et al. 2016, App. B.4"
+    guarantees = guarantees_of
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """(published, proven): how far the model moves at most, in L2 norm, when one party's rows are replaced."""
@@ -35,7 +43,7 @@ class Average(LocalClassifiers, FromMessages):
 
     def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The mean plus noise."""
-        return model_plus_noise(self, budget, problem, "party", reading(self).law)
+        return model_plus_noise(self, self.sensitivity(problem), budget, problem)
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models."""
@@ -44,7 +52,7 @@ class Average(LocalClassifiers, FromMessages):
 
 
 @dataclass(frozen=True)
-class LocalAggregation(RegularisedLogistic, FromMessages):
+class LocalAggregation(RegularisedLogistic):
     """`la`: the mean of the parties' own minimisers, as in `avg`; one sample is the unit.
 
     Replacing a row moves the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam), and the
@@ -56,6 +64,8 @@ class LocalAggregation(RegularisedLogistic, FromMessages):
     name: ClassVar[str] = "la"
     claim: ClassVar[str | None] = "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)"
 
+    guarantees = guarantees_of
+
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """(published, proven): how far the mean moves at most, in L2 norm, when one row is replaced."""
         published = 2 / (problem.smallest * self.lam)
@@ -64,7 +74,7 @@ class LocalAggregation(RegularisedLogistic, FromMessages):
 
     def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The mean plus noise."""
-        return model_plus_noise(self, budget, problem, "sample")
+        return model_plus_noise(self, self.sensitivity(problem), budget, problem, unit="sample")
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models."""

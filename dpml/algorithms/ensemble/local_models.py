@@ -14,10 +14,10 @@ from dpml.algorithms.hyperparameters import check_common, check_positive, check_
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
-from dpml.mechanism.outputs import Law
+from dpml.mechanism.outputs import Law, NoisyOutput, Unit
 from dpml.optim.logistic import fit_parties, hard_targets
 from dpml.optim.losses import Loss, scores
-from dpml.privacy import Calibration
+from dpml.privacy import Budget, Calibration, Problem
 
 Noisy = TypeVar("Noisy", bound=Any)
 
@@ -95,6 +95,23 @@ def root(algorithm: Hyperparameters) -> float:
 def without_noise(algorithm: Noisy) -> Noisy:
     """The same algorithm with the default noise: the models without noise do not depend on it."""
     return replace(algorithm, calibration="published", variant="sum" if reading(algorithm).sums else "paper")
+
+
+def model_plus_noise(
+    algorithm: Hyperparameters,
+    sensitivity: tuple[float, float],
+    budget: Budget,
+    problem: Problem,
+    unit: Unit = "party",
+) -> list[NoisyOutput]:
+    """A model of a (published, proven) sensitivity; the noise has the scale that / eps, the proven one if `tight`."""
+    published, proven = sensitivity
+    scale = (proven if algorithm.calibration == "tight" else published) / budget.eps
+    kind = type(algorithm)
+    source = f"L2 sensitivity ({kind.__module__.rpartition('.')[2]}.{kind.__name__})"
+    known = problem.classes > 1 or algorithm.loss.name != "softmax"
+    size = problem.classes * problem.d if known else math.inf
+    return [NoisyOutput(reading(algorithm).law, proven, scale, source, unit, size)]
 
 
 @remembered

@@ -12,14 +12,15 @@ from dpml.algorithms import require_domain
 from dpml.algorithms.ensemble.local_models import (
     check_classifiers,
     check_local,
+    model_plus_noise,
     reading,
     root,
     strength,
     vote_shares,
     without_noise,
 )
-from dpml.algorithms.ensemble.noisy_models import PreparedOutput, model_plus_noise
 from dpml.algorithms.guarantees import guarantees_of
+from dpml.algorithms.prepared import PreparedOutput
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
@@ -27,7 +28,7 @@ from dpml.errors import UserError
 from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.logistic import TOLERANCE, fit, hard_targets, longest_minimiser
 from dpml.optim.losses import LOSSES, Loss
-from dpml.privacy import Budget, Calibration, Guarantee, Problem
+from dpml.privacy import Budget, Calibration, Problem
 
 TAIL = 0.05  # probability that the noise is longer, and that the sample is worse, than a bound assumes
 
@@ -52,7 +53,7 @@ class Vote:
 
     name: ClassVar[str] = "vote"
     auxiliary: ClassVar[float] = 0.1
-    claim: ClassVar[str] = "Hamm et al. 2016, Thm 1"
+    claim: ClassVar[str | None] = "Hamm et al. 2016, Thm 1"
     shared: ClassVar[bool] = False
     """Whether a row's target is the share of the votes, which no party changes by more than 1/M."""
 
@@ -68,6 +69,8 @@ class Vote:
         if not isinstance(self.protect_auxiliary, bool):
             raise UserError(f"algo.protect_auxiliary must be true or false, got {self.protect_auxiliary}.")
         check_local(self.local)
+
+    guarantees = guarantees_of
 
     def voters(self, M: int) -> int:
         """The number of parties that share a row's target: one of them changes it by at most 1 over that."""
@@ -107,11 +110,7 @@ class Vote:
 
     def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The model plus noise."""
-        return model_plus_noise(self, budget, problem, "party", reading(self).law)
-
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Claimed (when published) and proven eps for all rows of one party; delta is 0."""
-        return guarantees_of(self, budget, problem)
+        return model_plus_noise(self, self.sensitivity(problem), budget, problem)
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models and the global one, once for all budgets and draws."""
@@ -123,7 +122,12 @@ class Vote:
         if not binary or self.calibration == "tight":  # Theorem 4, and eq. 9, are about the published noise
             return PreparedOutput(self, weights, problem)
         facts = self.voters(problem.M), problem.auxiliary, problem.d, self.lam, float(np.linalg.norm(weights))
-        return PreparedOutput(self, weights, problem, lambda budget: voting_risk_bound(budget.eps, *facts))
+
+        def bounds(budgets: Sequence[Budget], noisy: Array) -> dict[str, Array]:
+            values = np.array([voting_risk_bound(budget.eps, *facts) for budget in budgets])
+            return {"bound": np.repeat(values[:, None], noisy.shape[1], axis=1)}
+
+        return PreparedOutput(self, weights, problem, bounds)
 
     def model(self, parties: Parties, rng: Generator) -> Array:
         """The model without noise: d weights, or K d for K classes; `rng` is for classifiers that are `local`."""

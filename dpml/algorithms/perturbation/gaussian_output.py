@@ -20,11 +20,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms import Release, require_domain
+from dpml.algorithms import Release
 from dpml.algorithms.defaults import OUTPUT_NORM
-from dpml.algorithms.guarantees import FromMessages
+from dpml.algorithms.guarantees import guarantees_of
 from dpml.algorithms.hyperparameters import check_choice, check_common, check_positive
 from dpml.algorithms.perturbation.calibration import solver_tolerance
+from dpml.algorithms.prepared import prepare_rows
 from dpml.arrays import Array
 from dpml.data.partition import Parties, Rows
 from dpml.mechanism.outputs import NoisyOutput, drawn
@@ -40,7 +41,7 @@ SOURCE = "Gaussian DP of the minimiser's diameter (gaussian_output, gradient_bal
 
 
 @dataclass(frozen=True)
-class GaussianOutput(FromMessages):
+class GaussianOutput:
     """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
 
     Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
@@ -64,6 +65,8 @@ class GaussianOutput(FromMessages):
     name: ClassVar[str] = "outpert"
     claim: ClassVar[str | None] = None
     auxiliary: ClassVar[float] = 0.0
+
+    guarantees, prepare = guarantees_of, prepare_rows
 
     loss: Loss
     calibration: Calibration = "tight"
@@ -134,10 +137,12 @@ class GaussianOutput(FromMessages):
         moved = self.sensitivity(problem, self.ridge(budget, problem))
         return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
 
-    def prepare(self, parties: Parties, rng: Generator) -> "PreparedMinimiser":
-        """Nothing to do before the ridge is known."""
-        require_domain(parties, self.loss)
-        return PreparedMinimiser(self, parties)
+    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The minimisers plus noise; there is one for every budget, as each has its own ridge."""
+        problem = parties.problem
+        exact = self.minimise(parties.folded, np.array([self.ridge(budget, problem) for budget in budgets]))
+        sent = [message for budget in budgets for message in self.messages(budget, problem)]
+        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
         """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
@@ -162,18 +167,3 @@ class GaussianOutput(FromMessages):
                 f"{left:.1e}: rescale the features."
             )
         return w
-
-
-@dataclass(frozen=True)
-class PreparedMinimiser:
-    """The data of `outpert`. There is one minimisation for every budget, as each has its own ridge."""
-
-    algorithm: GaussianOutput
-    parties: Parties
-
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        """The minimisers plus noise, whose directions the budgets share."""
-        algorithm, problem = self.algorithm, self.parties.problem
-        exact = algorithm.minimise(self.parties.folded, np.array([algorithm.ridge(b, problem) for b in budgets]))
-        sent = [message for budget in budgets for message in algorithm.messages(budget, problem)]
-        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
