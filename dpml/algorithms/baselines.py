@@ -9,14 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
-from dpml.algorithms.ensemble.local_models import (
-    LocalClassifiers,
-    check_local,
-    reading,
-    strength,
-    vote_shares,
-    without_noise,
-)
+from dpml.algorithms.ensemble import local_models
 from dpml.algorithms.guarantees import unprotected
 from dpml.algorithms.hyperparameters import VARIANTS, Variant, check_common
 from dpml.algorithms.prepared import Fixed
@@ -62,7 +55,7 @@ class NonPrivate:
         return Fixed(w, {"noisy_objective": float(value)})
 
 
-class Batch(LocalClassifiers):
+class Batch(local_models.LocalClassifiers):
     """`batch`: one model on all private rows. Not private."""
 
     name = "batch"
@@ -72,11 +65,11 @@ class Batch(LocalClassifiers):
     def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Fit once."""
         require_domain(parties, self.loss)
-        return Fixed(fit_all(parties, strength(self, len(parties.y))), {})
+        return Fixed(fit_all(parties, local_models.strength(self, len(parties.y))), {})
 
 
 @dataclass(frozen=True)
-class Individual(LocalClassifiers):
+class Individual(local_models.LocalClassifiers):
     """`indiv`: every party keeps its own classifier. Nothing is released; the metric is their mean test accuracy.
 
     Args:
@@ -93,7 +86,7 @@ class Individual(LocalClassifiers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_local(self.local)
+        local_models.check_local(self.local)
 
     guarantees = unprotected("party", "nothing is released to be protected")
 
@@ -102,14 +95,15 @@ class Individual(LocalClassifiers):
         require_domain(parties, self.loss)
         if not len(parties.data.y_test):
             raise UserError(f"algo=indiv is scored on test rows, and dataset={parties.data.name} has none.")
-        accuracy = self.accuracy(parties, rng) if self.local else _accuracy(parties, without_noise(self))
+        accuracy = self.accuracy(parties, rng) if self.local else _accuracy(parties, local_models.without_noise(self))
         return Fixed(None, {"accuracy": accuracy})
 
     def accuracy(self, parties: Parties, rng: Generator) -> float:
         """The mean over parties and test rows of being right: the mean share of votes for the true label."""
         y = parties.data.y_test
         first, where, _ = distinct(parties.data.X_test)
-        shares = vote_shares(parties, parties.data.X_test[first], self.lam, self.local, rng, reading(self).sums)[where]
+        X, sums = parties.data.X_test[first], local_models.reading(self).sums
+        shares = local_models.vote_shares(parties, X, self.lam, self.local, rng, sums)[where]
         right = hard_targets(y, shares.shape[1])
         agree = right * shares if self.loss.name == "softmax" else right * shares + (1 - right) * (1 - shares)
         return float(agree.sum()) / len(y)

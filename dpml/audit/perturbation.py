@@ -15,7 +15,7 @@ from dpml.algorithms.perturbation.objective import (
 from dpml.arrays import Array
 from dpml.audit import output_density as density
 from dpml.audit.exposure import Exposure, Pair, laplace_exposure, model_exposure, prepared
-from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, turned_label
+from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, turned_label, with_rows
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.privacy import Budget, Problem
@@ -51,8 +51,7 @@ def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
     a = math.sqrt(1 - b * b)
     first, second = one_replaced("regression", problem, [a, b], [-a, b], (-1.0, -1.0), rest=[0.0, c])
     y = np.append(np.ones(problem.N - 1), -1.0)
-    labelled = [replace(parties, data=replace(parties.data, y=y), y=y) for parties in (first, second)]
-    return labelled[0], labelled[1]
+    return with_rows(first, first.X, y), with_rows(second, second.X, y)
 
 
 @exposures.register

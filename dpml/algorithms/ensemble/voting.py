@@ -9,16 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
-from dpml.algorithms.ensemble.local_models import (
-    check_classifiers,
-    check_local,
-    model_plus_noise,
-    reading,
-    root,
-    strength,
-    vote_shares,
-    without_noise,
-)
+from dpml.algorithms.ensemble import local_models
 from dpml.algorithms.guarantees import guarantees_of
 from dpml.algorithms.prepared import PreparedOutput
 from dpml.arrays import Array
@@ -65,10 +56,10 @@ class Vote:
     protect_auxiliary: bool = False
 
     def __post_init__(self) -> None:
-        check_classifiers(self)
+        local_models.check_classifiers(self)
         if not isinstance(self.protect_auxiliary, bool):
             raise UserError(f"algo.protect_auxiliary must be true or false, got {self.protect_auxiliary}.")
-        check_local(self.local)
+        local_models.check_local(self.local)
 
     guarantees = guarantees_of
 
@@ -102,22 +93,22 @@ class Vote:
         published, proven = swing, swing
         if self.protect_auxiliary:
             published, proven = (swing * (n - 1) + 1) / n, (swing * (n - 1) + 2) / n
-        published *= 2.0 / root(self) if multiclass else 2.0
+        published *= 2.0 / local_models.root(self) if multiclass else 2.0
         proven *= math.sqrt(2) if multiclass else 1.0
-        lam = strength(self, n)
+        lam = local_models.strength(self, n)
         exact = min(proven / lam, 2 * longest_minimiser(self.loss, lam, problem.classes))
         return published / self.lam, exact + 2 * TOLERANCE / lam
 
     def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The model plus noise."""
-        return model_plus_noise(self, self.sensitivity(problem), budget, problem)
+        return local_models.model_plus_noise(self, self.sensitivity(problem), budget, problem)
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models and the global one, once for all budgets and draws."""
         require_domain(parties, self.loss)
         problem = parties.problem
         self.sensitivity(problem)  # raise before the work if there are no auxiliary rows
-        weights = self.model(parties, rng) if self.local else _fitted(parties, without_noise(self))
+        weights = self.model(parties, rng) if self.local else _fitted(parties, local_models.without_noise(self))
         binary = self.loss.name == "logistic" and self.variant == "paper" and not self.protect_auxiliary
         if not binary or self.calibration == "tight":  # Theorem 4, and eq. 9, are about the published noise
             return PreparedOutput(self, weights, problem)
@@ -132,12 +123,12 @@ class Vote:
     def model(self, parties: Parties, rng: Generator) -> Array:
         """The model without noise: d weights, or K d for K classes; `rng` is for classifiers that are `local`."""
         X, weight = _auxiliary(parties)
-        sums = reading(self).sums
+        sums = local_models.reading(self).sums
         if self.local is None:
             shares = _auxiliary_shares(parties, self.lam, sums)
         else:
-            shares = vote_shares(parties, X, self.lam, self.local, rng, sums)
-        lam = strength(self, len(parties.X_auxiliary))
+            shares = local_models.vote_shares(parties, X, self.lam, self.local, rng, sums)
+        lam = local_models.strength(self, len(parties.X_auxiliary))
         return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
 
 
@@ -167,7 +158,7 @@ def _auxiliary(parties: Parties) -> tuple[Array, Array]:
 @remembered
 def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
     """The vote shares of the parties' own models on the auxiliary rows."""
-    return vote_shares(parties, _auxiliary(parties)[0], lam, None, np.random.default_rng(0), sums)
+    return local_models.vote_shares(parties, _auxiliary(parties)[0], lam, None, np.random.default_rng(0), sums)
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
