@@ -31,6 +31,10 @@ class NonPrivate:
 
     `variant=authors` minimises over the box [-1, 1]^d, and stops before it has converged if d is large, as the other
     algorithms of that variant do (`dpml.optim.interior_point`).
+
+    Args:
+        variant: `paper`, or `authors`, over the box [-1, 1]^d, where their solver stops.
+        lam: coefficient of lam/2 ||w||^2.
     """
 
     name: ClassVar[str] = "nonpriv"
@@ -77,7 +81,7 @@ class Individual(local_models.LocalClassifiers):
         calibration: has no effect.
         variant: those that begin with `sum` sum losses; the others, which are about noise, have no effect.
         lam: coefficient of lam/2 ||w||^2.
-        local: as for `Vote`.
+        local: scikit-learn classifiers dealt to the parties in turn, [CLASS,CLASS]; None: the loss's own, fast.
     """
 
     name: ClassVar[str] = "indiv"

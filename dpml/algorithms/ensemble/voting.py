@@ -35,7 +35,8 @@ class Vote:
     Args:
         loss: logistic (binary) or softmax (multiclass).
         calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
-        variant: as for all (`LocalClassifiers`).
+        variant: `paper`, or another reading of the text: `binary`, `per_coordinate`, `radial`, `sum`,
+            `sum_per_coordinate`, `sum_radial` (`LocalClassifiers`).
         lam: coefficient of lam/2 ||w||^2, for local and global models.
         local: scikit-learn classifiers, as class paths, nodes with `_target_`, or objects; party k trains the (k mod
             len(local))-th. None: the regularised model of `loss` at every party, the fast path.

@@ -57,9 +57,9 @@ class GaussianOutput:
         loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
         calibration: `tight`.
         variant: `paper`.
-        lam: coefficient of lam/2 ||w||^2 in the objective whose optimality gap is reported.
-        norm: W. The default was chosen on Adult.
-        radius: of the ball, for the squared loss.
+        lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
+        norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
+        radius: of the ball over which the squared loss is minimised.
     """
 
     name: ClassVar[str] = "outpert"

@@ -57,9 +57,9 @@ class ObjectivePerturbation:
     Args:
         loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
         calibration: `published` noise and ridge, or `tight`: those with which least is lost, of all that are proven.
-        variant: `paper` or `authors`.
+        variant: `paper`, or `authors`, output noise that ignores N, as the authors plot it.
         lam: coefficient of lam/2 ||w||^2.
-        radius: of the ball, for the squared loss.
+        radius: of the ball over which the squared loss is minimised.
     """
 
     name: ClassVar[str] = "objpert"
@@ -173,15 +173,17 @@ class GaussianObjective:
     """The logistic loss plus a Gaussian linear term, as `gop` and `amp` minimise it.
 
     With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
-    perturbed_minima.md), while every row asks for a margin of b. 2 did well on Adult. J, whose optimality gap is
+    perturbed_minima.md), while every row asks for a margin of b. J, whose optimality gap is
     reported, keeps the logistic loss.
 
     Args:
         loss: logistic.
         calibration: `published` noise, or `tight`: the least that is proven to be enough.
         variant: `paper`.
-        lam: coefficient of lam/2 ||w||^2; None: `published_lam`, and 0 for `tight`, where the proof adds the ridge.
-        shift: b >= 0, for `tight` noise.
+        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own, but for the published noise
+            of `gop`, which needs one: 0.01.
+        shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
+            Adult.
     """
 
     name: ClassVar[str]
