@@ -173,8 +173,8 @@ class GaussianObjective:
     """The logistic loss plus a Gaussian linear term, as `gop` and `amp` minimise it.
 
     With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
-    perturbed_minima.md), while every row asks for a margin of b. J, whose optimality gap is
-    reported, keeps the logistic loss.
+    perturbed_minima.md), while every row asks for a margin of b. J, whose optimality gap is reported, keeps the
+    logistic loss.
 
     Args:
         loss: logistic.
