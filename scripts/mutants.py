@@ -180,14 +180,14 @@ MUTANTS = (
         "algorithms/test_adaptive_statistics.py::test_the_worst_case_is_as_bad_as_the_proof",
     ),
     Mutant(
-        "dpml/algorithms/voting.py",
+        "dpml/algorithms/ensemble/voting.py",
         "(swing * (n - 1) + 2) / n",
         "swing",
         "algorithms/test_voting.py::test_protect_auxiliary_covers_a_replaced_row_and_a_partys_votes",
     ),
     Mutant(
-        "dpml/algorithms/output_perturbation.py",
-        "(math.sqrt(D) if self.per_coordinate else 1.0)",
+        "dpml/mechanism/outputs.py",
+        '(math.sqrt(self.size) if self.law == "laplace" else 1.0)',
         "1.0",
         "algorithms/test_output_perturbation.py::test_noise_per_coordinate_is_proven_by_its_privacy_loss",
     ),

@@ -1,27 +1,28 @@
 """Baselines for private algorithms: models without noise."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.guarantees import no_privacy
-from dpml.algorithms.local_models import LocalClassifiers, check_local, vote_shares
+from dpml.algorithms.ensemble import local_models
+from dpml.algorithms.prepared import Fixed
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release, require_domain
+from dpml.mechanism.algorithm import require_domain
+from dpml.mechanism.guarantees import unprotected
 from dpml.mechanism.options import VARIANTS, Variant, check_common
 from dpml.optim.convex import optimum
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.logistic import fit_all, hard_targets
 from dpml.optim.losses import LOSSES, Loss, mean_loss
 from dpml.optim.reference import least
-from dpml.privacy import Budget, Calibration, Guarantee, Problem
+from dpml.privacy import Calibration
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,9 @@ class NonPrivate:
     def __post_init__(self) -> None:
         check_common(self, tuple(LOSSES), VARIANTS)
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: eps is infinite."""
-        return no_privacy("sample", "no noise")
+    guarantees = unprotected("sample", "no noise")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Minimise once."""
         self.loss.check_labels(parties.y)
         minimise = stopped_model if self.variant == "authors" else optimum
@@ -60,23 +59,21 @@ class NonPrivate:
         return Fixed(w, {"noisy_objective": float(value)})
 
 
-class Batch(LocalClassifiers):
+class Batch(local_models.LocalClassifiers):
     """`batch`: one model on all private rows. Not private."""
 
     name = "batch"
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: eps is infinite."""
-        return no_privacy("party", "no noise")
+    guarantees = unprotected("party", "no noise")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Fit once."""
         require_domain(parties, self.loss)
-        return Fixed(fit_all(parties, self.strength(len(parties.y))), {})
+        return Fixed(fit_all(parties, local_models.strength(self, len(parties.y))), {})
 
 
 @dataclass(frozen=True)
-class Individual(LocalClassifiers):
+class Individual(local_models.LocalClassifiers):
     """`indiv`: every party keeps its own classifier. Nothing is released; the metric is their mean test accuracy.
 
     Args:
@@ -93,27 +90,26 @@ class Individual(LocalClassifiers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_local(self.local)
+        local_models.check_local(self.local)
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: nothing is released, so there is nothing to guarantee."""
-        return no_privacy("party", "nothing is released to be protected")
+    guarantees = unprotected("party", "nothing is released to be protected")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Train and score them, once for all readings of a noise that they do not have."""
         require_domain(parties, self.loss)
         if not len(parties.data.y_test):
             raise UserError(f"algo=indiv is scored on test rows, and dataset={parties.data.name} has none.")
-        accuracy = self.accuracy(parties, rng) if self.local else _accuracy(parties, self.without_noise())
+        accuracy = self.accuracy(parties, rng) if self.local else _accuracy(parties, local_models.without_noise(self))
         return Fixed(None, {"accuracy": accuracy})
 
     def accuracy(self, parties: Parties, rng: Generator) -> float:
         """The mean over parties and test rows of being right: the mean share of votes for the true label."""
         y = parties.data.y_test
         first, where, _ = distinct(parties.data.X_test)
-        shares = vote_shares(parties, parties.data.X_test[first], self.lam, self.local, rng, self.sums)[where]
+        X, sums = parties.data.X_test[first], local_models.reading(self).sums
+        shares = local_models.vote_shares(parties, X, self.lam, self.local, rng, sums)[where]
         right = hard_targets(y, shares.shape[1])
-        agree = right * shares if self.multiclass else right * shares + (1 - right) * (1 - shares)
+        agree = right * shares if self.loss.name == "softmax" else right * shares + (1 - right) * (1 - shares)
         return float(agree.sum()) / len(y)
 
 
@@ -147,11 +143,9 @@ class Constant:
     def __post_init__(self) -> None:
         check_common(self, tuple(LOSSES), (self.variant,))
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """None: eps is infinite."""
-        return no_privacy("sample", "no noise")
+    guarantees = unprotected("sample", "no noise")
 
-    def prepare(self, parties: Parties, rng: Generator) -> "Fixed":
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
         """Count."""
         self.loss.check_labels(parties.y)
         metrics = {"loss": self._least_loss(parties.y)}
@@ -176,17 +170,3 @@ class Constant:
         shares = np.unique(y, return_counts=True)[1] / len(y)
         # a bounded loss is least at an infinite score
         return -float(shares @ np.log(shares)) if self.loss.convex else 1 - float(shares.max())
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A model `weights` (d,) or None, and metrics, that are the same for every budget and draw."""
-
-    weights: Array | None
-    metrics: Mapping[str, float]
-
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        """Draw nothing."""
-        shape = (len(budgets), draws)
-        weights = None if self.weights is None else np.broadcast_to(self.weights, (*shape, len(self.weights)))
-        return Release(weights, {name: np.full(shape, value) for name, value in self.metrics.items()})

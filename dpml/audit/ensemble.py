@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 from scipy.special import lambertw
 
-from dpml.algorithms.output_perturbation import LocalAggregation, PartyLevelModel
-from dpml.algorithms.voting import Soft
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble.local_models import strength
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.arrays import Array
 from dpml.audit.exposure import Exposure, Pair, laplace_exposure, prepared
 from dpml.audit.neighbours import highest, one_replaced, polar, synthetic_parties, turned_label
@@ -21,17 +22,17 @@ from dpml.privacy import Budget, Problem
 _LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that an attack tries
 
 
-@exposures.register(PartyLevelModel)
-@exposures.register(LocalAggregation)
-def shown_model(algorithm: PartyLevelModel | LocalAggregation, pair: Pair, budget: Budget) -> list[Exposure]:
+@exposures.register
+def shown_model(algorithm: Average | Vote | LocalAggregation, pair: Pair, budget: Budget) -> list[Exposure]:
     """The released models of two neighbours: the exact ones plus L2-Laplace noise of the same scale."""
-    return [laplace_exposure(prepared(algorithm, pair), budget, algorithm.scale(budget, pair[0].problem))]
+    (sent,) = algorithm.messages(budget, pair[0].problem)
+    return [laplace_exposure(prepared(algorithm, pair), budget, sent.scale)]
 
 
 @worst_case.register
-def turned_party(algorithm: PartyLevelModel, budget: Budget, problem: Problem) -> Pair:
+def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
     """Party 0 flips all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
-    M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.multiclass
+    M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.name == "softmax"
     theta = float(lambertw((K - 1) / math.e).real)
     reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
     row = np.eye(1, problem.d) * min(1.0, (1 + theta) / reach)
@@ -100,8 +101,8 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
     """The public rows (n, 2) that swing the model farthest: a crowd (0, c), then rows (a, b) and (-a, b)."""
-    n, K, M = problem.auxiliary, problem.classes if algorithm.multiclass else 1, problem.M
-    lam = algorithm.strength(n)
+    n, K, M = problem.auxiliary, problem.classes if algorithm.loss.name == "softmax" else 1, problem.M
+    lam = strength(algorithm, n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 

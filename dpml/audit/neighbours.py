@@ -76,6 +76,11 @@ def whole_party(parties: Parties) -> Parties:
     X, y = parties.X.copy(), parties.y.copy()
     rows = parties.of(len(parties.sizes) - 1)
     X[rows], y[rows] = X[-1], y[-1]
+    return with_rows(parties, X, y)
+
+
+def with_rows(parties: Parties, X: Array, y: Array) -> Parties:
+    """The same parties with other rows (N, d) and labels (N,)."""
     return replace(parties, data=replace(parties.data, X=X, y=y), X=X, y=y)
 
 
@@ -158,7 +163,7 @@ def undecided(problem: Problem) -> Pair:
     pair = one_replaced("binary", problem, [1.0], [1.0], rest=[1.0])
     labels = np.where(np.arange(problem.N) % 2, -1.0, 1.0)
     first, second = (np.append(labels[:-1], parties.y[-1]) for parties in pair)
-    return _labelled(pair[0], first), _labelled(pair[1], second)
+    return with_rows(pair[0], pair[0].X, first), with_rows(pair[1], pair[1].X, second)
 
 
 def undecided_parties(problem: Problem) -> Pair:
@@ -168,11 +173,7 @@ def undecided_parties(problem: Problem) -> Pair:
     last = first.of(problem.M - 1)
     turned = labels.copy()
     labels[last], turned[last] = 1.0, -1.0
-    return _labelled(first, labels), _labelled(second, turned)
-
-
-def _labelled(parties: Parties, y: Array) -> Parties:
-    return replace(parties, data=replace(parties.data, y=y), y=y)
+    return with_rows(first, first.X, labels), with_rows(second, second.X, turned)
 
 
 def _crowd(problem: Problem, row: Array) -> Parties:

@@ -13,17 +13,9 @@ from dpml.algorithms.perturbation.objective import (
     ObjectivePerturbation,
 )
 from dpml.arrays import Array
+from dpml.audit import output_density as density
 from dpml.audit.exposure import Exposure, Pair, laplace_exposure, model_exposure, prepared
-from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, turned_label
-from dpml.audit.output_density import (
-    Folded,
-    gaussian_log_density,
-    gaussian_mu,
-    held_pair,
-    laplace_log_density,
-    largest_loss,
-    minimiser_score,
-)
+from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, turned_label, with_rows
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.privacy import Budget, Problem
@@ -41,11 +33,11 @@ def worst_outputs(algorithm: GaussianOutput, budget: Budget, problem: Problem) -
     if not algorithm.logistic:
         return held_in_ball(problem, strength, algorithm.longest(strength))
 
-    def apart(pair: Folded) -> float:
+    def apart(pair: density.Folded) -> float:
         first, second = (algorithm.minimise(rows, np.array([strength]))[0] for rows in pair)
         return float(np.linalg.norm(second - first))
 
-    return held_pair(algorithm.loss, problem, problem.N * strength, apart)
+    return density.held_pair(algorithm.loss, problem, problem.N * strength, apart)
 
 
 def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
@@ -59,8 +51,7 @@ def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
     a = math.sqrt(1 - b * b)
     first, second = one_replaced("regression", problem, [a, b], [-a, b], (-1.0, -1.0), rest=[0.0, c])
     y = np.append(np.ones(problem.N - 1), -1.0)
-    labelled = [replace(parties, data=replace(parties.data, y=y), y=y) for parties in (first, second)]
-    return labelled[0], labelled[1]
+    return with_rows(first, first.X, y), with_rows(second, second.X, y)
 
 
 @exposures.register
@@ -85,7 +76,9 @@ def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, p
     if algorithm.variant == "authors" or loss.lipschitz is None or problem.d == 1:
         return one_replaced_for_loss(loss, problem, [1.0], [1.0], other_label=-1.0)
     sent = algorithm.objective(budget, problem)
-    return held_pair(loss, problem, sent.ridge, lambda pair: largest_loss(loss, pair, sent.ridge, sent.scale))
+    return density.held_pair(
+        loss, problem, sent.ridge, lambda pair: density.largest_loss(loss, pair, sent.ridge, sent.scale)
+    )
 
 
 @exposures.register
@@ -99,12 +92,11 @@ def shown_laplace_objectives(algorithm: ObjectivePerturbation, pair: Pair, budge
     if algorithm.loss.lipschitz is None:  # minimisers on the ball's surface have no density
         return [exposure]
     rows, sent = [parties.folded for parties in pair], algorithm.objective(budget, problem)
-    score = minimiser_score(algorithm.loss, rows, sent.ridge, laplace_log_density(sent.scale))
-    return [replace(exposure, score=score, loss=largest_loss(algorithm.loss, rows, sent.ridge, sent.scale))]
+    score = density.minimiser_score(algorithm.loss, rows, sent.ridge, density.laplace_log_density(sent.scale))
+    return [replace(exposure, score=score, loss=density.largest_loss(algorithm.loss, rows, sent.ridge, sent.scale))]
 
 
-@worst_case.register(GaussianObjectivePerturbation)
-@worst_case.register(ApproximateMinima)
+@worst_case.register
 def worst_gaussian_objectives(
     algorithm: GaussianObjectivePerturbation | ApproximateMinima, budget: Budget, problem: Problem
 ) -> Pair:
@@ -114,10 +106,12 @@ def worst_gaussian_objectives(
     delta = budget.require_delta(f"algo={algorithm.name}")
     (sent,) = algorithm.messages(budget, problem)
     loss = algorithm.trained
-    return held_pair(loss, problem, sent.ridge, lambda pair: gaussian_mu(loss, pair, sent.ridge, sent.scale, delta)[0])
+    return density.held_pair(
+        loss, problem, sent.ridge, lambda pair: density.gaussian_mu(loss, pair, sent.ridge, sent.scale, delta)[0]
+    )
 
 
-@exposures.register(GaussianObjectivePerturbation)
+@exposures.register
 def shown_gaussian_objectives(
     algorithm: GaussianObjectivePerturbation | ApproximateMinima, pair: Pair, budget: Budget
 ) -> list[Exposure]:
@@ -125,8 +119,8 @@ def shown_gaussian_objectives(
     delta = budget.require_delta(f"algo={algorithm.name}")
     (sent,) = algorithm.messages(budget, pair[0].problem)
     rows = [parties.folded for parties in pair]
-    score = minimiser_score(algorithm.trained, rows, sent.ridge, gaussian_log_density(sent.scale))
-    mu, apart = gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)
+    score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.gaussian_log_density(sent.scale))
+    mu, apart = density.gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)
     normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
     return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=normal, mu=mu)]
 

@@ -9,6 +9,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.audit.exposure import Pair
+from dpml.audit.neighbours import with_rows
 from dpml.audit.transcript import Transcript
 from dpml.audit.views import exposures
 from dpml.data.info import Task
@@ -64,8 +65,8 @@ def moved(pair: Pair, rng: Generator) -> Pair:
     y_second = np.where(differ, relabelled(second.y, turn & differ, task, rng), y_first)
     auxiliary = _into_ball(first.X_auxiliary + step * rng.standard_normal(first.X_auxiliary.shape) * common)
     return (
-        _with(first, _into_ball(first.X + shift), y_first, auxiliary),
-        _with(second, _into_ball(second.X + own), y_second, auxiliary),
+        replace(with_rows(first, _into_ball(first.X + shift), y_first), X_auxiliary=auxiliary),
+        replace(with_rows(second, _into_ball(second.X + own), y_second), X_auxiliary=auxiliary),
     )
 
 
@@ -83,7 +84,3 @@ def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
 def _into_ball(X: Array) -> Array:
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.maximum(norms * (1 + 1e-15), 1.0)
-
-
-def _with(parties: Any, X: Array, y: Array, auxiliary: Array) -> Any:
-    return replace(parties, data=replace(parties.data, X=X, y=y), X=X, y=y, X_auxiliary=auxiliary)

@@ -6,9 +6,9 @@ the unit.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from dpml.mechanism.outputs import Law, NoisyOutput, Proof
+from dpml.mechanism.outputs import Law, NoisyOutput, Proof, Unit
 from dpml.privacy.proofs import approximate_minima, objective_perturbation
 
 
@@ -24,7 +24,7 @@ class PerturbedObjective:
         slope: A bound on a row's gradient, and `curvature`, one on its second derivative, of another loss.
     """
 
-    unit: ClassVar[Literal["sample"]] = "sample"
+    unit: ClassVar[Unit] = "sample"
 
     law: Law
     scale: float

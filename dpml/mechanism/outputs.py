@@ -1,7 +1,6 @@
 """A model plus noise, as a value from which the noise is drawn and the guarantee proven.
 
-What such a release says of itself is a `Message`, and so are those of `dpml.mechanism.objectives`; `guarantees` are
-those of a list of them.
+What such a release says of itself is a `Message`, and so are those of `dpml.mechanism.objectives`.
 """
 
 import math
@@ -13,11 +12,14 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.privacy import Budget, Guarantee, gdp, noise
+from dpml.privacy import gdp, noise
+
+Unit = Literal["sample", "party"]
+"""What is replaced in a neighbour: one sample, or all samples of one party."""
 
 Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
-"""Of noise z of scale s: N(0, s^2 I); a Laplace number of scale s in every coordinate; density exp(-||z||/s); a length
-of mean s with the exponential law, and a uniform direction."""
+"""A sampler of `dpml.privacy.noise`. Of noise z of scale s: N(0, s^2 I); a Laplace number of scale s in every
+coordinate; density exp(-||z||/s); a length of mean s with the exponential law, and a uniform direction."""
 
 
 class Proof(NamedTuple):
@@ -29,21 +31,14 @@ class Proof(NamedTuple):
 
 
 class Message(Protocol):
-    """One release of a model, under one budget."""
+    """One release of a model, under one budget. Its scale is 0 where there is no noise."""
 
     @property
     def law(self) -> Law: ...
-
     @property
-    def scale(self) -> float:
-        """Of the noise; 0 for none."""
-        ...
-
+    def scale(self) -> float: ...
     @property
-    def unit(self) -> Literal["sample", "party"]:
-        """What is replaced in a neighbour."""
-        ...
-
+    def unit(self) -> Unit: ...
     def proven(self, delta: float) -> Proof:
         """What is proven of this noise at `delta`, which is 0 for all laws but the Gaussian."""
         ...
@@ -66,7 +61,7 @@ class NoisyOutput:
     sensitivity: float
     scale: float
     source: str
-    unit: Literal["sample", "party"] = "sample"
+    unit: Unit = "sample"
     size: float = 1.0
 
     @property
@@ -95,26 +90,7 @@ class NoisyOutput:
 def drawn(messages: Sequence[Message], rng: Generator, draws: int, size: int) -> Array:
     """The noise of one message for every budget, all of one law: (budgets, draws, size). Budgets share directions."""
     law = messages[0].law
-    if law == "gaussian":
-        unit = noise.gaussian(rng, (draws, size))
-    elif law == "laplace":
-        unit = noise.laplace(rng, (draws, size))
-    else:
-        unit = (noise.radial if law == "radial" else noise.l2_laplace)(rng, draws, size)
-    return np.array([message.scale for message in messages])[:, None, None] * unit
-
-
-def guarantees(messages: Sequence[Message], budget: Budget, who: str, claim: str | None) -> list[Guarantee]:
-    """What is claimed, if anything is, and proven of the messages of an algorithm `who`.
-
-    Raises:
-        UserError: the noise is Gaussian, and the budget has no delta.
-    """
-    found = []
-    for message in messages:
-        delta = budget.require_delta(who) if message.law == "gaussian" else 0.0
-        if claim is not None:
-            found.append(Guarantee("release", message.unit, budget.eps, delta, "published", claim))
-        eps, source, mu = message.proven(delta)
-        found.append(Guarantee("release", message.unit, eps, delta, "proven", source, mu))
-    return found
+    sample = getattr(noise, law)
+    unit = sample(rng, (draws, size)) if law in ("gaussian", "laplace") else sample(rng, draws, size)
+    noisy: Array = np.array([message.scale for message in messages])[:, None, None] * unit
+    return noisy

@@ -16,6 +16,7 @@ from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release, require_domain
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.discrete import NOISES, target_mu
+from dpml.mechanism.guarantees import stated
 from dpml.mechanism.message import Sum, mu_of, sums_in
 from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
 from dpml.mechanism.outputs import Proof
@@ -91,13 +92,9 @@ class Program(ABC):
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """The claimed and the proven guarantee of every view."""
         delta = 0.0 if self.pure(budget) else budget.require_delta(f"algo={self.name}")
-        guarantees = []
-        for view, proof in self.proven(budget, problem).items():
-            claim = self.claimed(view)
-            if claim is not None:
-                guarantees.append(Guarantee(view, self.unit, budget.eps, delta, "published", claim))
-            guarantees.append(Guarantee(view, self.unit, proof.eps, delta, "proven", proof.source, proof.mu))
-        return guarantees
+        proofs = self.proven(budget, problem)
+        claims = {view: claim for view in proofs if (claim := self.claimed(view)) is not None}
+        return stated(proofs, claims, self.unit, budget, delta)
 
     def prepare(self, parties: Parties, rng: Generator) -> Prepared:
         """Check the rows, and draw what is public."""

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 
 from dpml.algorithms.baselines import NonPrivate

@@ -10,8 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from dpml.algorithms.baselines import Individual
-from dpml.algorithms.local_models import count_votes, vote_shares
-from dpml.algorithms.voting import Soft, Vote
+from dpml.algorithms.ensemble.local_models import count_votes, vote_shares
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.errors import UserError
 from dpml.optim.logistic import fit, hard_targets
 from dpml.optim.losses import LOSSES

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from examples import ball, binary_parties, labelled_parties, loss_of
+from examples import ball, binary_parties, labelled_parties, loss_of, sent
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 from dpml.algorithms.baselines import Batch, Individual
-from dpml.algorithms.local_models import vote_shares
-from dpml.algorithms.output_perturbation import Average, LocalAggregation
-from dpml.algorithms.voting import Soft, Vote
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble.local_models import vote_shares
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.data import Dataset
 from dpml.data.partition import Fractions, Simplex, partition
 from dpml.optim.logistic import fit, hard_targets, longest_minimiser
@@ -135,7 +135,7 @@ def test_noise_per_coordinate_is_proven_by_its_privacy_loss(variant) -> None:
     problem = Problem(50, 500, 2, auxiliary=100, classes=3)
     algorithm = Soft(SOFTMAX, variant=variant, lam=0.1)
     D, move = 6, algorithm.sensitivity(problem)[1]
-    scale = algorithm.scale(Budget(0.5), problem)
+    scale = sent(algorithm, Budget(0.5), problem).scale
     proven = algorithm.guarantees(Budget(0.5), problem)[1].eps
     v = rng.standard_normal((2000, D))
     v = np.concatenate([v, np.ones((1, D))])
@@ -256,8 +256,8 @@ def test_la_never_moves_further_than_its_sensitivity(lam: float) -> None:
         for calibration in ("published", "tight"):
             algorithm = LocalAggregation(LOGISTIC, calibration=calibration, lam=lam)
             one, two = (algorithm.prepare(parties, rng) for parties in (given, moved))
-            assert np.linalg.norm(one.weights - two.weights) <= algorithm.sensitivity(one.problem)
-    assert LocalAggregation(LOGISTIC, lam=lam).sensitivity(given.problem) == pytest.approx(2 / (4 * 3 * lam))
+            assert np.linalg.norm(one.weights - two.weights) <= sent(algorithm, Budget(1.0), one.problem).scale
+    assert LocalAggregation(LOGISTIC, lam=lam).sensitivity(given.problem)[0] == pytest.approx(2 / (4 * 3 * lam))
 
 
 @pytest.mark.parametrize("lam", [1e-3, 0.05])
@@ -276,12 +276,11 @@ def test_la_can_move_as_far_as_its_tight_sensitivity(lam: float) -> None:
             weights.append(algorithm.prepare(given, np.random.default_rng(0)).weights)
         furthest = max(furthest, float(np.linalg.norm(weights[0] - weights[1])))
     assert given.problem.smallest == 1
-    proven = algorithm.sensitivity(given.problem)
+    _, proven = algorithm.sensitivity(given.problem)
     assert 0.99 * proven <= furthest <= proven + 1e-7 / lam
     # where the regulariser is strong nothing is gained by a bound on lengths
     strong = Problem(3, 300, 1).of_sizes(np.array([90, 100, 110]))
-    for calibration in ("published", "tight"):
-        found = LocalAggregation(LOGISTIC, calibration=calibration, lam=1.0).sensitivity(strong)
+    for found in LocalAggregation(LOGISTIC, lam=1.0).sensitivity(strong):
         assert found == pytest.approx(2 / (90 * 1.0 * 3))
 
 
@@ -298,8 +297,9 @@ def test_la_is_claimed_and_proven_for_one_sample_without_delta(lam: float) -> No
     assert [g.eps for g in found] == [0.5, pytest.approx(0.5 * (1 + 90e-8), rel=1e-12)]
     (proven,) = tight.guarantees(BUDGET, problem)
     assert (proven.basis, proven.eps) == ("proven", pytest.approx(0.5, rel=1e-12))
-    for algorithm in (published, tight):
-        assert algorithm.scale(BUDGET, problem) == pytest.approx(algorithm.sensitivity(problem) / 0.5)
+    moved = published.sensitivity(problem)
+    for algorithm, move in zip((published, tight), moved, strict=True):
+        assert sent(algorithm, BUDGET, problem).scale == pytest.approx(move / 0.5)
 
 
 def test_la_draws_noise_of_its_sensitivity_over_eps() -> None:
@@ -308,6 +308,6 @@ def test_la_draws_noise_of_its_sensitivity_over_eps() -> None:
     length = (
         np.linalg.norm(weights - prepared.weights, axis=1)
         * BUDGET.eps
-        / prepared.algorithm.sensitivity(prepared.problem)
+        / prepared.algorithm.sensitivity(prepared.problem)[0]
     )
     assert stats.kstest(length, stats.gamma(4).cdf).pvalue > 1e-4  # false-alarm rate 1e-4, seeded

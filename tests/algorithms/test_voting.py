@@ -10,9 +10,9 @@ import pytest
 from examples import ball, labelled_parties, loss_of
 
 from dpml.algorithms.baselines import Batch
-from dpml.algorithms.local_models import vote_shares
-from dpml.algorithms.output_perturbation import Average
-from dpml.algorithms.voting import Soft, Vote, voting_risk_bound
+from dpml.algorithms.ensemble.averages import Average
+from dpml.algorithms.ensemble.local_models import vote_shares
+from dpml.algorithms.ensemble.voting import Soft, Vote, voting_risk_bound
 from dpml.errors import UserError
 from dpml.optim.logistic import fit, longest_minimiser
 from dpml.optim.losses import LOSSES

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent

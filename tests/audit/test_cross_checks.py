@@ -10,6 +10,8 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from dpml.algorithms.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.cape import CapeFM
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.network import ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman

@@ -10,12 +10,12 @@ from planted import attacked
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
-from dpml.algorithms.output_perturbation import Average, LocalAggregation
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.perturbation import approximate_minima
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.calibration import Perturbation, perturbed_minimisers, solver_tolerance
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
-from dpml.algorithms.voting import Soft, Vote
 from dpml.audit import audit, output_density
 from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
@@ -270,7 +270,7 @@ def test_how_far_a_model_swings_against_another_minimiser(kind) -> None:
         else:
             votes = np.mean([parties.X_auxiliary @ w >= 0 for w in own], axis=0)
             models.append(fitted(parties.X_auxiliary, votes))
-    moved = np.linalg.norm(models[1] - models[0]) / algorithm.scale(BUDGET, problem)
+    moved = np.linalg.norm(models[1] - models[0]) / algorithm.messages(BUDGET, problem)[0].scale
     assert moved == pytest.approx(exposures(algorithm, pair, BUDGET)[0].distance(), rel=1e-5)
 
 

@@ -49,7 +49,9 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import require_domain
+from dpml.mechanism.guarantees import stated
 from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.outputs import Proof
 from dpml.mechanism.program import check_rounds
 from dpml.optim import descent
 from dpml.optim.losses import Loss
@@ -327,18 +329,13 @@ class NoisyDescent:
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
-        guarantees = []
-        for view, mu in self.mus(budget, problem).items():
-            if self.calibration == "published":
-                guarantees.append(Guarantee(view, "sample", budget.eps, delta, "published", self.kind.claim))
-            eps, source = gdp.eps_of(mu, delta), self.argument(view, budget, problem)
-            if self.step_selection in UNCOUNTED:
-                reason = _NOT_COUNTED[self.step_selection]
-                guarantees.append(Guarantee(view, "sample", math.inf, delta, "proven", reason))
-                guarantees.append(Guarantee(view, "sample", eps, delta, "conditional", source, mu))
-            else:
-                guarantees.append(Guarantee(view, "sample", eps, delta, "proven", source, mu))
-        return guarantees
+        mus = self.mus(budget, problem)
+        proofs = {
+            view: Proof(gdp.eps_of(mu, delta), self.argument(view, budget, problem), mu) for view, mu in mus.items()
+        }
+        claims = dict.fromkeys(mus, self.kind.claim) if self.calibration == "published" else {}
+        uncounted = _NOT_COUNTED[self.step_selection] if self.step_selection in UNCOUNTED else None
+        return stated(proofs, claims, "sample", budget, delta, uncounted)
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedNoisyDescent:
         """Lay out the rows, and draw the random initial model, about as long as a row."""

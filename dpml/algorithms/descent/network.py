@@ -30,6 +30,7 @@ from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.guarantees import no_privacy
 from dpml.mechanism.message import Statistic, Sum
 from dpml.mechanism.options import VARIANTS, Variant, check_choice, check_common, check_positive, check_published_only
 from dpml.mechanism.program import Program
@@ -220,8 +221,6 @@ class Network(Program):
         return "Imtiaz et al. 2019, Sec. 5.1: for one round" if self.calibration == "published" else None
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        from dpml.algorithms.guarantees import no_privacy
-
         return super().guarantees(budget, problem) if self.private else no_privacy("sample", "no noise")
 
     def begin(self, parties: Parties, rng: Generator) -> Start:

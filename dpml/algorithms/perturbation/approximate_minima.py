@@ -14,16 +14,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.guarantees import FromMessages
 from dpml.algorithms.perturbation.calibration import SMOOTHNESS, perturbed_minimisers
 from dpml.algorithms.perturbation.objective import GaussianObjective
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import Mechanism, Release, require_domain
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.guarantees import guarantees_of
 from dpml.mechanism.objectives import ApproximateMinimum
 from dpml.mechanism.outputs import drawn
 from dpml.optim import NotConvergedError
-from dpml.optim.losses import mean_gradient
+from dpml.optim.losses import Loss, mean_gradient
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import approximate_minima as proof
 
@@ -80,65 +80,50 @@ def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: fl
 
 
 @dataclass(frozen=True)
-class ApproximateMinima(GaussianObjective, FromMessages):
+class ApproximateMinima(GaussianObjective):
     """`amp` (Iyengar et al. 2019, Alg. 1): a model at which gop's objective has a gradient of at most gamma, and noise.
 
     Lambda/N is what is added to lam. `tight` has the noise of `gop` but for a 5000th, and takes a shift of the margin.
     gamma is 1/N^2 as published, but no less than rounding allows for, which is what `tight` takes; a model with a
     longer gradient is not released. What is proven is `proofs.approximate_minima`.
-
-    Args:
-        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own.
-        shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
-            Adult.
     """
 
     name: ClassVar[str] = "amp"
     claim: ClassVar[str | None] = "Iyengar et al. 2019, Thm 1"
     published_lam: ClassVar[float] = 0.0
 
+    guarantees = guarantees_of
+
     def messages(self, budget: Budget, problem: Problem) -> list[ApproximateMinimum]:
         """Both noise scales, gamma and the ridge."""
         calibrate = tight if self.tight else published
         return [calibrate(budget, problem, self.lam, f"algo={self.name}")]
 
-    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
-        """Nothing to do before the noise is known."""
-        require_domain(parties, self.loss)
-        return PreparedApproximateMinima(self, parties)
-
-
-@dataclass(frozen=True)
-class PreparedApproximateMinima:
-    """The data of `amp`. Each draw is a minimisation of its own; all run together."""
-
-    algorithm: ApproximateMinima
-    parties: Parties
-
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """What the solver returns, plus noise.
 
         Raises:
             NotConvergedError: some gradient is longer than gamma.
         """
-        algorithm, problem = self.algorithm, self.parties.problem
-        sent = [message for budget in budgets for message in algorithm.messages(budget, problem)]
+        problem = parties.problem
+        sent = [message for budget in budgets for message in self.messages(budget, problem)]
         eta = drawn(sent, rng, draws, problem.d)
         tolerance = min(made.gamma for made in sent) / 2
-        weights = perturbed_minimisers(algorithm.trained, algorithm.lam, self.parties, sent, eta, tolerance)
-        self.require_gamma(weights, eta, sent)
+        weights = perturbed_minimisers(self.trained, self.lam, parties, sent, eta, tolerance)
+        require_gamma(self.trained, parties, weights, eta, sent)
         return Release(weights + drawn([made.beside for made in sent], rng, draws, problem.d))
 
-    def require_gamma(self, weights: Array, eta: Array, sent: Sequence[ApproximateMinimum]) -> None:
-        """Raise NotConvergedError unless all gradients at `weights` (budgets, draws, d) are at most gamma long."""
-        X, y, counts = self.parties.folded
-        flat = weights.reshape(-1, weights.shape[2])
-        risk = mean_gradient(self.algorithm.trained, X, y, flat, counts).reshape(weights.shape)
-        ridge = np.array([made.strength for made in sent])[:, None, None]
-        lengths = np.linalg.norm(risk + ridge * weights + eta / len(self.parties.y), axis=2)
-        for length, made in zip(lengths.max(axis=1), sent, strict=True):
-            if not length <= made.gamma:
-                raise NotConvergedError(
-                    f"algo=amp: the solver left a gradient of norm {length:.1e} > gamma = {made.gamma:.1e}, of "
-                    f"which nothing is proven: set a larger algo.lam."
-                )
+
+def require_gamma(loss: Loss, parties: Parties, weights: Array, eta: Array, sent: Sequence[ApproximateMinimum]) -> None:
+    """Raise NotConvergedError unless all gradients at `weights` (budgets, draws, d) are at most gamma long."""
+    X, y, counts = parties.folded
+    flat = weights.reshape(-1, weights.shape[2])
+    risk = mean_gradient(loss, X, y, flat, counts).reshape(weights.shape)
+    ridge = np.array([made.strength for made in sent])[:, None, None]
+    lengths = np.linalg.norm(risk + ridge * weights + eta / len(parties.y), axis=2)
+    for length, made in zip(lengths.max(axis=1), sent, strict=True):
+        if not length <= made.gamma:
+            raise NotConvergedError(
+                f"algo=amp: the solver left a gradient of norm {length:.1e} > gamma = {made.gamma:.1e}, of which "
+                f"nothing is proven: set a larger algo.lam."
+            )

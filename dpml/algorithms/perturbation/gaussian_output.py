@@ -21,11 +21,12 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.defaults import OUTPUT_NORM
-from dpml.algorithms.guarantees import FromMessages
 from dpml.algorithms.perturbation.calibration import solver_tolerance
+from dpml.algorithms.prepared import prepare_rows
 from dpml.arrays import Array
 from dpml.data.partition import Parties, Rows
-from dpml.mechanism.algorithm import Release, require_domain
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.guarantees import guarantees_of
 from dpml.mechanism.options import check_choice, check_common, check_positive
 from dpml.mechanism.outputs import NoisyOutput, drawn
 from dpml.optim import NotConvergedError
@@ -40,7 +41,7 @@ SOURCE = "Gaussian DP of the minimiser's diameter (gaussian_output, gradient_bal
 
 
 @dataclass(frozen=True)
-class GaussianOutput(FromMessages):
+class GaussianOutput:
     """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
 
     Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
@@ -57,7 +58,7 @@ class GaussianOutput(FromMessages):
         calibration: `tight`.
         variant: `paper`.
         lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
-        model_norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
+        norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
         radius: of the ball over which the squared loss is minimised.
     """
 
@@ -65,17 +66,19 @@ class GaussianOutput(FromMessages):
     claim: ClassVar[str | None] = None
     auxiliary: ClassVar[float] = 0.0
 
+    guarantees, prepare = guarantees_of, prepare_rows
+
     loss: Loss
     calibration: Calibration = "tight"
     variant: str = "paper"
     lam: float = 0.0
-    model_norm: float = OUTPUT_NORM
+    norm: float = OUTPUT_NORM
     radius: float = 1.0
 
     def __post_init__(self) -> None:
         check_common(self, ("squared", "logistic"))
         check_choice("calibration", self.calibration, ("tight",))
-        check_positive("algo.model_norm", self.model_norm)
+        check_positive("algo.norm", self.norm)
         check_positive("algo.radius", self.radius)
 
     @property
@@ -117,7 +120,7 @@ class GaussianOutput(FromMessages):
         """lam and what is added to it: the coefficient of ||w||^2 / 2 beside the mean loss that is minimised."""
         if math.isinf(budget.eps):
             return self.lam
-        W = self.model_norm if self.logistic else min(self.model_norm, self.radius)
+        W = self.norm if self.logistic else min(self.norm, self.radius)
         steepest = 2.0 if self.logistic else self.apart(self.radius)
         return max(
             self.lam, (2 * self.loss.smoothness * (steepest / (problem.N * self.mu(budget) * W)) ** 2) ** (1 / 3)
@@ -134,10 +137,12 @@ class GaussianOutput(FromMessages):
         moved = self.sensitivity(problem, self.ridge(budget, problem))
         return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
 
-    def prepare(self, parties: Parties, rng: Generator) -> "PreparedMinimiser":
-        """Nothing to do before the ridge is known."""
-        require_domain(parties, self.loss)
-        return PreparedMinimiser(self, parties)
+    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The minimisers plus noise; there is one for every budget, as each has its own ridge."""
+        problem = parties.problem
+        exact = self.minimise(parties.folded, np.array([self.ridge(budget, problem) for budget in budgets]))
+        sent = [message for budget in budgets for message in self.messages(budget, problem)]
+        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
         """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
@@ -162,18 +167,3 @@ class GaussianOutput(FromMessages):
                 f"{left:.1e}: rescale the features."
             )
         return w
-
-
-@dataclass(frozen=True)
-class PreparedMinimiser:
-    """The data of `outpert`. There is one minimisation for every budget, as each has its own ridge."""
-
-    algorithm: GaussianOutput
-    parties: Parties
-
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        """The minimisers plus noise, whose directions the budgets share."""
-        algorithm, problem = self.algorithm, self.parties.problem
-        exact = algorithm.minimise(self.parties.folded, np.array([algorithm.ridge(b, problem) for b in budgets]))
-        sent = [message for budget in budgets for message in algorithm.messages(budget, problem)]
-        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))

@@ -20,21 +20,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.guarantees import FromMessages
-from dpml.algorithms.perturbation.calibration import (
-    best_ridge,
-    optimality_bound,
-    over_expm1,
-    perturbed_minimisers,
-    published_perturbation,
-    solver_tolerance,
-    tight_perturbation,
-    typical_norm,
-)
+from dpml.algorithms.perturbation import calibration
+from dpml.algorithms.prepared import PreparedOutput, prepare_rows
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Mechanism, Release, require_domain
+from dpml.mechanism.guarantees import guarantees_of
 from dpml.mechanism.objectives import PerturbedObjective
 from dpml.mechanism.options import (
     VARIANTS,
@@ -54,7 +46,7 @@ from dpml.privacy.proofs import objective_perturbation as proof
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation(FromMessages):
+class ObjectivePerturbation:
     """`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2): minimise the risk + b'w/N + extra/2 ||w||^2, b private.
 
     b has density proportional to exp(-beta ||b||), beta = eps'/(2 zeta), with zeta the Lipschitz constant of the loss;
@@ -65,13 +57,15 @@ class ObjectivePerturbation(FromMessages):
     Args:
         loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
         calibration: `published` noise and ridge, or `tight`: those with which least is lost, of all that are proven.
-        variant: `paper` or `authors`.
+        variant: `paper`, or `authors`, output noise that ignores N, as the authors plot it.
         lam: coefficient of lam/2 ||w||^2.
-        radius: of the ball, for the squared loss.
+        radius: of the ball over which the squared loss is minimised.
     """
 
     name: ClassVar[str] = "objpert"
     auxiliary: ClassVar[float] = 0.0
+
+    guarantees = guarantees_of
 
     loss: Loss
     calibration: Calibration = "published"
@@ -107,19 +101,21 @@ class ObjectivePerturbation(FromMessages):
         curvature = 2 * math.log1p(c / (N * self.lam)) if self.lam > 0 else math.inf
         if eps > curvature:
             return 2 * self.zeta / (eps - curvature), 0.0
-        return 2 * self.zeta / (eps / 2), max(0.0, c / N * over_expm1(eps / 4) - self.lam)
+        return 2 * self.zeta / (eps / 2), max(0.0, c / N * calibration.over_expm1(eps / 4) - self.lam)
 
     def ridge(self, eps: float, d: int) -> float:
         """The best R = N (lam + extra), if lam leaves the choice."""
         c = self.loss.smoothness
-        least = c * over_expm1(eps) * (1 + 1e-6)  # with less, no noise is enough
+        least = c * calibration.over_expm1(eps) * (1 + 1e-6)  # with less, no noise is enough
 
         def energy(ridge: float) -> float:
             return d * (d + 1) / self.beta(eps, ridge) ** 2
 
         if self.loss.lipschitz is not None:  # more than 2/eps lessens no noise
-            return best_ridge(energy, typical_norm(self.lam), 2 / eps, least, 2 / eps)
-        return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
+            return calibration.best_ridge(energy, calibration.typical_norm(self.lam), 2 / eps, least, 2 / eps)
+        return calibration.best_ridge(
+            energy, self.radius, max(c * calibration.over_expm1(eps / 2), 1 / eps), least, math.inf
+        )
 
     def beta(self, eps: float, ridge: float) -> float:
         """The largest beta, so the least noise, that is proven to be enough."""
@@ -144,51 +140,32 @@ class ObjectivePerturbation(FromMessages):
 
     def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
         """Nothing to do before the noise is known; `authors` fits the model in the box."""
-        require_domain(parties, self.loss)
         if self.variant != "authors":
-            return PreparedLaplaceObjective(self, parties)
-        return PreparedBoxModel(self, parties, stopped_model(self.loss, parties.X, parties.y, self.lam))
+            return prepare_rows(self, parties, rng)
+        require_domain(parties, self.loss)
+        X, y = parties.X, parties.y
 
+        def value(budgets: Sequence[Budget], noisy: Array) -> dict[str, Array]:
+            values = mean_loss(self.loss, X, y, noisy.reshape(-1, X.shape[1]))
+            return {"noisy_objective": values.reshape(noisy.shape[:-1])}
 
-@dataclass(frozen=True)
-class PreparedLaplaceObjective:
-    """The data of `objpert`. Each draw is a minimisation of its own; all run together."""
+        return PreparedOutput(self, stopped_model(self.loss, X, y, self.lam), parties.problem, value)
 
-    algorithm: ObjectivePerturbation
-    parties: Parties
-
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers."""
-        algorithm, problem = self.algorithm, self.parties.problem
-        sent = [algorithm.objective(budget, problem) for budget in budgets]
+        problem = parties.problem
+        sent = [self.objective(budget, problem) for budget in budgets]
         b = drawn(sent, rng, draws, problem.d)
         strength = np.repeat([made.strength for made in sent], draws)
         tilt = b.reshape(-1, problem.d) / problem.N
-        if algorithm.loss.lipschitz is None:
-            X, y = self.parties.X, self.parties.y
+        if self.loss.lipschitz is None:
+            X, y = parties.X, parties.y
             tilt = tilt - 2 * y @ X / problem.N
-            flat = minimise_quadratic_in_ball(X.T @ X / problem.N, tilt, algorithm.radius, shift=strength / 2)
+            flat = minimise_quadratic_in_ball(X.T @ X / problem.N, tilt, self.radius, shift=strength / 2)
         else:
-            X, y, counts = self.parties.folded
-            flat = minimise_convex(algorithm.loss, X, y, strength, tilt, counts, solver_tolerance(problem.N))
+            X, y, counts = parties.folded
+            flat = minimise_convex(self.loss, X, y, strength, tilt, counts, calibration.solver_tolerance(problem.N))
         return Release(flat.reshape(b.shape))
-
-
-@dataclass(frozen=True)
-class PreparedBoxModel:
-    """The model of the capeFM authors, `weights` (d,)."""
-
-    algorithm: ObjectivePerturbation
-    parties: Parties
-    weights: Array
-
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        """The model plus noise, and the mean loss of that."""
-        problem = self.parties.problem
-        sent = [message for budget in budgets for message in self.algorithm.messages(budget, problem)]
-        noisy = self.weights + drawn(sent, rng, draws, problem.d)
-        values = mean_loss(self.algorithm.loss, self.parties.X, self.parties.y, noisy.reshape(-1, problem.d))
-        return Release(noisy, {"noisy_objective": values.reshape(noisy.shape[:-1])})
 
 
 @dataclass(frozen=True)
@@ -196,21 +173,25 @@ class GaussianObjective:
     """The logistic loss plus a Gaussian linear term, as `gop` and `amp` minimise it.
 
     With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
-    perturbed_minima.md), while every row asks for a margin of b. 2 did well on Adult. J, whose optimality gap is
-    reported, keeps the logistic loss.
+    perturbed_minima.md), while every row asks for a margin of b. J, whose optimality gap is reported, keeps the
+    logistic loss.
 
     Args:
         loss: logistic.
         calibration: `published` noise, or `tight`: the least that is proven to be enough.
         variant: `paper`.
-        lam: coefficient of lam/2 ||w||^2; None: `published_lam`, and 0 for `tight`, where the proof adds the ridge.
-        shift: b >= 0, for `tight` noise.
+        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own, but for the published noise
+            of `gop`, which needs one: 0.01.
+        shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
+            Adult.
     """
 
     name: ClassVar[str]
     auxiliary: ClassVar[float] = 0.0
     published_lam: ClassVar[float]
     """The default lam of the published noise; where it is positive, that noise needs a positive one."""
+
+    prepare = prepare_rows
 
     loss: Loss
     calibration: Calibration = "published"
@@ -244,43 +225,33 @@ class GaussianObjective:
 
 
 @dataclass(frozen=True)
-class GaussianObjectivePerturbation(GaussianObjective, FromMessages):
+class GaussianObjectivePerturbation(GaussianObjective):
     """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
 
     name: ClassVar[str] = "gop"
     claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
     published_lam: ClassVar[float] = 0.01
 
+    guarantees = guarantees_of
+
     def messages(self, budget: Budget, problem: Problem) -> list[PerturbedObjective]:
         """The perturbed objective."""
-        calibrate = tight_perturbation if self.tight else published_perturbation
+        calibrate = calibration.tight_perturbation if self.tight else calibration.published_perturbation
         made = calibrate(budget, problem, self.lam, f"algo={self.name}")
         return [PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N)]
 
-    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
-        """Nothing to do before the noise is known."""
-        require_domain(parties, self.loss)
-        return PreparedGaussianObjective(self, parties)
-
-
-@dataclass(frozen=True)
-class PreparedGaussianObjective:
-    """The data of `gop`. Each draw is a minimisation of its own; all run together."""
-
-    algorithm: GaussianObjectivePerturbation
-    parties: Parties
-
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers.
 
         `gap_bound` is Theorem 5.1's bound on the optimality gap, which 95 % of the draws keep. It needs a lam, and the
         loss that J has.
         """
-        algorithm, problem = self.algorithm, self.parties.problem
-        sent = [message for budget in budgets for message in algorithm.messages(budget, problem)]
-        eta = drawn(sent, rng, draws, problem.d)
-        weights = perturbed_minimisers(algorithm.trained, algorithm.lam, self.parties, sent, eta)
-        if algorithm.lam == 0 or algorithm.shift > 0:
+        problem = parties.problem
+        sent = [message for budget in budgets for message in self.messages(budget, problem)]
+        weights = calibration.perturbed_minimisers(
+            self.trained, self.lam, parties, sent, drawn(sent, rng, draws, problem.d)
+        )
+        if self.lam == 0 or self.shift > 0:
             return Release(weights)
-        bounds = [optimality_bound(made, problem) for made in sent]
+        bounds = [calibration.optimality_bound(made, problem) for made in sent]
         return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], draws, axis=1)})

@@ -132,13 +132,22 @@ class CoefficientTerms:
 
     @cached_property
     def _total(self) -> Array:
-        X, y, parties = self.parties.X, self.parties.y, self.parties
-        if self.statistic.last:
-            own = parties.of(len(parties.sizes) - 1)
-            X, y = X[own], y[own]
-        if self.statistic.unit == "sample":
-            return self._packed(X, y)
-        return self._packed(X, y, np.repeat(1 / parties.sizes, parties.sizes))
+        return self._packed(*self._rows)
+
+    @cached_property
+    def constant(self) -> float:
+        """The exact sum of L0, also where it is not released."""
+        _, y, weights = self._rows
+        constants = quadratic_of(self.statistic.loss).constant(y)
+        return float(constants.sum() if weights is None else weights @ constants)
+
+    @property
+    def _rows(self) -> tuple[Array, Array, Array | None]:
+        """The rows that are summed, their labels, and their weights; None: 1."""
+        parties = self.parties
+        own = parties.of(len(parties.sizes) - 1) if self.statistic.last else slice(None)
+        weights = np.repeat(1 / parties.sizes, parties.sizes) if self.statistic.unit == "party" else None
+        return parties.X[own], parties.y[own], weights
 
     def each(self, *at: Any) -> Array:
         parties = self.parties
@@ -158,9 +167,9 @@ class CoefficientTerms:
             for start in range(0, len(y), height):
                 some = slice(start, start + height)
                 square += (weights[some] * X[some].T) @ X[some]
-        weigh = np.ones(len(y)) if weights is None else weights
-        linear = (weigh * q.linear(y)) @ X
-        constant = [weigh @ q.constant(y)] if self.statistic.constant else []
+        slopes, constants = q.linear(y), q.constant(y) if self.statistic.constant else np.empty((0, len(y)))
+        linear = (slopes if weights is None else weights * slopes) @ X
+        constant = np.atleast_1d(constants.sum(axis=-1) if weights is None else constants @ weights)
         return np.concatenate([constant, linear, q.square * square[entries(X.shape[1])]])
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:

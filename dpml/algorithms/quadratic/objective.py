@@ -88,6 +88,5 @@ def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor
     if of.constant:
         constant = noisy[..., 0] / count
     else:
-        exact = Coefficients(of.loss, constant=True, unit=of.unit, last=of.last)
-        constant = carrier.mechanism.terms(exact).total()[0] / count
+        constant = carrier.mechanism.terms(of).constant / count  # type: ignore[attr-defined]
     return Release(w, {"noisy_objective": constant + value, "trimmed": trimmed.astype(float)})

@@ -8,21 +8,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.local_models import check_local, vote_shares
-from dpml.algorithms.output_perturbation import PartyLevelModel
+from dpml.algorithms.ensemble import local_models
+from dpml.algorithms.prepared import PreparedOutput
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
+from dpml.mechanism.algorithm import require_domain
+from dpml.mechanism.guarantees import guarantees_of
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.logistic import TOLERANCE, fit, hard_targets, longest_minimiser
-from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Problem
+from dpml.optim.losses import LOSSES, Loss
+from dpml.privacy import Budget, Calibration, Problem
 
 TAIL = 0.05  # probability that the noise is longer, and that the sample is worse, than a bound assumes
 
 
 @dataclass(frozen=True)
-class Vote(PartyLevelModel):
+class Vote:
     """`vote` (Alg. 1): the minimiser on auxiliary rows with the ensemble's majority votes as labels.
 
     One party may turn every label. A turned label moves the gradient by the row (the logistic loss has l'(t) + l'(-t)
@@ -42,36 +45,43 @@ class Vote(PartyLevelModel):
 
     name: ClassVar[str] = "vote"
     auxiliary: ClassVar[float] = 0.1
-    claim: ClassVar[str] = "Hamm et al. 2016, Thm 1"
+    claim: ClassVar[str | None] = "Hamm et al. 2016, Thm 1"
+    shared: ClassVar[bool] = False
+    """Whether a row's target is the share of the votes, which no party changes by more than 1/M."""
 
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 1e-4
     local: Sequence[Any] | None = None
     protect_auxiliary: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        local_models.check_classifiers(self)
         if not isinstance(self.protect_auxiliary, bool):
             raise UserError(f"algo.protect_auxiliary must be true or false, got {self.protect_auxiliary}.")
-        check_local(self.local)
+        local_models.check_local(self.local)
 
-    @property
-    def deterministic(self) -> bool:
-        return self.local is None
+    guarantees = guarantees_of
 
     def voters(self, M: int) -> int:
         """The number of parties that share a row's target: one of them changes it by at most 1 over that."""
-        return 1
+        return M if self.shared else 1
 
     def targets(self, shares: Array) -> Array:
-        """Training targets from vote shares (n, K): the majority, ties to +1 or to the lowest class."""
+        """Training targets from vote shares (n, K): these, or the majority, ties to +1 or to the lowest class."""
+        if self.shared:
+            return shares
         if shares.shape[1] == 1:
             return (shares >= 0.5).astype(float)
         return hard_targets(np.argmax(shares, axis=1).astype(float), shares.shape[1])
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """With protect_auxiliary one auxiliary row may be replaced: it counts as 1 (published) or 2 (proven) labels.
+        """(published, proven): how far the model moves at most, in L2 norm, when one party's rows are replaced.
 
-        Where a row is replaced, the gradient's term moves from (a - p) (x) x to (a' - p') (x) x', by up to two labels'
-        worth. The paper's bound of 2 is that for the logistic loss; it has no multiclass version of Sec. 4.5.
+        With protect_auxiliary one auxiliary row may be replaced: it counts as 1 (published) or 2 (proven) labels. Where
+        a row is replaced, the gradient's term moves from (a - p) (x) x to (a' - p') (x) x', by up to two labels' worth.
+        The paper's bound of 2 is that for the logistic loss; it has no multiclass version of Sec. 4.5.
         """
         n = problem.auxiliary
         if n == 0:
@@ -79,31 +89,48 @@ class Vote(PartyLevelModel):
                 f"algo={self.name} labels public auxiliary rows, and there are none: set partition.auxiliary to the "
                 f"share of training rows to set aside, 0.1 for example."
             )
+        multiclass = self.loss.name == "softmax"
         swing = 1 / self.voters(problem.M)
         published, proven = swing, swing
         if self.protect_auxiliary:
             published, proven = (swing * (n - 1) + 1) / n, (swing * (n - 1) + 2) / n
-        published *= 2.0 / self.root if self.multiclass else 2.0
-        proven *= math.sqrt(2) if self.multiclass else 1.0
-        lam = self.strength(n)
+        published *= 2.0 / local_models.root(self) if multiclass else 2.0
+        proven *= math.sqrt(2) if multiclass else 1.0
+        lam = local_models.strength(self, n)
         exact = min(proven / lam, 2 * longest_minimiser(self.loss, lam, problem.classes))
         return published / self.lam, exact + 2 * TOLERANCE / lam
 
-    def model(self, parties: Parties, rng: Generator) -> Array:
-        X, weight = _auxiliary(parties)
-        if self.local is None:
-            shares = _auxiliary_shares(parties, self.lam, self.sums)
-        else:
-            shares = vote_shares(parties, X, self.lam, self.local, rng, self.sums)
-        lam = self.strength(len(parties.X_auxiliary))
-        return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+        """The model plus noise."""
+        return local_models.model_plus_noise(self, self.sensitivity(problem), budget, problem)
 
-    def error_bound(self, budget: Budget, problem: Problem, length: float) -> float | None:
-        """Theorem 4's, or eq. 9 for `vote`, over a model as long as the one without noise; for the published noise."""
-        if self.multiclass or self.variant != "paper" or self.calibration != "published" or self.protect_auxiliary:
-            return None
-        n, d = problem.auxiliary, problem.d
-        return voting_risk_bound(budget.eps, self.voters(problem.M), n, d, self.lam, length)
+    def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
+        """Train the local models and the global one, once for all budgets and draws."""
+        require_domain(parties, self.loss)
+        problem = parties.problem
+        self.sensitivity(problem)  # raise before the work if there are no auxiliary rows
+        weights = self.model(parties, rng) if self.local else _fitted(parties, local_models.without_noise(self))
+        binary = self.loss.name == "logistic" and self.variant == "paper" and not self.protect_auxiliary
+        if not binary or self.calibration == "tight":  # Theorem 4, and eq. 9, are about the published noise
+            return PreparedOutput(self, weights, problem)
+        facts = self.voters(problem.M), problem.auxiliary, problem.d, self.lam, float(np.linalg.norm(weights))
+
+        def bounds(budgets: Sequence[Budget], noisy: Array) -> dict[str, Array]:
+            values = np.array([voting_risk_bound(budget.eps, *facts) for budget in budgets])
+            return {"bound": np.repeat(values[:, None], noisy.shape[1], axis=1)}
+
+        return PreparedOutput(self, weights, problem, bounds)
+
+    def model(self, parties: Parties, rng: Generator) -> Array:
+        """The model without noise: d weights, or K d for K classes; `rng` is for classifiers that are `local`."""
+        X, weight = _auxiliary(parties)
+        sums = local_models.reading(self).sums
+        if self.local is None:
+            shares = _auxiliary_shares(parties, self.lam, sums)
+        else:
+            shares = local_models.vote_shares(parties, X, self.lam, self.local, rng, sums)
+        lam = local_models.strength(self, len(parties.X_auxiliary))
+        return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
 
 
 class Soft(Vote):
@@ -114,12 +141,12 @@ class Soft(Vote):
 
     name = "soft"
     claim = "Hamm et al. 2016, Thm 3"
+    shared = True
 
-    def voters(self, M: int) -> int:
-        return M
 
-    def targets(self, shares: Array) -> Array:
-        return shares
+@remembered
+def _fitted(parties: Parties, algorithm: Vote) -> Array:
+    return algorithm.model(parties, np.random.default_rng(0))
 
 
 @remembered
@@ -132,7 +159,7 @@ def _auxiliary(parties: Parties) -> tuple[Array, Array]:
 @remembered
 def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
     """The vote shares of the parties' own models on the auxiliary rows."""
-    return vote_shares(parties, _auxiliary(parties)[0], lam, None, np.random.default_rng(0), sums)
+    return local_models.vote_shares(parties, _auxiliary(parties)[0], lam, None, np.random.default_rng(0), sums)
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:

@@ -1,25 +1,46 @@
 """The parties' own classifiers: how they are built and trained, and their votes."""
 
 import importlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.data.partition import Parties
+from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
+from dpml.mechanism.algorithm import Hyperparameters
 from dpml.mechanism.options import check_common, check_positive, check_published_only
+from dpml.mechanism.outputs import Law, NoisyOutput, Unit
 from dpml.optim.logistic import fit_parties, hard_targets
 from dpml.optim.losses import Loss, scores
-from dpml.privacy import Calibration
+from dpml.privacy import Budget, Calibration, Problem
+
+Noisy = TypeVar("Noisy", bound=Any)
 
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
 
-Reading = Literal["paper", "binary", "per_coordinate", "radial", "sum", "sum_per_coordinate", "sum_radial"]
-READINGS: tuple[Reading, ...] = get_args(Reading)
+
+class Reading(NamedTuple):
+    """What a variant says: the law of the noise, whether losses are summed, whether bounds are those of two classes."""
+
+    law: Law = "l2_laplace"
+    sums: bool = False
+    binary: bool = False
+
+
+READINGS: Mapping[str, Reading] = {
+    "paper": Reading(),
+    "binary": Reading(binary=True),
+    "per_coordinate": Reading("laplace"),
+    "radial": Reading("radial"),
+    "sum": Reading(sums=True),
+    "sum_per_coordinate": Reading("laplace", sums=True),
+    "sum_radial": Reading("radial", sums=True),
+}
 
 
 @dataclass(frozen=True)
@@ -42,43 +63,58 @@ class LocalClassifiers:
 
     loss: Loss
     calibration: Calibration = "published"
-    variant: Reading = "paper"
+    variant: str = "paper"
     lam: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic", "softmax"), READINGS)
-        check_published_only(self)
-        check_positive(f"algo.lam of {self.name}", self.lam)
-
-    @property
-    def multiclass(self) -> bool:
-        """Whether the model has one score per class."""
-        return self.loss.name == "softmax"
-
-    @property
-    def sums(self) -> bool:
-        """Whether the objective has the sum of the losses where the paper has their mean."""
-        return self.variant.startswith("sum")
-
-    @property
-    def per_coordinate(self) -> bool:
-        """Whether every coordinate has Laplace noise of its own, where the paper has noise of a random direction."""
-        return self.variant.endswith("per_coordinate")
-
-    @property
-    def radial(self) -> bool:
-        """Whether the noise's length is exponential, where the paper's follows Gamma(D, .)."""
-        return self.variant.endswith("radial")
-
-    def without_noise(self) -> Self:
-        """The same algorithm with the default noise: the models without noise do not depend on it."""
-        return replace(self, calibration="published", variant="sum" if self.sums else "paper")
-
-    def strength(self, n: int) -> float:
-        """The coefficient beside a *mean* loss over n rows that gives the same minimiser."""
-        return self.lam / n if self.sums else self.lam
+        check_classifiers(self)
 
 
+def check_classifiers(algorithm: Hyperparameters) -> None:
+    """Raise UserError unless the hyper-parameters are those of `LocalClassifiers`."""
+    check_common(algorithm, ("logistic", "softmax"), tuple(READINGS))
+    check_published_only(algorithm)
+    check_positive(f"algo.lam of {algorithm.name}", algorithm.lam)
+
+
+def reading(algorithm: Hyperparameters) -> Reading:
+    """That of the algorithm's variant."""
+    return READINGS[algorithm.variant]
+
+
+def strength(algorithm: Hyperparameters, n: int) -> float:
+    """The coefficient of ||w||^2 / 2 beside a *mean* loss over n rows that gives the same minimiser."""
+    return algorithm.lam / n if reading(algorithm).sums else algorithm.lam
+
+
+def root(algorithm: Hyperparameters) -> float:
+    """By how much the paper's multiclass bound on a row's gradient, sqrt 2, exceeds the binary one."""
+    return math.sqrt(2) if algorithm.loss.name == "softmax" and not reading(algorithm).binary else 1.0
+
+
+def without_noise(algorithm: Noisy) -> Noisy:
+    """The same algorithm with the default noise: the models without noise do not depend on it."""
+    return replace(algorithm, calibration="published", variant="sum" if reading(algorithm).sums else "paper")
+
+
+def model_plus_noise(
+    algorithm: Hyperparameters,
+    sensitivity: tuple[float, float],
+    budget: Budget,
+    problem: Problem,
+    unit: Unit = "party",
+) -> list[NoisyOutput]:
+    """A model of a (published, proven) sensitivity; the noise has the scale that / eps, the proven one if `tight`."""
+    published, proven = sensitivity
+    scale = (proven if algorithm.calibration == "tight" else published) / budget.eps
+    kind = type(algorithm)
+    source = f"L2 sensitivity ({kind.__module__.rpartition('.')[2]}.{kind.__name__})"
+    known = problem.classes > 1 or algorithm.loss.name != "softmax"
+    size = problem.classes * problem.d if known else math.inf
+    return [NoisyOutput(reading(algorithm).law, proven, scale, source, unit, size)]
+
+
+@remembered
 def mean_model(parties: Parties, lam: float, sums: bool = False) -> Array:
     """The mean of the parties' own regularised models: d weights, or K d for K classes. `sums` as in `fit_parties`."""
     problem = parties.problem
