@@ -27,7 +27,6 @@ from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, sums_in
 from dpml.mechanism.program import Program
-from dpml.mechanism.sharing import CapeNoise
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.protocols import Session
 from dpml.protocols.codec import Ring
@@ -133,7 +132,7 @@ class Sums:
     @property
     def beside(self) -> int:
         """Numbers that a party sends openly with its vector."""
-        return self.lengths[0] if isinstance(self.algorithm.sharing(self.setting.problem), CapeNoise) else 0
+        return 0 if self.algorithm.sharing(self.setting.problem).zero_sum is None else self.lengths[0]
 
     def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
         """The party of that number, which has the rows X (n, d) with labels y (n,), and `rng` for its noise.

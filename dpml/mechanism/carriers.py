@@ -20,7 +20,7 @@ from dpml.mechanism import discrete
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.observer import Numbers, Observer
-from dpml.mechanism.sharing import CapeNoise, Sharing
+from dpml.mechanism.sharing import Sharing
 from dpml.privacy import Budget, Problem, noise
 from dpml.privacy.discrete.rounding import Integers
 
@@ -216,8 +216,8 @@ class Carrier:
         if transport is None:
             transport, topology = in_process, choose(problem.M, problem.colluders)
         each = self._shaped(number, self.mechanism.terms(of).each(*at))
-        if isinstance(self.sharing, CapeNoise):
-            return self._by_cape(number, each[:, 0, 0], transport, topology)
+        if self.sharing.zero_sum is not None:
+            return self._by_cape(number, each[:, 0, 0], self.sharing.zero_sum, transport, topology)
         lots = self.sharing.parts(self.rng, self.draws, problem.M, sum(of.drawn(problem.d)))  # type: ignore[attr-defined]
         parts = of.project(lots, problem.d)
         sent = np.array(
@@ -230,13 +230,14 @@ class Carrier:
         summed = secure_sum(sent.reshape(problem.M, -1), bound, self._rounding, transport, topology=topology)
         return self._made_up(summed.total, summed.survivors).reshape(sent.shape[1:]), parts
 
-    def _by_cape(self, number: int, shares: Array, transport: Any, topology: Any) -> tuple[Array, Array | None]:
+    def _by_cape(  # many parameters: the message, its noise, and who carries it
+        self, number: int, shares: Array, spread: float, transport: Any, topology: Any
+    ) -> tuple[Array, Array | None]:
         """What the aggregator of CAPE has: the zero-sum noise in the ring, the messages sent openly."""
         from dpml.protocols.cape import Settings, cape_sum
 
         of, d, widths = self.statistic(number), self.problem.d, self.widths(number)
         secrets: list[Array] = []
-        spread = self.sharing.spread  # type: ignore[attr-defined]
         settings = Settings(
             transport, self.draws, spread, topology=topology, drawn=sum(of.drawn(d)),
             project=lambda unit: of.project(unit, d), rounding=self._rounding,

@@ -28,6 +28,11 @@ class Sharing(Protocol):
         """Whether secure aggregation hides the parties' messages, or a part of them."""
         ...
 
+    @property
+    def zero_sum(self) -> float | None:
+        """The spread of zero-sum noise beside which sites send their messages openly; None: there is none."""
+        ...
+
     def views(self, problem: Problem) -> dict[View, float]:
         """mu of every view the adversary may have, as a multiple of the sum's own."""
         ...
@@ -51,6 +56,7 @@ class TrustedCurator:
 
     visible: tuple[View, ...] = ("release",)
     secure: ClassVar[bool] = False
+    zero_sum: ClassVar[None] = None
 
     def views(self, problem: Problem) -> dict[View, float]:
         return dict.fromkeys(self.visible, 1.0)
@@ -77,6 +83,10 @@ class CapeNoise:
 
     spread: float
     secure: ClassVar[bool] = True
+
+    @property
+    def zero_sum(self) -> float:
+        return self.spread
 
     def views(self, problem: Problem) -> dict[View, float]:
         M = problem.M
@@ -132,6 +142,7 @@ class IndependentNoise:
     """Every site's message is protected by noise of its own alone, of 1/M of the sum's variance."""
 
     secure: ClassVar[bool] = False
+    zero_sum: ClassVar[None] = None
 
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)
@@ -164,6 +175,7 @@ class SecureSumNoise:
     """
 
     secure: ClassVar[bool] = True
+    zero_sum: ClassVar[None] = None
 
     def views(self, problem: Problem) -> dict[View, float]:
         return {"release": 1.0, "aggregate": 1.0, "colluders": math.sqrt(problem.M / problem.honest)}

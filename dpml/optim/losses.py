@@ -7,7 +7,7 @@ bound the gradient and the Hessian of one row's loss with respect to w when ``||
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,14 @@ class Quadratic:
     square: float
     linear_bound: float
     constant_range: float
+
+
+class Curved(Protocol):
+    """What has a curvature at every score."""
+
+    def curvature(self, scores: Array, y: Array) -> Array:
+        """The second derivative in the score, or a stand-in for it: (n, B) for scores (n, B) and labels (n,)."""
+        ...
 
 
 class Loss:

@@ -218,8 +218,7 @@ class NoisyDescent:
         """How many vectors are summed in a release by secure aggregation; None: there is no place for it."""
         if self.sites != "clients":
             return None
-        layout = self.layout
-        return self.rounds if isinstance(layout, Clients) and layout.secure else 0
+        return self.rounds if self.layout.secure else 0
 
     @property
     def layout(self) -> Layout:

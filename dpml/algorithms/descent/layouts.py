@@ -27,6 +27,11 @@ class Layout(Protocol):
         """Whether all rows descend together, from one model in every round."""
         ...
 
+    @property
+    def secure(self) -> bool:
+        """Whether single messages are hidden in secure sums."""
+        ...
+
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
         """The mu of one round for every view that has a guarantee, if the view sees it."""
         ...
@@ -84,6 +89,7 @@ class Pooled:
     visible: tuple[View, ...]
     by_party: bool
     synchronous: ClassVar[bool] = True
+    secure: ClassVar[bool] = False
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
         return dict.fromkeys(self.visible, 2 * self.lipschitz)

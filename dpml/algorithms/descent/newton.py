@@ -48,7 +48,7 @@ from dpml.mechanism.options import check_choice, check_common, check_positive
 from dpml.mechanism.program import Program, check_rounds, check_share
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import mean_hessian
-from dpml.optim.losses import LOSSES, Logistic, Loss, mean_gradient
+from dpml.optim.losses import LOSSES, Curved, Loss, mean_gradient
 from dpml.privacy import Budget, Calibration, Problem
 from dpml.privacy.discrete.rounding import Integers
 from dpml.privacy.proofs.gradient_balls import logistic_radius
@@ -61,18 +61,19 @@ LEAST_FLOOR = 1e-9
 _BLOCK = 1 << 22  # numbers held at once for a block of models: 32 MiB
 
 
-class UpperBound(Logistic):
-    """The logistic loss with the curvature of the parabola that touches it at a score, and at its negative, from above.
+class UpperBound:
+    """The curvature of the parabola that touches the logistic loss at a score, and at its negative, from above.
 
     ``tanh(t/2) / (2t)`` (Jaakkola & Jordan 2000): 1/4 at 0, and falls to 0 more slowly than the loss's own curvature.
     """
 
     def curvature(self, scores: Array, y: Array) -> Array:
+        """(n, B)."""
         half = scores / 2
         return np.divide(np.tanh(half), 4 * half, out=np.full_like(half, CURVATURE), where=half != 0)
 
 
-CURVATURES: dict[str, Loss] = {"bound": UpperBound(), "hessian": LOSSES["logistic"]}
+CURVATURES: dict[str, Curved] = {"bound": UpperBound(), "hessian": LOSSES["logistic"]}
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,7 @@ class PublishedNoise:
     """
 
     secure: ClassVar[bool] = True
+    zero_sum: ClassVar[None] = None
 
     def views(self, problem: Problem) -> dict[View, float]:
         """One for each view: how mu scales is not defined for this noise (`proofs.noisy_sums`)."""

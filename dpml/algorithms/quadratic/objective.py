@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.algorithms.defaults import QUADRATIC_NORM, SPECTRAL_FLOOR
-from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial, quadratic_of
+from dpml.algorithms.quadratic.coefficients import Coefficients, CoefficientTerms, polynomial, quadratic_of
 from dpml.algorithms.quadratic.sensitivity import NO_NOISE, Scales, joint_sensitivity, tight_scales
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
@@ -85,8 +85,7 @@ def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor
     squares = np.array([messages[0].units[-1] for messages in carrier.messages])
     w, trimmed = minimise(A, b, spectral_edge(d, variance) * squares / count * carrier.widening)
     value = np.sum(w * ((A @ w[..., None])[..., 0] + b), axis=-1)
-    if of.constant:
-        constant = noisy[..., 0] / count
-    else:
-        constant = carrier.mechanism.terms(of).constant / count  # type: ignore[attr-defined]
+    terms = carrier.mechanism.terms(of)
+    assert isinstance(terms, CoefficientTerms)
+    constant = (noisy[..., 0] if of.constant else terms.constant) / count
     return Release(w, {"noisy_objective": constant + value, "trimmed": trimmed.astype(float)})
