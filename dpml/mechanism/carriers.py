@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.mechanism import discrete
 from dpml.mechanism.algorithm import Release
@@ -90,9 +90,9 @@ class Prepared:
         for numbers in alike.values():
             own = rng if len(alike) == 1 else deepcopy(rng)
             some = [budgets[i] for i in numbers]
-            sizes = [min(most, draws - first) for first in range(0, draws, most)]
-            blocks = [self.algorithm.run(Carrier(self, some, own, size, observer)) for size in sizes]
-            found.append((numbers, _joined(blocks)))
+            sizes = [block.stop - block.start for block in blocks(draws, most=most)]
+            releases = [self.algorithm.run(Carrier(self, some, own, size, observer)) for size in sizes]
+            found.append((numbers, _joined(releases)))
         return found[0][1] if len(found) == 1 else _in_order(found)
 
 

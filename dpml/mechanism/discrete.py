@@ -22,6 +22,7 @@ from typing import Literal
 import numpy as np
 from numpy.random import Generator
 
+from dpml.arrays import blocks
 from dpml.errors import UserError
 from dpml.privacy import Problem
 from dpml.privacy.discrete import DiscreteGaussian
@@ -90,8 +91,7 @@ def total(variances: Sequence[Fraction], parties: int, draws: int, size: int, rn
 def _blocks(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Iterator[Integers]:
     """The noise of some parties after the other, (P, len(variances) * draws, size)."""
     kept = getattr(rng, "variance_kept", 1)  # below 1 in the self-test of an audit only (`dpml.audit.half_noise`)
-    together = max(1, _NUMBERS // max(len(variances) * draws * size, 1))
-    for start in range(0, parties, together):
-        shape = min(together, parties - start), draws, size
+    for some in blocks(parties, len(variances) * draws * size, _NUMBERS):
+        shape = some.stop - some.start, draws, size
         each = [DiscreteGaussian(kept * v).sample(shape, rng.bytes) if v else np.zeros(shape, int) for v in variances]
         yield np.concatenate(each, axis=1)

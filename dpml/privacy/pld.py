@@ -15,6 +15,9 @@ errors below are small parts of delta itself, however small it is:
   powers carry that on, and the largest error that can result is added to every atom;
 - what lies above the window is bounded by Chernoff and counted as certain; what lies below wraps round to its top;
 - sums in floating point: a factor ``1 + 1e-14`` a release.
+
+Our own, because the accountants that there are have a fixed grid, of 1e-4 in eps, and no bound on the error of their
+FFTs at a delta of 1e-9 and less; dp-accounting is what the tests compare with.
 """
 
 import math

@@ -30,6 +30,9 @@ assumptions.
 *What is not protected.* A party can send any vector, and thereby spoil the sum. The vector of a party that is alone
 among colluders follows from the sum. Memory is not wiped, and timing is not hidden. Checksums detect damage but not
 forgery: signatures detect forgery.
+
+Our own, because the protocol that comes with Flower signs no message, binds no keys to a session and draws its masks
+from 32 bits; cryptography's primitives are used throughout.
 """
 
 from dataclasses import dataclass

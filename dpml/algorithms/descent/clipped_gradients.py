@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS, whole_steps
@@ -174,11 +174,11 @@ class ClippedTerms:
         """
         N, slopes, models = len(self._whole), Slopes(self.statistic.loss, clip), np.ldexp(w.T.astype(float), -BITS)
         offsets = self.parties.offsets if secure else np.array([0, N])
-        total, together = np.zeros((len(offsets) - 1, *w.shape)), max(1, _SLOPES // len(w))
-        for start in range(0, N, together):
-            stop = min(start + together, N)
-            scores = self._whole[start:stop] @ models
-            q = np.clip(np.rint(slopes.slope(scores, self.parties.y[start:stop]) * (Q / clip)), -Q, Q)
+        total = np.zeros((len(offsets) - 1, *w.shape))
+        for rows in blocks(N, len(w), _SLOPES):
+            start, stop = rows.start, rows.stop
+            scores = self._whole[rows] @ models
+            q = np.clip(np.rint(slopes.slope(scores, self.parties.y[rows]) * (Q / clip)), -Q, Q)
             first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
             for k in range(first, last + 1):
                 own = slice(max(start, offsets[k]), min(stop, offsets[k + 1]))

@@ -39,7 +39,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpml.algorithms.defaults import NEWTON_NORM, NEWTON_ROUNDS, NEWTON_SHARE
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
@@ -130,9 +130,7 @@ class NewtonTerms:
         X, y, counts = self.parties.folded
         n, d = X.shape
         directions = np.empty_like(w)
-        height = max(1, _BLOCK // max(n, d * d))
-        for start in range(0, len(w), height):
-            some = slice(start, start + height)
+        for some in blocks(len(w), max(n, d * d), _BLOCK):
             K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some], counts)
             K *= len(self.parties.y)
             K += floor[some, :, None] * np.eye(d)

@@ -41,7 +41,7 @@ from dpml.algorithms.perturbation.calibration import (
     published_perturbation,
     tight_perturbation,
 )
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
@@ -120,14 +120,13 @@ class GradientTerms:
 def _summed(w: Array, signed: Array, counts: Array | None) -> Array:
     """``- sum_i u_i / (1 + exp(u_i'w))``, u = y x, at w (B, d): three times as fast as by way of `Logistic.slope`."""
     total = np.zeros_like(w)
-    height = max(64, _BLOCK // len(w))
-    for start in range(0, len(signed), height):
-        block = signed[start : start + height]
+    for rows in blocks(len(signed), most=max(64, _BLOCK // len(w))):
+        block = signed[rows]
         slope = w @ block.T
         with np.errstate(over="ignore"):  # exp(710) is infinite, and such a row's slope 0
             np.exp(slope, out=slope)
         slope += 1
-        np.divide(1 if counts is None else counts[start : start + height], slope, out=slope)
+        np.divide(1 if counts is None else counts[rows], slope, out=slope)
         total -= slope @ block
     return total
 

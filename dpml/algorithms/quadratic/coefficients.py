@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.mechanism.discrete import BITS, whole_steps
 from dpml.mechanism.message import Statistic
@@ -163,9 +163,7 @@ class CoefficientTerms:
             square = X.T @ X
         else:
             square = np.zeros((X.shape[1], X.shape[1]))
-            height = max(1, _ENTRIES // X.shape[1])  # a block is copied
-            for start in range(0, len(y), height):
-                some = slice(start, start + height)
+            for some in blocks(len(y), X.shape[1], _ENTRIES):  # a block is copied
                 square += (weights[some] * X[some].T) @ X[some]
         slopes, constants = q.linear(y), q.constant(y) if self.statistic.constant else np.empty((0, len(y)))
         linear = (slopes if weights is None else weights * slopes) @ X

@@ -2,7 +2,8 @@
 
 A row becomes a vector of integers (`rounding`), integers get noise whose law is exact (`gaussian`), and what a sum of
 them with such noise guarantees is counted as Gaussian differential privacy (`accounting`). Derivations:
-docs/privacy/discrete_noise.md.
+docs/privacy/discrete_noise.md. Our own, because samplers that there are (OpenDP's, for one) draw one number at a time;
+this one draws arrays, from the same exact law.
 """
 
 from dpml.privacy.discrete.accounting import continuous_variance, least_variance, mu_of, wrap_probability
