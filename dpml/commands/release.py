@@ -8,6 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from dpml.algorithms import Algorithm
 from dpml.commands.settings import Settings, compose_one, is_private
 from dpml.config.build import (
     budget,
@@ -44,7 +45,7 @@ def request_of(settings: Settings) -> tuple[Request, Path]:
     _choose_for_a_release(config, given)
     dataset: Source = instantiate(config.dataset, "dataset")
     stated, label = _stated(dataset, config)
-    algorithm = build_algorithm(config, dataset)
+    algorithm = _with_exact_noise(config, dataset, given)
     here = files(config)
     request = Request(
         dataset=dataset,
@@ -64,7 +65,7 @@ def request_of(settings: Settings) -> tuple[Request, Path]:
 
 
 def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
-    """Set the defaults of a release: no test rows, complete rows, and exact noise if the algorithm supports it.
+    """Set the defaults of a release: no test rows, and complete rows.
 
     Raises:
         UserError: rows would be left out because of their values.
@@ -80,8 +81,18 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
                 "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
                 "how many there are: a release needs dataset.missing=refuse, or keep with the step impute."
             )
+
+
+def _with_exact_noise(config: DictConfig, dataset: Source, given: Container[str]) -> Algorithm:
+    """The algorithm, with noise on a grid of integers where nothing else is said and it has such noise."""
     if "noise" in config.algo and "algo.noise" not in given and config.calibration == "tight":
+        chosen = config.algo.noise
         config.algo.noise = "discrete"
+        try:
+            return build_algorithm(config, dataset)
+        except UserError:  # as of `conv`; another mistake is found again below
+            config.algo.noise = chosen
+    return build_algorithm(config, dataset)
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:

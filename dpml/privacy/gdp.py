@@ -10,7 +10,7 @@ composition ``mu^2 = sum mu_i^2`` (Dong, Roth & Su 2019, Cor. 3.3), and, for a v
 ``S`` whose mean moves by ``v``, ``mu^2 = v' S^-1 v``.
 
 Our own, in a dozen lines a formula, because libraries compute the curve by differences that cancel where delta is
-small or eps is large; here it is accurate to rounding at any eps and delta, and rounded to the safe side.
+small or eps is large.
 
 >>> round(eps_of(mu=1.0, delta=1e-5), 4)
 4.3772
