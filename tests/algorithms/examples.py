@@ -1,7 +1,12 @@
 """Small data sets that the algorithms' tests share."""
 
+from functools import partial
+
 import numpy as np
 
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.network import Network
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.data.sets.synthetic import Synthetic
@@ -9,6 +14,13 @@ from dpml.optim.losses import LOSSES, mean_gradient
 from dpml.privacy import Budget, Problem
 
 LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
+
+# algorithms by the names that users know, where several are one class
+fm, capefm, conv, local = (
+    partial(FunctionalMechanism, sites=sites) for sites in ("curator", "cape", "independent", "last")
+)
+nn_cape, nn_conv, nn_nonpriv = (partial(Network, sites=sites) for sites in ("cape", "independent", "none"))
+wang, jayaraman, wddp = (partial(NoisyDescent, sites=sites) for sites in ("curator", "mpc", "clients"))
 
 
 def loss_of(K: int):

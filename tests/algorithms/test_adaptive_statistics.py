@@ -5,11 +5,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from dpml.algorithms.adaptive_statistics import AdaptiveStatistics
 from examples import ball, proven
 from scipy import stats
 from scipy.optimize import minimize
 
+from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
 from dpml.errors import UserError

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from dpml.algorithms.clipped_descent import RULES, ClippedDescent
 from examples import ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms import clipped_rounds
+from dpml.algorithms.defaults import CLIP_QUANTILE, DESCENT_RULES
+from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, PerParty, partition
 from dpml.errors import UserError
@@ -279,7 +280,7 @@ def test_an_adaptive_clip_follows_its_quantile() -> None:
 def test_more_budget_means_longer_steps_up_to_a_limit() -> None:
     algorithm, problem = ClippedDescent(LOGISTIC), Problem(1, 10_000, 5)
     steps = [algorithm.schedule(Budget(eps, 1e-5), problem).step for eps in (0.1, 0.2, 1e6, math.inf)]
-    assert steps[0] < steps[1] < steps[2] == steps[3] == RULES["logistic", "sample"].largest
+    assert steps[0] < steps[1] < steps[2] == steps[3] == DESCENT_RULES["logistic", "sample"].largest
     slow = replace(algorithm, lam=0.1).schedule(Budget(math.inf, 1e-5), problem)
     assert slow.step * 0.1 / slow.clip == pytest.approx(1.0)
 
@@ -302,7 +303,7 @@ def test_every_budget_has_finite_models(loss, unit, eps) -> None:
         ({"unit": "row"}, "algo.unit must be one of sample, party, got 'row'"),
         ({"rounds": 0}, "algo.rounds of dpgd must be at least 1, got 0."),
         ({"clip": 0.0}, "algo.clip of dpgd must be a positive number, got 0.0."),
-        ({"rate": -1.0}, "algo.rate of dpgd must be a positive number"),
+        ({"noise_step": -1.0}, "algo.noise_step of dpgd must be a positive number"),
         ({"protocol": "mpc"}, "algo.protocol must be one of simulate, secagg"),
     ],
 )

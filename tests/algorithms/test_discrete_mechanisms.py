@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
-from examples import ball
+from examples import ball, capefm, fm
 from scipy import stats
 
 from dpml.algorithms import discrete_statistics
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import shrink
@@ -22,7 +20,7 @@ from dpml.privacy import Adversary, Budget, Problem, worst
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET = Budget(1.0, 1e-5)
 each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-each_algorithm = pytest.mark.parametrize("kind", [FunctionalMechanism, CapeFM], ids=lambda kind: kind.name)
+each_algorithm = pytest.mark.parametrize("kind", [fm, capefm], ids=lambda kind: kind.name)
 
 
 def discrete(kind, loss=LOGISTIC, **options):
@@ -51,13 +49,13 @@ def models(algorithm, parties: Parties) -> np.ndarray:
 def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> None:
     parties = some_parties(loss, M=5, colluders=2)
     alone = replace(parties, offsets=np.array([0, 90]), adversary=Adversary(0))
-    found = models(discrete(FunctionalMechanism, loss), parties)
+    found = models(discrete(fm, loss), parties)
     assert len(np.unique(found[:2])) == found[:2].size
     np.testing.assert_array_equal(found, models(SufficientStatistics(loss, noise="discrete"), alone))
     mine, its = (
         algorithm.guarantees(BUDGET, some.problem)
         for algorithm, some in (
-            (discrete(FunctionalMechanism, loss), parties),
+            (discrete(fm, loss), parties),
             (SufficientStatistics(loss, noise="discrete"), alone),
         )
     )
@@ -70,7 +68,7 @@ def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
     """With the same guarantees, view by view: given their sum, messages with uniform zero-sum noise show nothing."""
     parties = some_parties(loss, M=5, colluders=2)
     ssp = SufficientStatistics(loss, noise="discrete", protocol=protocol)
-    cape = discrete(CapeFM, loss, protocol=protocol)
+    cape = discrete(capefm, loss, protocol=protocol)
     np.testing.assert_array_equal(models(cape, parties), models(ssp, parties))
     assert cape.guarantees(BUDGET, parties.problem) == ssp.guarantees(BUDGET, parties.problem)
 
@@ -129,7 +127,7 @@ def test_what_is_proven_is_what_the_noise_as_drawn_gives_any_neighbours(kind, lo
     algorithm, problem = discrete(kind, loss), Problem(M, 10, 3, colluders=2 if M > 1 else 0)
     proven = {guarantee.view: guarantee.mu for guarantee in algorithm.guarantees(BUDGET, problem)}
     honest = {"release": M, "aggregate": M, "colluders": problem.honest}
-    if kind is FunctionalMechanism:
+    if kind is fm:
         assert set(proven) == {"release"}
         honest = {"release": 1}
 

@@ -6,20 +6,20 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from dpml.algorithms.clipped_descent import ClippedDescent
-from dpml.algorithms.discrete_noise import BITS, variance_of, whole_steps
 from dpml.algorithms.discrete_statistics import bits_of, rounded_mu
 from dpml.algorithms.discrete_sums import DiscreteSums, slope_steps
-from dpml.algorithms.preconditioned_descent import PreconditionedDescent
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
 from examples import ball
 from scipy import stats
 from scipy.special import expit
 
 from dpml.algorithms import discrete_noise
+from dpml.algorithms.descent.clipped import ClippedDescent
+from dpml.algorithms.descent.preconditioned import PreconditionedDescent
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.errors import UserError
+from dpml.mechanism.discrete import BITS, variance_of, whole_steps
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, gdp, worst
 from dpml.privacy.discrete.accounting import mu_of, smoothing, wrap_probability

@@ -4,16 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.distributed_noise import (
+from scipy import stats
+
+from dpml.mechanism.sharing import (
     MASK,
     CapeNoise,
     IndependentNoise,
-    NoiseSharing,
     SecureSumNoise,
+    Sharing,
     TrustedCurator,
 )
-from scipy import stats
-
 from dpml.privacy import Problem, gdp, noise
 
 SHARINGS = [CapeNoise(1.0), CapeNoise(3.0), CapeNoise(MASK), IndependentNoise(), TrustedCurator(("release", "client"))]
@@ -34,7 +34,7 @@ class Listener:
         self.parts = parts
 
 
-def listened(sharing: NoiseSharing, seed: int, draws: int, M: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+def listened(sharing: Sharing, seed: int, draws: int, M: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     """What every source drew, (sources, draws, size), and the sum that is released."""
     listener = Listener()
     total = sharing.total(np.random.default_rng(seed), draws, M, size, listener)
@@ -43,7 +43,7 @@ def listened(sharing: NoiseSharing, seed: int, draws: int, M: int, size: int) ->
 
 @pytest.mark.parametrize("sharing", [*SHARINGS, SecureSumNoise()], ids=str)
 @pytest.mark.parametrize("M", SITES)
-def test_the_mu_of_a_view_is_that_of_what_it_sees(sharing: NoiseSharing, M: int) -> None:
+def test_the_mu_of_a_view_is_that_of_what_it_sees(sharing: Sharing, M: int) -> None:
     """One unit of shift of the first number in Gaussian noise of the stated covariance; the sum has variance 1."""
     for view, mu in sharing.views(problem_of(M)).items():
         channel = sharing.channel(view, problem_of(M))
@@ -74,7 +74,7 @@ def test_what_is_seen_of_cape_is_what_the_docs_say(M: int, spread: float) -> Non
 
 @each_sharing
 @pytest.mark.parametrize("M", SITES)
-def test_sources_have_the_covariance_that_views_are_counted_with(sharing: NoiseSharing, M: int) -> None:
+def test_sources_have_the_covariance_that_views_are_counted_with(sharing: Sharing, M: int) -> None:
     """Entries of a sample covariance of n Gaussians vary by at most 2 s_i^2 s_j^2 / n; five of them: 6e-7 each."""
     n, size = 3000, 3
     parts, _ = listened(sharing, M, n, M, size)
@@ -94,7 +94,7 @@ def test_sources_have_the_covariance_that_views_are_counted_with(sharing: NoiseS
 
 @each_sharing
 @pytest.mark.parametrize("M", SITES)
-def test_the_noise_of_the_sum_has_variance_one(sharing: NoiseSharing, M: int) -> None:
+def test_the_noise_of_the_sum_has_variance_one(sharing: Sharing, M: int) -> None:
     """Kolmogorov-Smirnov, false alarm 1e-6 each, seeded."""
     total = sharing.total(np.random.default_rng(M), 3000, M, 3)
     assert total.shape == (3000, 3)

@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from examples import capefm, conv, fm, local
 from scipy import stats
 
 from dpml.algorithms import coefficients, distributed_noise, functional_mechanism, noisy_coefficients
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.optim.losses import LOSSES
@@ -29,7 +28,7 @@ def parties(loss_name: str, M: int = 4, fractions: tuple[float, ...] = (), d: in
 
 
 def released_coefficients(
-    monkeypatch: pytest.MonkeyPatch, algorithm: FunctionalMechanism, given: Parties, budget: Budget
+    monkeypatch: pytest.MonkeyPatch, algorithm: fm, given: Parties, budget: Budget
 ) -> tuple[np.ndarray, np.ndarray]:
     """(L1, L2) of every draw, as the minimiser receives them, times the rows used, less ridge and exact value."""
     seen = []
@@ -49,7 +48,7 @@ def released_coefficients(
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("algorithm", [FunctionalMechanism, CapeFM, Conventional, Local])
+@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local])
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 def test_measured_noise_gives_the_proven_eps(monkeypatch, algorithm, loss, calibration) -> None:
     budget, given = Budget(0.5, 1e-4), parties(loss.name, fractions=(0.1, 0.2, 0.3, 0.4))
@@ -80,7 +79,7 @@ def test_published_noise_is_the_papers(loss, widths, M) -> None:
     """Secs. 4.3 and H, in units of N (L0, L1, L2): for the pooled mechanism and capefm; sqrt(M) times that for conv."""
     budget, problem = Budget(0.2, 1e-3), Problem(M, 10 * M, 3)
     tau = 3.776479532659047 / 0.2  # sqrt(2 log 1250), by hand
-    for algorithm, factor in ((FunctionalMechanism, 1), (CapeFM, 1), (Conventional, math.sqrt(M)), (Local, 1)):
+    for algorithm, factor in ((fm, 1), (capefm, 1), (conv, math.sqrt(M)), (local, 1)):
         scales = algorithm(loss).scales(budget, problem)
         found = (scales.constant, scales.linear, scales.square)
         assert found == pytest.approx(tuple(factor * tau * width for width in widths))
@@ -93,10 +92,10 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
     """L0, L1 and L2 as they are released, for two budgets at once: 40,000 draws, five relative standard errors."""
     loss, budgets = LOSSES[recipe], [Budget(0.5, 1e-4), Budget(3.0, 1e-4)]
     given = parties(recipe, fractions=(0.1, 0.2, 0.3, 0.4))
-    for algorithm in (FunctionalMechanism, CapeFM, Conventional, Local):
+    for algorithm in (fm, capefm, conv, local):
         mechanism = algorithm(loss, lam=0.3)
         prepared = mechanism.prepare(given, np.random.default_rng(0))
-        rows = 24 if algorithm is Local else 60
+        rows = 24 if algorithm is local else 60
         assert prepared.count == rows
         own = given.y[-rows:], given.X[-rows:]
         q = loss.quadratic
@@ -118,7 +117,7 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
 
 def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new(monkeypatch) -> None:
     monkeypatch.setattr(noisy_coefficients, "_BLOCK", 5 * D * D)
-    prepared = CapeFM(SQUARED).prepare(parties("squared"), np.random.default_rng(0))
+    prepared = capefm(SQUARED).prepare(parties("squared"), np.random.default_rng(0))
     release = prepared.release([Budget(1.0, 1e-3), Budget(9.0, 1e-3)], np.random.default_rng(1), 13)
     assert release.weights.shape == (2, 13, D)
     assert all(values.shape == (2, 13) for values in release.metrics.values())
@@ -131,7 +130,7 @@ def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new(monkeypatch) -> No
 def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibration, variant) -> None:
     """Without the ridge, which is for the minimisation only."""
     given = parties("squared", d=5)
-    prepared = CapeFM(SQUARED, calibration, variant=variant, lam=0.2, ridge=2.0).prepare(
+    prepared = capefm(SQUARED, calibration, variant=variant, lam=0.2, ridge=2.0).prepare(
         given, np.random.default_rng(0)
     )
     budgets = [Budget(0.5, 1e-3), Budget(50.0, 1e-3)]
@@ -144,7 +143,7 @@ def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibra
 
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("algorithm", [FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism])
+@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism])
 def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(monkeypatch, algorithm, calibration, loss):
     """Measured on what is minimised, at d = 120: L2 as released less its mean is the noise, the mean holds the ridge.
 
@@ -171,7 +170,7 @@ def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(mon
         else:
             (floor,) = {floor.item() for _, floor in seen}
             assert abs(ridge) < 0.02 * largest  # there is none: 1200 entries of the diagonal of mean 0
-            assert 0.9 < largest / (floor / noisy_coefficients.FLOOR) < 1.02
+            assert 0.9 < largest / (floor / noisy_coefficients.SPECTRAL_FLOOR) < 1.02
 
 
 @pytest.mark.parametrize(
@@ -180,17 +179,17 @@ def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(mon
 def test_published_scale_of_the_pure_mechanism(d: int, squared: float, logistic: float) -> None:
     """Zhang et al. 2012, as in Imtiaz et al. 2019, Secs. 4.1 and H: 2 (d + 1)^2 and d^2/4 + 3 d, counted by hand."""
     for loss, delta, constant in ((SQUARED, squared, 1), (LOGISTIC, logistic, 0)):
-        scales = PureFunctionalMechanism(loss).scales(Budget(0.5), Problem(4, 1000, d))
+        scales = LaplaceFunctionalMechanism(loss).scales(Budget(0.5), Problem(4, 1000, d))
         assert (scales.constant, scales.linear, scales.square) == (2 * delta * constant, 2 * delta, 2 * delta)
         # the authors put it into the formula of Gaussian noise
-        authors = PureFunctionalMechanism(loss, variant="authors").scales(Budget(0.5, 1e-3), Problem(4, 1000, d))
+        authors = LaplaceFunctionalMechanism(loss, variant="authors").scales(Budget(0.5, 1e-3), Problem(4, 1000, d))
         assert authors.square == authors.linear == pytest.approx(2 * delta * 3.7764795, rel=1e-7)
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_pure_mechanism_draws_laplace_of_the_counted_scale(monkeypatch, calibration) -> None:
     budget, given = Budget(0.5), parties("squared")
-    mechanism = PureFunctionalMechanism(SQUARED, calibration=calibration)
+    mechanism = LaplaceFunctionalMechanism(SQUARED, calibration=calibration)
     b, A = released_coefficients(monkeypatch, mechanism, given, budget)
     scales = mechanism.scales(budget, given.problem)
     # Kolmogorov-Smirnov at a false-alarm rate of 1e-4 each, seeded
@@ -208,10 +207,10 @@ def test_matrix_noise_is_symmetric_and_independent_across_entries() -> None:
     rng = np.random.default_rng(3)
     given = parties("squared")
     for mechanism in (
-        CapeFM(SQUARED),
-        CapeFM(SQUARED, calibration="tight"),
-        PureFunctionalMechanism(SQUARED),
-        PureFunctionalMechanism(SQUARED, calibration="tight"),
+        capefm(SQUARED),
+        capefm(SQUARED, calibration="tight"),
+        LaplaceFunctionalMechanism(SQUARED),
+        LaplaceFunctionalMechanism(SQUARED, calibration="tight"),
     ):
         z0, z1, z2 = mechanism.unit_noise(rng, DRAWS, given.problem)
         assert np.array_equal(z2, z2.transpose(0, 2, 1))

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 from examples import binary_parties, eta_of, proven
 from scipy import stats
 
 from dpml.algorithms import noisy_gradient_sums
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data.partition import Equal, Fractions
 from dpml.errors import UserError

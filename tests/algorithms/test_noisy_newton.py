@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.noisy_newton import CURVATURES, NoisyNewton
 from examples import ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from dpml.algorithms.descent.newton import CURVATURES, NoisyNewton
 from dpml.audit.neighbours import one_replaced, synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
@@ -135,7 +135,7 @@ def test_the_bound_is_above_the_loss_everywhere_and_touches_it() -> None:
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("rounds", [1, 10])
 def test_the_budget_is_spent_exactly(rounds, share) -> None:
-    algorithm, problem = NoisyNewton(LOGISTIC, rounds=rounds, share=share), Problem(5, 1000, 4)
+    algorithm, problem = NoisyNewton(LOGISTIC, rounds=rounds, budget_share=share), Problem(5, 1000, 4)
     found = algorithm.guarantees(BUDGET, problem)
     assert [(g.view, g.basis, g.unit) for g in found] == [
         ("release", "proven", "sample"),
@@ -154,7 +154,7 @@ def test_the_floor_is_where_what_is_lost_is_least() -> None:
     """Against a grid, of the sum that the docstring names."""
     mu2 = gdp.mu_of(1.0, 1e-5) ** 2
     for N, d, T in ((1000, 4, 10), (30_000, 104, 5)):
-        algorithm = NoisyNewton(LOGISTIC, rounds=T, share=0.3, norm=3.0)
+        algorithm = NoisyNewton(LOGISTIC, rounds=T, budget_share=0.3, model_norm=3.0)
         R = np.geomspace(1e-2, 1e5, 100_001)
         length = 4 * d * T / (0.3 * mu2)
         lost = R / T * 9 / 2 + N / 4 * length / (4 * R**2) ** 2 * T / (0.7 * mu2) / 2
@@ -246,8 +246,8 @@ def test_who_holds_the_rows_changes_nothing() -> None:
         (lambda: NoisyNewton(LOGISTIC, calibration="published"), "calibration must be tight"),
         (lambda: NoisyNewton(LOGISTIC, curvature="bond"), "algo.curvature must be one of bound, hessian"),
         (lambda: NoisyNewton(LOGISTIC, rounds=0), "algo.rounds of newton must be at least 1"),
-        (lambda: NoisyNewton(LOGISTIC, share=1.0), "algo.share of newton must lie strictly between 0 and 1"),
-        (lambda: NoisyNewton(LOGISTIC, norm=math.inf), "algo.norm must be a positive number"),
+        (lambda: NoisyNewton(LOGISTIC, budget_share=1.0), "algo.share of newton must lie strictly between 0 and 1"),
+        (lambda: NoisyNewton(LOGISTIC, model_norm=math.inf), "algo.norm must be a positive number"),
         (lambda: NoisyNewton(LOGISTIC).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
         (
             lambda: NoisyNewton(LOGISTIC).prepare(

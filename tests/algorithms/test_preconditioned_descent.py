@@ -7,12 +7,12 @@ import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
 from dpml.algorithms.clipped_sums import RowSums
-from dpml.algorithms.noisy_coefficients import FLOOR
-from dpml.algorithms.preconditioned_descent import PreconditionedDescent
 from examples import recipe_parties
 from scipy import stats
 from test_clipped_descent import slope_of, some_parties
 
+from dpml.algorithms.defaults import SPECTRAL_FLOOR
+from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
@@ -29,10 +29,10 @@ def released(algorithm, parties, budgets, draws=1, seed=0):
 @pytest.mark.parametrize("unit", ["sample", "party"])
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 @pytest.mark.parametrize(("M", "colluders"), [(1, 0), (9, 0), (9, 8)])
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
+@pytest.mark.parametrize("budget_share", [0.01, 0.3, 0.99])
 def test_both_stages_together_have_exactly_the_budget(loss, unit, M, colluders, share) -> None:
     problem = Problem(M, 900, 3, colluders=colluders)
-    views = PreconditionedDescent(loss, unit=unit, share=share).guarantees(BUDGET, problem)
+    views = PreconditionedDescent(loss, unit=unit, budget_share=share).guarantees(BUDGET, problem)
     assert {(g.unit, g.basis) for g in views} == {(unit, "proven")}
     assert max(g.eps for g in views) == pytest.approx(1.0, rel=1e-9)
 
@@ -65,7 +65,7 @@ def test_a_release_is_the_plain_loop(loss) -> None:
     rng = np.random.default_rng(7)
     scales = prepared.statistics.scales([BUDGET])
     _, b, A = prepared.statistics.noisy(scales, rng, 3)
-    floor = FLOOR * math.sqrt(2 * 4) * scales[0, 2]
+    floor = SPECTRAL_FLOOR * math.sqrt(2 * 4) * scales[0, 2]
     schedule = algorithm.schedule(BUDGET, parties.problem)
     noises = [rng.standard_normal((3, 4)) for _ in range(4)]
     for draw in range(3):
@@ -154,7 +154,7 @@ def test_noise_in_the_rounds_is_what_is_counted(monkeypatch) -> None:
     ("options", "sentence"),
     [
         ({"calibration": "published"}, "calibration must be tight, got 'published'"),
-        ({"share": 1.0}, "algo.share of ssp_descent must lie strictly between 0 and 1, got 1.0."),
+        ({"budget_share": 1.0}, "algo.share of ssp_descent must lie strictly between 0 and 1, got 1.0."),
         ({"rounds": 0}, "algo.rounds of ssp_descent must be at least 1, got 0."),
         ({"clip": -1.0}, "algo.clip of ssp_descent must be a positive number, got -1.0."),
         ({"unit": "rows"}, "algo.unit must be one of sample, party"),
@@ -167,7 +167,7 @@ def test_mistakes(options, sentence) -> None:
 
 
 def test_mu_is_split() -> None:
-    problem, algorithm = Problem(1, 900, 3), PreconditionedDescent(LOGISTIC, share=0.2)
+    problem, algorithm = Problem(1, 900, 3), PreconditionedDescent(LOGISTIC, budget_share=0.2)
     mu = gdp.mu_of(1.0, 1e-5)
     assert algorithm.statistics.released_mu(BUDGET, problem) == pytest.approx(math.sqrt(0.2) * mu)
     assert algorithm.schedule(BUDGET, problem).mu == pytest.approx(math.sqrt(0.8) * mu)

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
-from examples import ball, proven
+from examples import ball, fm, proven
 from scipy import stats
 from scipy.optimize import minimize
 
 from dpml import protocols
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.errors import UserError
@@ -256,7 +255,7 @@ def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
     given, budgets = parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
     releases = [
         algorithm.prepare(given, np.random.default_rng(0)).release(budgets, np.random.default_rng(2), 50).weights
-        for algorithm in (SufficientStatistics(LOGISTIC), FunctionalMechanism(LOGISTIC, calibration="tight"))
+        for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
     ]
     assert np.allclose(*releases, rtol=1e-9)
 
@@ -268,7 +267,7 @@ def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
     y = np.where(X @ rng.standard_normal(40) > 0, 1.0, -1.0)
     given = partition(Dataset("made", "binary", X, y, X[:0], y[:0]), Equal(), 1, rng)
-    tight = FunctionalMechanism(LOGISTIC, calibration="tight")
+    tight = fm(LOGISTIC, calibration="tight")
     prepared = tight.prepare(given, np.random.default_rng(0))
     for eps in (0.3, 1.0, 3.0):
         budget = [Budget(eps, 1e-5)]
