@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples import capefm, conv, fm, local, recipe_parties
+from examples import capefm, conv, fm, local, noisy_coefficients, recipe_parties
 
-from dpml.algorithms import functional_mechanism
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.authors import CrimeAuthors
+from dpml.optim.interior_point import stop_in_box
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget
 
@@ -91,21 +91,18 @@ def test_the_authors_variant_stays_in_the_box(algorithm) -> None:
     assert np.abs(weights).max() <= 1
 
 
-def test_the_authors_minimiser_starts_at_one_over_root_d(monkeypatch) -> None:
-    """Where L2 is indefinite the start decides which local minimum is found; so that it must be a model of norm 1."""
-    starts = []
+def test_the_authors_minimiser_starts_at_one_over_root_d() -> None:
+    """Where L2 is indefinite the start decides which local minimum is found; so that it must be a model of norm 1.
 
-    def spy(A: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
-        starts.append(start)
-        return np.zeros_like(b)
-
-    monkeypatch.setattr(functional_mechanism, "stop_in_box", spy)
+    A released model is where the authors' solver stops that is started there.
+    """
     prepared = capefm(SQUARED, variant="authors").prepare(recipe_parties(), np.random.default_rng(0))
-    prepared.release([Budget(0.05, 1e-3)], np.random.default_rng(0), 2)
-    for start in starts:
-        assert np.linalg.norm(start) == pytest.approx(1)
-        assert np.ptp(start) == 0
-        assert start[0] > 0
+    budgets = [Budget(0.01, 1e-3)]
+    weights = prepared.release(budgets, np.random.default_rng(0), 50).weights[0]
+    _, b, A = (part[0] / 600 for part in noisy_coefficients(prepared, budgets, np.random.default_rng(0), 50))
+    np.testing.assert_array_equal(weights, stop_in_box(A, b, np.full(6, 1 / np.sqrt(6))))
+    opposite = stop_in_box(A, b, np.full(6, -1 / np.sqrt(6)))
+    assert np.abs(weights - opposite).max() > 0.1
 
 
 @pytest.mark.skipif(not (RAW / "imtiaz_authors").is_dir(), reason="needs the real data in DPML_TEST_DATA")
