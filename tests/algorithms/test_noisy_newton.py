@@ -246,7 +246,10 @@ def test_who_holds_the_rows_changes_nothing() -> None:
         (lambda: NoisyNewton(LOGISTIC, calibration="published"), "calibration must be tight"),
         (lambda: NoisyNewton(LOGISTIC, curvature="bond"), "algo.curvature must be one of bound, hessian"),
         (lambda: NoisyNewton(LOGISTIC, rounds=0), "algo.rounds of newton must be at least 1"),
-        (lambda: NoisyNewton(LOGISTIC, budget_share=1.0), "algo.share of newton must lie strictly between 0 and 1"),
+        (
+            lambda: NoisyNewton(LOGISTIC, budget_share=1.0),
+            "algo.budget_share of newton must lie strictly between 0 and 1",
+        ),
         (lambda: NoisyNewton(LOGISTIC, model_norm=math.inf), "algo.norm must be a positive number"),
         (lambda: NoisyNewton(LOGISTIC).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
         (
