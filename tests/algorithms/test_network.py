@@ -8,16 +8,18 @@ import pytest
 from examples import nn_cape, nn_conv, nn_nonpriv
 from scipy import stats
 
-from dpml.algorithms import network
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
-from dpml.optim.network import Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
 from dpml.privacy import Budget, Problem, gdp, worst
 
 LOSS = LOSSES["logistic"]
+NONE = Budget(math.inf, 1e-3)
 D, H = 3, 4
 SIZE = H * (D + 1) + H + 1
 
@@ -56,7 +58,8 @@ def test_initial_weights_are_he_et_als() -> None:
     rng = np.random.default_rng(0)
     data = Dataset("toy", "binary", rng.uniform(-0.3, 0.3, (20, d)), np.ones(20), np.zeros((0, d)), np.zeros(0))
     given = partition(data, Equal(), 2, rng)
-    start = nn_nonpriv(LOSS, hidden=hidden).prepare(given, np.random.default_rng(1)).start
+    drawn = nn_nonpriv(LOSS, hidden=hidden).prepare(given, np.random.default_rng(1)).start.weights
+    start = Models.of(drawn, hidden)
     assert start.inner.shape == (hidden, 1, d + 1)
     assert start.outer.shape == (hidden + 1, 1)
     assert stats.kstest(start.inner[..., :-1].ravel() * math.sqrt(3.5), "norm").pvalue > 1e-6
@@ -120,7 +123,7 @@ def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so()
         other += [clipped_sum(given, X[i : i + 1], -y[i : i + 1], LOSS, clip).flat() for i in range(0, 400, 2)]
         moves = np.linalg.norm(np.stack(one_row * 2) - np.stack(other), axis=-1)
         furthest = max(furthest, moves.max())
-    assert furthest <= algorithm.sensitivity(400) * (1 + 1e-12)
+    assert furthest <= algorithm.sensitivity() * (1 + 1e-12)
     assert furthest == pytest.approx(2 * clip, rel=1e-9)
 
 
@@ -177,7 +180,7 @@ def test_a_single_one_of_the_authors_blocks_may_be_too_long(where: str) -> None:
 
 
 def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> None:
-    bound = nn_cape(LOSS, variant="authors").sensitivity(1)
+    bound = nn_cape(LOSS, variant="authors").sensitivity()
     X, y = rows(200, seed=4)
     for scale in (1.0, 100.0, 1e4):
         given = models(B=4, scale=scale)
@@ -190,10 +193,10 @@ def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws
     """What Adam is given in every round, as parameter vectors (draws, size)."""
     seen = []
 
-    def spy(self: network.Adam, gradient: Models, divisor: float) -> None:
+    def spy(self: Adam, gradient: Models, divisor: float) -> None:
         seen.append(gradient.flat())  # and no step: every round is at the starting point
 
-    monkeypatch.setattr(network.Adam, "step", spy)
+    monkeypatch.setattr(Adam, "step", spy)
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     prepared.release([budget], np.random.default_rng(7), draws)
     return seen
@@ -263,7 +266,7 @@ def test_total_eps_against_the_covariance_of_all_rounds(calibration, batch) -> N
     problem, budget = Problem(7, 100, D), Budget(0.4, 1e-3)
     algorithm = nn_cape(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.8)
     scale = algorithm.scale(budget, problem, batch or 100)
-    covariance, shift = whole_view(7, problem.honest, algorithm.spread)
+    covariance, shift = whole_view(7, problem.honest, cape_spread(calibration))
     rounds = 4 if batch else 1
     takes_part = np.zeros(3 * rounds)
     takes_part[rng_rounds(rounds)] = 1  # one round of every epoch
@@ -320,8 +323,9 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
         X, y = rows(50, seed=seed)
         data = Dataset("toy", "binary", X[:, :-1], y, X[:0, :-1], y[:0])
         given = partition(data, Equal(), 2, np.random.default_rng(0))
-        prepared = nn_cape(LOSS, epochs=3, batch=20).prepare(given, np.random.default_rng(4))
-        orders.append([rows.tolist() for rows in prepared.minibatches()])
+        algorithm = nn_cape(LOSS, epochs=3, batch=20)
+        prepared = algorithm.prepare(given, np.random.default_rng(4))
+        orders.append([rows.tolist() for rows in algorithm.minibatches(50, prepared.start.order)])
     assert orders[0] == orders[1]
     assert [len(batch) for batch in orders[0]] == [20, 20, 10] * 3
     for epoch in range(3):
@@ -386,8 +390,8 @@ def test_copies_that_are_counted_are_as_good_as_copies(monkeypatch, variant, bat
         algorithm = nn_cape(LOSS, variant=variant, batch=batch, epochs=5, rate=0.1)
         prepared = algorithm.prepare(each, np.random.default_rng(0))
         # without noise, and with the initial weights so large that the authors' terms are clipped
-        prepared = replace(prepared, start=Models(100 * prepared.start.inner, 100 * prepared.start.outer))
-        trained, path = prepared.train([Budget(math.inf, 1e-3), Budget(5.0, 1e-3)], np.random.default_rng(1), 2)
+        prepared = replace(prepared, start=prepared.start._replace(weights=100 * prepared.start.weights))
+        trained, path = algorithm.train(Carrier(prepared, [NONE, Budget(5.0, 1e-3)], np.random.default_rng(1), 2, None))
         metrics = prepared.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 2).metrics
         found.append([trained.flat(), path, *metrics.values()])
     assert len(given[0].folded[1]) == len(np.unique(of))
@@ -415,11 +419,11 @@ def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rou
     given = parties(60)
     algorithm = nn_nonpriv(LOSS, variant=variant, hidden=H, epochs=3, batch=batch, rate=0.05)
     prepared = algorithm.prepare(given, np.random.default_rng(2))
-    trained, path = prepared.train([Budget(math.inf)], np.random.default_rng(0), 1)
+    trained, path = algorithm.train(Carrier(prepared, [NONE], np.random.default_rng(0), 1, None))
     X, y = np.column_stack([given.X, np.ones(60)]), given.y
-    w, m, v, losses, h = prepared.start.flat()[0], 0.0, 0.0, [], 1e-6
-    for t, chosen in enumerate(prepared.minibatches(), start=1):
-        rows = np.arange(60) if chosen is None else chosen
+    w, m, v, losses, h = prepared.start.weights[0], 0.0, 0.0, [], 1e-6
+    for t, chosen in enumerate(algorithm.minibatches(60, prepared.start.order), start=1):
+        rows = chosen if len(chosen) else np.arange(60)
         gradient = [value(w + h * e, X[rows], y[rows]) - value(w - h * e, X[rows], y[rows]) for e in np.eye(SIZE)]
         g = np.array(gradient) / (2 * h) / len(rows) ** (2 if variant == "authors" else 1)
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
@@ -436,7 +440,7 @@ def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rou
 def test_adam_against_its_formula(corrected: bool) -> None:
     rng = np.random.default_rng(0)
     given = models()
-    adam = network.Adam(given, 0.01, corrected)
+    adam = Adam(given, 0.01, corrected)
     w, m, v = given.flat(), 0.0, 0.0
     for t in range(1, 6):
         g = rng.standard_normal(w.shape)
