@@ -1,14 +1,28 @@
 """Small data sets that the algorithms' tests share."""
 
+from functools import partial
+
 import numpy as np
 
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.network import Network
+from dpml.algorithms.quadratic.coefficients import polynomial
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.data.sets.synthetic import Synthetic
+from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.optim.losses import LOSSES, mean_gradient
 from dpml.privacy import Budget, Problem
 
 LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
+
+# algorithms by the names that users know, where several are one class
+fm, capefm, conv, local = (
+    partial(FunctionalMechanism, sites=sites) for sites in ("curator", "cape", "independent", "last")
+)
+nn_cape, nn_conv, nn_nonpriv = (partial(Network, sites=sites) for sites in ("cape", "independent", "none"))
+wang, jayaraman, wddp = (partial(NoisyDescent, sites=sites) for sites in ("curator", "mpc", "clients"))
 
 
 def loss_of(K: int):
@@ -63,3 +77,31 @@ def sent(algorithm, budget, problem):
     """What a release says it is: the noise and the ridge that are drawn and counted."""
     (message,) = algorithm.messages(budget, problem)
     return message
+
+
+Coefficients = tuple[np.ndarray | None, np.ndarray, np.ndarray]
+"""L0 (...) where it is released, L1 (..., d) and L2 (..., d, d), as sums over units."""
+
+
+def unpacked(of, packed: np.ndarray, d: int) -> Coefficients:
+    """The coefficients that a message of them has."""
+    return (packed[..., 0] if of.constant else None, *polynomial(packed, d, 1, 0.0))
+
+
+def noisy_coefficients(prepared: Prepared, budgets, rng, draws: int) -> Coefficients:
+    """What a release of coefficients sends, (budgets, draws, ...)."""
+    carrier = Carrier(prepared, budgets, rng, draws, None)
+    return unpacked(carrier.statistic(0), carrier.by_budget(carrier.ask(0)), prepared.problem.d)
+
+
+def exact_coefficients(prepared: Prepared) -> Coefficients:
+    """The same without noise."""
+    (message,) = prepared.algorithm.messages(Budget(1.0, 1e-5), prepared.problem)
+    return unpacked(message.of, prepared.terms(message.of).total(), prepared.problem.d)
+
+
+def unit_noise(algorithm, rng, draws: int, problem: Problem) -> Coefficients:
+    """The noise of a release of coefficients, in units of its scales."""
+    (message,) = algorithm.messages(Budget(1.0, 1e-5), problem)
+    drawn = algorithm.sharing(problem).total(rng, draws, problem.M, *message.of.drawn(problem.d))
+    return unpacked(message.of, message.of.project(drawn, problem.d), problem.d)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from dpml.algorithms.clipped_descent import RULES, ClippedDescent
 from examples import ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.algorithms import clipped_rounds
+from dpml.algorithms.defaults import CLIP_QUANTILE, DESCENT_RULES
+from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, PerParty, partition
 from dpml.errors import UserError
@@ -261,7 +261,8 @@ def test_the_noise_as_drawn_is_the_noise_that_is_counted(unit, protocol) -> None
     moved = moved - moved.mean(axis=0)
     low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], (draws - 1) * moved.shape[1])
     assert low <= np.sum(moved**2) <= high
-    assert algorithm.guarantees(BUDGET, parties.problem)[0].mu == pytest.approx(schedule.mu)
+    mu = math.sqrt(4 / schedule.noise**2 + 1 / schedule.count_noise**2)
+    assert algorithm.guarantees(BUDGET, parties.problem)[0].mu == pytest.approx(mu)
 
 
 def test_an_adaptive_clip_follows_its_quantile() -> None:
@@ -272,14 +273,15 @@ def test_an_adaptive_clip_follows_its_quantile() -> None:
     prepared = algorithm.prepare(parties, rng)
     release = prepared.release([Budget(50.0, 1e-5)], rng, 3)
     clip = release.metrics["clip"][0]
-    _, below = prepared.sums.exact(release.weights[0].astype(np.float32), clip.astype(np.float32))
-    assert np.all(np.abs(below / 400 - clipped_rounds.TARGET) < 0.08)
+    (message,) = algorithm.messages(Budget(50.0, 1e-5), parties.problem)
+    sums = prepared.terms(message.of).total(release.weights[0].astype(np.float32), clip.astype(np.float32))
+    assert np.all(np.abs(sums[:, -1] / 400 - CLIP_QUANTILE) < 0.08)
 
 
 def test_more_budget_means_longer_steps_up_to_a_limit() -> None:
     algorithm, problem = ClippedDescent(LOGISTIC), Problem(1, 10_000, 5)
     steps = [algorithm.schedule(Budget(eps, 1e-5), problem).step for eps in (0.1, 0.2, 1e6, math.inf)]
-    assert steps[0] < steps[1] < steps[2] == steps[3] == RULES["logistic", "sample"].largest
+    assert steps[0] < steps[1] < steps[2] == steps[3] == DESCENT_RULES["logistic", "sample"].largest
     slow = replace(algorithm, lam=0.1).schedule(Budget(math.inf, 1e-5), problem)
     assert slow.step * 0.1 / slow.clip == pytest.approx(1.0)
 
@@ -302,7 +304,7 @@ def test_every_budget_has_finite_models(loss, unit, eps) -> None:
         ({"unit": "row"}, "algo.unit must be one of sample, party, got 'row'"),
         ({"rounds": 0}, "algo.rounds of dpgd must be at least 1, got 0."),
         ({"clip": 0.0}, "algo.clip of dpgd must be a positive number, got 0.0."),
-        ({"rate": -1.0}, "algo.rate of dpgd must be a positive number"),
+        ({"noise_step": -1.0}, "algo.noise_step of dpgd must be a positive number"),
         ({"protocol": "mpc"}, "algo.protocol must be one of simulate, secagg"),
     ],
 )

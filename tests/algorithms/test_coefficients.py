@@ -6,13 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.coefficients import Scales, joint_sensitivity, tight_scales
-from dpml.algorithms.functional_mechanism import PUBLISHED_SENSITIVITY, Conventional, FunctionalMechanism, Local
-from dpml.algorithms.noisy_coefficients import TYPICAL_NORM
-from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from examples import capefm, conv, fm, local, unit_noise
 from scipy.optimize import minimize
 
+from dpml.algorithms.defaults import QUADRATIC_NORM
+from dpml.algorithms.quadratic.functional_mechanism import PUBLISHED_SENSITIVITY
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity, tight_scales
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Problem, gdp
 
@@ -167,7 +167,7 @@ def test_the_usual_split_hardly_ever_disturbs_more_than_the_published_one(loss: 
     q = loss.quadratic
     assert q is not None
     published = Scales(*PUBLISHED_SENSITIVITY[loss.name])
-    tight = tight_scales(q, d, TYPICAL_NORM[loss.name], joint_sensitivity(q, published, d))
+    tight = tight_scales(q, d, QUADRATIC_NORM[loss.name], joint_sensitivity(q, published, d))
     for norm in np.linspace(0.0, 8.0, 33):
         assert gradient_energy(published, d, norm) >= least * gradient_energy(tight, d, norm)
 
@@ -175,8 +175,7 @@ def test_the_usual_split_hardly_ever_disturbs_more_than_the_published_one(loss: 
 def test_gradient_noise_energy() -> None:
     rng, d = np.random.default_rng(1), 6
     w = rng.standard_normal(d)
-    mechanism = FunctionalMechanism(SQUARED)
-    _, z1, z2 = mechanism.unit_noise(rng, 40_000, Problem(1, 1, d))
+    _, z1, z2 = unit_noise(fm(SQUARED), rng, 40_000, Problem(1, 1, d))
     energy = np.mean(np.sum((0.7 * z1 + 2 * 0.4 * z2 @ w) ** 2, axis=1))
     # 40,000 draws: a relative standard error of about 0.4 %
     assert energy == pytest.approx(gradient_energy(Scales(0, 0.7, 0.4), d, float(np.linalg.norm(w))), rel=0.02)
@@ -185,7 +184,7 @@ def test_gradient_noise_energy() -> None:
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: str) -> None:
-    mechanism = PureFunctionalMechanism(loss, calibration=calibration)
+    mechanism = LaplaceFunctionalMechanism(loss, calibration=calibration)
     for d, starts in ((1, 8), (2, 16), (4, 8)):
         bounds = mechanism.l1_sensitivity(d)
         for part, bound in enumerate(bounds):
@@ -209,7 +208,7 @@ def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: s
 def test_pure_eps_bounds_what_brute_force_finds_for_all_coefficients(
     loss: Loss, calibration: str, d: int, reached: float
 ) -> None:
-    mechanism = PureFunctionalMechanism(loss, calibration=calibration)
+    mechanism = LaplaceFunctionalMechanism(loss, calibration=calibration)
     scales = mechanism.scales(Budget(1.0), Problem(1, 50, d))
     (proven,) = (g for g in mechanism.guarantees(Budget(1.0), Problem(1, 50, d)) if g.basis == "proven")
 
@@ -243,12 +242,12 @@ def whole_view(M: int, honest: int, spread: float, weights: np.ndarray) -> tuple
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 @pytest.mark.parametrize("M", [1, 2, 3, 4, 5, 10, 31])
 def test_capefm_views_against_the_covariance_of_everything_seen(M: int, calibration: str) -> None:
-    mechanism = CapeFM(SQUARED, calibration=calibration)
     problem = Problem(M=M, N=10 * M, d=3)
+    sharing = capefm(SQUARED, calibration=calibration).sharing(problem)
     weights = np.random.default_rng(M).dirichlet(np.ones(M))  # unequal sites
-    views = mechanism.views(problem)
+    views = sharing.views(problem)
     for view, honest in (("colluders", problem.honest), ("transcript", M)):
-        seen, _ = whole_view(M, honest, mechanism.spread, weights)
+        seen, _ = whole_view(M, honest, sharing.spread, weights)
         for k in range(honest):  # whichever honest site has the replaced sample
             shift = np.zeros(len(seen))
             shift[k] = 1 / weights[k]  # its share of the sum moves by one unit
@@ -256,7 +255,7 @@ def test_capefm_views_against_the_covariance_of_everything_seen(M: int, calibrat
             unit = np.concatenate([weights, np.ones(len(seen) - M)])
             mu = gdp.correlated((unit[:, None] * seen) @ (unit[:, None] * seen).T, unit * shift)
             assert mu == pytest.approx(views[view], rel=1e-6)
-    seen, messages = whole_view(M, M, mechanism.spread, weights)
+    seen, messages = whole_view(M, M, sharing.spread, weights)
     assert 1 / (weights[0] * np.linalg.norm(messages[0])) == pytest.approx(views["client"])
     assert 1 / np.linalg.norm(weights @ messages) == pytest.approx(views["release"] == 1 and 1.0)
 
@@ -266,24 +265,23 @@ def test_capefm_views_are_the_erratum_of_the_paper() -> None:
         problem = Problem(M, 10 * M, 2)
         H = problem.honest
         assert M - math.ceil(M / 3) + 1 == H
-        published = CapeFM(SQUARED).views(problem)["colluders"]
+        published = capefm(SQUARED).sharing(problem).views(problem)["colluders"]
         assert published**2 == pytest.approx(M / (M + 1) * (1 + M / H))
-        tight = CapeFM(SQUARED, calibration="tight").views(problem)["colluders"]
+        tight = capefm(SQUARED, calibration="tight").sharing(problem).views(problem)["colluders"]
         assert tight**2 == pytest.approx(M / H, rel=1e-5)
 
 
 def test_conventional_message_has_its_share_of_the_sum() -> None:
-    views = Conventional(SQUARED).views(Problem(9, 90, 2))
+    problem = Problem(9, 90, 2)
+    views = conv(SQUARED).sharing(problem).views(problem)
     assert views["client"] == views["transcript"] == views["colluders"] == 3
     assert views["release"] == 1
 
 
-@pytest.mark.parametrize("algorithm", [FunctionalMechanism, CapeFM, Conventional, Local])
+@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local])
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
-def test_tight_gives_exactly_what_is_asked_in_the_worst_view(
-    algorithm: type[FunctionalMechanism], loss: Loss, eps: float
-) -> None:
+def test_tight_gives_exactly_what_is_asked_in_the_worst_view(algorithm: type[fm], loss: Loss, eps: float) -> None:
     budget, problem = Budget(eps, 1e-5), Problem(10, 1000, 20)
     tight = algorithm(loss, calibration="tight")
     worst = max(g.eps for g in tight.guarantees(budget, problem))
@@ -291,16 +289,17 @@ def test_tight_gives_exactly_what_is_asked_in_the_worst_view(
     assert all(g.basis == "proven" for g in tight.guarantees(budget, problem))
     # and with less noise in the gradient than the published scales stretched to the same proof
     published = algorithm(loss)
-    mu = gdp.mu_of(eps, 1e-5) / max(tight.views(problem).values())
+    mu = gdp.mu_of(eps, 1e-5) / max(tight.sharing(problem).views(problem).values())
     scales = published.scales(budget, problem)
-    stretch = joint_sensitivity(tight.quadratic, scales, 20) / mu
+    stretch = joint_sensitivity(loss.quadratic, scales, 20) / mu
     theirs = Scales(scales.constant, stretch * scales.linear, stretch * scales.square)
-    assert gradient_energy(tight.scales(budget, problem), 20, tight.norm) < gradient_energy(theirs, 20, tight.norm)
+    norm = QUADRATIC_NORM[loss.name]
+    assert gradient_energy(tight.scales(budget, problem), 20, norm) < gradient_energy(theirs, 20, norm)
 
 
 def test_guarantees_do_not_depend_on_the_number_of_rows() -> None:
     budget = Budget(0.3, 1e-4)
-    for algorithm in (FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism):
+    for algorithm in (fm, capefm, conv, local, LaplaceFunctionalMechanism):
         few, many = (algorithm(SQUARED).guarantees(budget, Problem(5, N, 8)) for N in (5, 10**9))
         assert few == many
 
@@ -310,7 +309,7 @@ def test_guarantees_do_not_depend_on_the_number_of_rows() -> None:
 @pytest.mark.parametrize("d", [2, 3])
 def test_pure_proven_eps_covers_the_worst_neighbours_and_not_much_more(loss: Loss, calibration: str, d: int) -> None:
     """The largest privacy loss of independent Laplace noise is the sum of all moves over their scales."""
-    mechanism, problem = PureFunctionalMechanism(loss, calibration=calibration), Problem(2, 50, d)
+    mechanism, problem = LaplaceFunctionalMechanism(loss, calibration=calibration), Problem(2, 50, d)
     scales = mechanism.scales(Budget(0.7), problem)
     *_, guarantee = mechanism.guarantees(Budget(0.7), problem)
     assert (guarantee.basis, guarantee.view, guarantee.unit, guarantee.delta) == ("proven", "release", "sample", 0)
@@ -334,10 +333,10 @@ def test_pure_proven_eps_covers_the_worst_neighbours_and_not_much_more(loss: Los
 def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: Loss, radius: float) -> None:
     """Of every split of one eps; the energies of the noise in the gradient are measured where they are drawn."""
     d, budget = 12, Budget(0.7)
-    mechanism = PureFunctionalMechanism(loss, calibration="tight", radius=radius)
+    mechanism = LaplaceFunctionalMechanism(loss, calibration="tight", radius=radius)
     problem = Problem(2, 50, d)
     scales = mechanism.scales(budget, problem)
-    _, z1, z2 = mechanism.unit_noise(np.random.default_rng(2), 20_000, problem)
+    _, z1, z2 = unit_noise(mechanism, np.random.default_rng(2), 20_000, problem)
     w = np.random.default_rng(3).standard_normal(d)
     w *= radius / np.linalg.norm(w)
     linear, square = np.mean(np.sum(z1**2, axis=1)), np.mean(np.sum((2 * z2 @ w) ** 2, axis=1))
@@ -357,6 +356,6 @@ def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: 
 
 def test_pure_tight_spends_exactly_eps() -> None:
     for loss in (SQUARED, LOGISTIC):
-        (proven,) = PureFunctionalMechanism(loss, calibration="tight").guarantees(Budget(0.7), Problem(2, 50, 9))
+        (proven,) = LaplaceFunctionalMechanism(loss, calibration="tight").guarantees(Budget(0.7), Problem(2, 50, 9))
         assert proven.eps == pytest.approx(0.7)
         assert proven.delta == 0

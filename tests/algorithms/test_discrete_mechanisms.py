@@ -5,24 +5,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
-from examples import ball
+from examples import ball, capefm, fm
 from scipy import stats
 
-from dpml.algorithms import discrete_statistics
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.audit.pairs import worst_case
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import shrink
 from dpml.errors import UserError
+from dpml.mechanism import discrete as discrete_noise
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, worst
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET = Budget(1.0, 1e-5)
 each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-each_algorithm = pytest.mark.parametrize("kind", [FunctionalMechanism, CapeFM], ids=lambda kind: kind.name)
+each_algorithm = pytest.mark.parametrize("kind", [fm, capefm], ids=["fm", "capefm"])
 
 
 def discrete(kind, loss=LOGISTIC, **options):
@@ -51,13 +50,13 @@ def models(algorithm, parties: Parties) -> np.ndarray:
 def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> None:
     parties = some_parties(loss, M=5, colluders=2)
     alone = replace(parties, offsets=np.array([0, 90]), adversary=Adversary(0))
-    found = models(discrete(FunctionalMechanism, loss), parties)
+    found = models(discrete(fm, loss), parties)
     assert len(np.unique(found[:2])) == found[:2].size
     np.testing.assert_array_equal(found, models(SufficientStatistics(loss, noise="discrete"), alone))
     mine, its = (
         algorithm.guarantees(BUDGET, some.problem)
         for algorithm, some in (
-            (discrete(FunctionalMechanism, loss), parties),
+            (discrete(fm, loss), parties),
             (SufficientStatistics(loss, noise="discrete"), alone),
         )
     )
@@ -70,7 +69,7 @@ def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
     """With the same guarantees, view by view: given their sum, messages with uniform zero-sum noise show nothing."""
     parties = some_parties(loss, M=5, colluders=2)
     ssp = SufficientStatistics(loss, noise="discrete", protocol=protocol)
-    cape = discrete(CapeFM, loss, protocol=protocol)
+    cape = discrete(capefm, loss, protocol=protocol)
     np.testing.assert_array_equal(models(cape, parties), models(ssp, parties))
     assert cape.guarantees(BUDGET, parties.problem) == ssp.guarantees(BUDGET, parties.problem)
 
@@ -118,36 +117,35 @@ def test_what_is_proven_is_what_the_noise_as_drawn_gives_any_neighbours(kind, lo
 
     Of random neighbours none is farther apart than is proven in any view, and the worst that are known are as far.
     """
-    seen = []
-    right = discrete_statistics.DiscreteSharing.noisy
-
-    def noisy(self, answers, columns, draws, rng, watched):
-        seen.append((self.problem, answers, columns))
-        return right(self, answers, columns, draws, rng, watched)
-
-    monkeypatch.setattr(discrete_statistics.DiscreteSharing, "noisy", noisy)
+    drawn = []
+    total = discrete_noise.total
+    monkeypatch.setattr(discrete_noise, "total", lambda *noise: drawn.append(noise[:4]) or total(*noise))
     algorithm, problem = discrete(kind, loss), Problem(M, 10, 3, colluders=2 if M > 1 else 0)
     proven = {guarantee.view: guarantee.mu for guarantee in algorithm.guarantees(BUDGET, problem)}
     honest = {"release": M, "aggregate": M, "colluders": problem.honest}
-    if kind is FunctionalMechanism:
+    if kind is fm:
         assert set(proven) == {"release"}
         honest = {"release": 1}
 
     def apart(pair) -> dict[str, float]:
-        seen.clear()
+        drawn.clear()
+        sums = []
         for parties in pair:
-            algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 1)
-        (adding, one, columns), (_, other, _) = seen
-        assert honest["release"] == adding.M
-        moved = (one.sum(axis=0) - other.sum(axis=0))[0].astype(float)
-        variance = np.repeat([float(some.variances[0]) for some in columns], [some.size for some in columns])
+            prepared = algorithm.prepare(parties, np.random.default_rng(0))
+            (message,) = algorithm.messages(BUDGET, problem)
+            resolution = message.of.resolution(message.block_widths(), problem)
+            sums.append(prepared.terms(message.of).integers(np.array([resolution]), False)[0, 0])
+        prepared.release([BUDGET], np.random.default_rng(1), 1)
+        assert {sites for _, sites, _, _ in drawn} == {honest["release"]}
+        moved = (sums[0] - sums[1]).astype(float)
+        variance = np.repeat([float(of) for (of,), *_ in drawn], [size for *_, size in drawn])
         mus = {}
         for view, H in honest.items():
             rough = 13 / 4 + int(H * len(moved)).bit_length() / 28
             mus[view] = math.sqrt(np.sum(moved**2 / (H * variance - rough)))
         return mus
 
-    for view, mu in apart(algorithm.worst_case(BUDGET, problem)).items():
+    for view, mu in apart(worst_case(algorithm, BUDGET, problem)).items():
         assert proven[view] * (1 - 1e-5) < mu <= proven[view] * (1 + 1e-12)
     rng = np.random.default_rng(5)
     for _ in range(50):
@@ -168,7 +166,7 @@ def test_hardly_less_is_proven_than_was_asked_for_and_never_more(kind, loss) -> 
 
 @each_algorithm
 def test_published_noise_is_continuous(kind) -> None:
-    with pytest.raises(UserError, match=rf"algo.noise=discrete of algo={kind.name} .* set calibration=tight"):
+    with pytest.raises(UserError, match=rf"algo.noise=discrete of algo={kind(LOGISTIC).name} .* set calibration=tight"):
         kind(LOGISTIC, noise="discrete")
     with pytest.raises(UserError, match=r"algo\.noise must be one of continuous, discrete"):
         kind(LOGISTIC, noise="discreet")

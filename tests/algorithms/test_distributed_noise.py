@@ -4,16 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.distributed_noise import (
+from scipy import stats
+
+from dpml.mechanism.sharing import (
     MASK,
     CapeNoise,
     IndependentNoise,
-    NoiseSharing,
     SecureSumNoise,
+    Sharing,
     TrustedCurator,
 )
-from scipy import stats
-
 from dpml.privacy import Problem, gdp, noise
 
 SHARINGS = [CapeNoise(1.0), CapeNoise(3.0), CapeNoise(MASK), IndependentNoise(), TrustedCurator(("release", "client"))]
@@ -25,25 +25,9 @@ def problem_of(M: int) -> Problem:
     return Problem(M, 10 * M, 2)
 
 
-class Listener:
-    """A watch that keeps the noise it is told of."""
-
-    parts: np.ndarray
-
-    def drawn(self, parts: np.ndarray) -> None:
-        self.parts = parts
-
-
-def listened(sharing: NoiseSharing, seed: int, draws: int, M: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """What every source drew, (sources, draws, size), and the sum that is released."""
-    listener = Listener()
-    total = sharing.total(np.random.default_rng(seed), draws, M, size, listener)
-    return listener.parts, total
-
-
 @pytest.mark.parametrize("sharing", [*SHARINGS, SecureSumNoise()], ids=str)
 @pytest.mark.parametrize("M", SITES)
-def test_the_mu_of_a_view_is_that_of_what_it_sees(sharing: NoiseSharing, M: int) -> None:
+def test_the_mu_of_a_view_is_that_of_what_it_sees(sharing: Sharing, M: int) -> None:
     """One unit of shift of the first number in Gaussian noise of the stated covariance; the sum has variance 1."""
     for view, mu in sharing.views(problem_of(M)).items():
         channel = sharing.channel(view, problem_of(M))
@@ -74,10 +58,10 @@ def test_what_is_seen_of_cape_is_what_the_docs_say(M: int, spread: float) -> Non
 
 @each_sharing
 @pytest.mark.parametrize("M", SITES)
-def test_sources_have_the_covariance_that_views_are_counted_with(sharing: NoiseSharing, M: int) -> None:
+def test_sources_have_the_covariance_that_views_are_counted_with(sharing: Sharing, M: int) -> None:
     """Entries of a sample covariance of n Gaussians vary by at most 2 s_i^2 s_j^2 / n; five of them: 6e-7 each."""
     n, size = 3000, 3
-    parts, _ = listened(sharing, M, n, M, size)
+    _, parts = sharing.observed(np.random.default_rng(M), n, M, size)
     for view in sharing.views(problem_of(M)):
         channel = sharing.channel(view, problem_of(M))
         drawn = np.tensordot(channel.noise, parts, axes=1)
@@ -94,7 +78,7 @@ def test_sources_have_the_covariance_that_views_are_counted_with(sharing: NoiseS
 
 @each_sharing
 @pytest.mark.parametrize("M", SITES)
-def test_the_noise_of_the_sum_has_variance_one(sharing: NoiseSharing, M: int) -> None:
+def test_the_noise_of_the_sum_has_variance_one(sharing: Sharing, M: int) -> None:
     """Kolmogorov-Smirnov, false alarm 1e-6 each, seeded."""
     total = sharing.total(np.random.default_rng(M), 3000, M, 3)
     assert total.shape == (3000, 3)
@@ -105,10 +89,10 @@ def test_the_noise_of_the_sum_has_variance_one(sharing: NoiseSharing, M: int) ->
 @each_sharing
 @pytest.mark.parametrize("block", [1 << 22, 64])
 @pytest.mark.parametrize("M", SITES)
-def test_who_listens_changes_nothing_and_hears_what_is_released(monkeypatch, sharing, block: int, M: int) -> None:
+def test_who_observes_changes_nothing_and_sees_what_is_released(monkeypatch, sharing, block: int, M: int) -> None:
     """Bit for bit the same sum, in one block of columns or in many, and the sources that a channel calls it are it."""
     monkeypatch.setattr(noise, "_BLOCK", block)
-    parts, total = listened(sharing, 5, 20, M, 4)
+    total, parts = sharing.observed(np.random.default_rng(5), 20, M, 4)
     assert np.array_equal(total, sharing.total(np.random.default_rng(5), 20, M, 4))
     for view in sharing.views(problem_of(M)):
         channel = sharing.channel(view, problem_of(M))
@@ -120,7 +104,7 @@ def test_who_listens_changes_nothing_and_hears_what_is_released(monkeypatch, sha
 @pytest.mark.parametrize("M", SITES)
 def test_the_sources_of_cape_are_messages_and_the_secrets_in_them(M: int, spread: float) -> None:
     """From one stream: the secrets are the ehat as drawn, and a message less its centred secret is the site's own g."""
-    (messages, secrets) = np.split(listened(CapeNoise(spread), 5, 200, M, 4)[0], 2)
+    (messages, secrets) = np.split(CapeNoise(spread).observed(np.random.default_rng(5), 200, M, 4)[1], 2)
     ehat, g = noise.cape_parties(np.random.default_rng(5), 200, M, 4)
     assert np.allclose(secrets, spread * ehat.transpose(1, 0, 2), rtol=1e-14)
     own = messages - secrets + secrets.mean(axis=0)

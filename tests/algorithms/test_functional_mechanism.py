@@ -4,16 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
-from examples import recipe_parties
+from examples import capefm, conv, fm, local, noisy_coefficients, recipe_parties
 
-from dpml.algorithms import functional_mechanism
 from dpml.algorithms.baselines import NonPrivate
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.authors import CrimeAuthors
+from dpml.optim.interior_point import stop_in_box
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget
 
@@ -27,7 +25,7 @@ RAW = Path(__file__).parents[3] / "shared" / "data" / "raw"
 
 
 @pytest.mark.parametrize("recipe", ["linear", "logistic"])
-@pytest.mark.parametrize("algorithm", [FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism])
+@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism])
 def test_without_noise_every_mechanism_minimises_the_same_polynomial(algorithm, recipe) -> None:
     parties = recipe_parties(recipe, fractions=(0.1, 0.2, 0.3, 0.4))
     loss = SQUARED if recipe == "linear" else LOGISTIC
@@ -37,7 +35,7 @@ def test_without_noise_every_mechanism_minimises_the_same_polynomial(algorithm, 
         .prepare(parties, np.random.default_rng(0))
         .release([NO_NOISE], np.random.default_rng(0), 2)
     )
-    rows = parties.of(3) if algorithm is Local else slice(None)
+    rows = parties.of(3) if algorithm is local else slice(None)
     X, y = parties.X[rows], parties.y[rows]
     A = q.square * X.T @ X / len(y) + lam / 2 * np.eye(X.shape[1])
     w = np.linalg.solve(2 * A, -(q.linear(y) @ X) / len(y))
@@ -50,22 +48,22 @@ def test_noise_in_the_model_falls_from_local_to_conv_to_cape_as_the_theory_says(
     """Prop. 1: capefm gains exactly M in variance over conv; one site alone is M times worse again."""
     parties, budget = recipe_parties(rows=40_000), Budget(5.0, 1e-3)  # little noise: the minimiser is linear in it
     spread = {}
-    for algorithm in (CapeFM, Conventional, Local):
+    for algorithm in (capefm, conv, local):
         mechanism = algorithm(SQUARED, ridge=0.0).prepare(parties, np.random.default_rng(0))
         weights = mechanism.release([budget], np.random.default_rng(3), 4000).weights[0]
         spread[algorithm] = weights.var(axis=0).sum()
     # 24,000 nearly Gaussian coordinates: a relative standard error of about 1.5 %
-    assert spread[Conventional] / spread[CapeFM] == pytest.approx(4, rel=0.1)
-    assert spread[Local] / spread[Conventional] == pytest.approx(4, rel=0.1)
+    assert spread[conv] / spread[capefm] == pytest.approx(4, rel=0.1)
+    assert spread[local] / spread[conv] == pytest.approx(4, rel=0.1)
 
 
 def test_tight_beats_published_at_the_same_proven_budget() -> None:
     parties, delta = recipe_parties("logistic", rows=5000, d=20), 1e-5
-    published = CapeFM(LOGISTIC)
+    published = capefm(LOGISTIC)
     for eps in (0.3, 1.0, 3.0):
         proven = max(g.eps for g in published.guarantees(Budget(eps, delta), parties.problem) if g.basis == "proven")
         loss = {}
-        for algorithm, budget in ((published, Budget(eps, delta)), (CapeFM(LOGISTIC, "tight"), Budget(proven, delta))):
+        for algorithm, budget in ((published, Budget(eps, delta)), (capefm(LOGISTIC, "tight"), Budget(proven, delta))):
             prepared = algorithm.prepare(parties, np.random.default_rng(0))
             weights = prepared.release([budget], np.random.default_rng(5), 200).weights[0]
             loss[algorithm.calibration] = mean_loss(LOGISTIC, parties.X, parties.y, weights).mean()
@@ -76,7 +74,7 @@ def test_a_small_ridge_needs_trimming_and_reports_it() -> None:
     parties = recipe_parties()
     trimmed = {}
     for ridge in (0.0, 1.25, 3.0):
-        prepared = CapeFM(SQUARED, ridge=ridge).prepare(parties, np.random.default_rng(0))
+        prepared = capefm(SQUARED, ridge=ridge).prepare(parties, np.random.default_rng(0))
         release = prepared.release([Budget(0.01, 1e-5)], np.random.default_rng(0), 300)
         trimmed[ridge] = release.metrics["trimmed"].mean()
         assert np.isfinite(release.weights).all()
@@ -84,9 +82,7 @@ def test_a_small_ridge_needs_trimming_and_reports_it() -> None:
     assert trimmed[0.0] > trimmed[1.25] >= trimmed[3.0] == 0
 
 
-@pytest.mark.parametrize(
-    "algorithm", [FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism, NonPrivate]
-)
+@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism, NonPrivate])
 def test_the_authors_variant_stays_in_the_box(algorithm) -> None:
     parties = recipe_parties()
     prepared = algorithm(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0))
@@ -95,21 +91,18 @@ def test_the_authors_variant_stays_in_the_box(algorithm) -> None:
     assert np.abs(weights).max() <= 1
 
 
-def test_the_authors_minimiser_starts_at_one_over_root_d(monkeypatch) -> None:
-    """Where L2 is indefinite the start decides which local minimum is found; so that it must be a model of norm 1."""
-    starts = []
+def test_the_authors_minimiser_starts_at_one_over_root_d() -> None:
+    """Where L2 is indefinite the start decides which local minimum is found; so that it must be a model of norm 1.
 
-    def spy(A: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
-        starts.append(start)
-        return np.zeros_like(b)
-
-    monkeypatch.setattr(functional_mechanism, "stop_in_box", spy)
-    prepared = CapeFM(SQUARED, variant="authors").prepare(recipe_parties(), np.random.default_rng(0))
-    prepared.release([Budget(0.05, 1e-3)], np.random.default_rng(0), 2)
-    for start in starts:
-        assert np.linalg.norm(start) == pytest.approx(1)
-        assert np.ptp(start) == 0
-        assert start[0] > 0
+    A released model is where the authors' solver stops that is started there.
+    """
+    prepared = capefm(SQUARED, variant="authors").prepare(recipe_parties(), np.random.default_rng(0))
+    budgets = [Budget(0.01, 1e-3)]
+    weights = prepared.release(budgets, np.random.default_rng(0), 50).weights[0]
+    _, b, A = (part[0] / 600 for part in noisy_coefficients(prepared, budgets, np.random.default_rng(0), 50))
+    np.testing.assert_array_equal(weights, stop_in_box(A, b, np.full(6, 1 / np.sqrt(6))))
+    opposite = stop_in_box(A, b, np.full(6, -1 / np.sqrt(6)))
+    assert np.abs(weights - opposite).max() > 0.1
 
 
 @pytest.mark.skipif(not (RAW / "imtiaz_authors").is_dir(), reason="needs the real data in DPML_TEST_DATA")
@@ -119,9 +112,9 @@ def test_crime_curves_of_the_authors_are_met_within_a_factor_of_two() -> None:
     On their own sample, and stopped where their solver stops.
     """
     published = {
-        CapeFM: {0.01: -591.3, 0.05: -131.1, 0.1: -66.13, 0.5: -11.61, 1.0: -5.261, 10.0: -0.3021},
-        Conventional: {0.01: -1219.3, 0.05: -282.3, 0.1: -145.5, 0.5: -27.75, 1.0: -13.10, 10.0: -0.9382},
-        Local: {0.01: -2101.1, 0.05: -600.4, 0.1: -311.8, 0.5: -63.55, 1.0: -30.60, 10.0: -2.313},
+        capefm: {0.01: -591.3, 0.05: -131.1, 0.1: -66.13, 0.5: -11.61, 1.0: -5.261, 10.0: -0.3021},
+        conv: {0.01: -1219.3, 0.05: -282.3, 0.1: -145.5, 0.5: -27.75, 1.0: -13.10, 10.0: -0.9382},
+        local: {0.01: -2101.1, 0.05: -600.4, 0.1: -311.8, 0.5: -63.55, 1.0: -30.60, 10.0: -2.313},
     }
     data = CrimeAuthors().load(Files(str(RAW)), None, np.random.default_rng(0))
     parties = partition(data, Equal(), 5, np.random.default_rng(1))

@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.ensemble.averages import LocalAggregation
-from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from examples import capefm
 
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.output_perturbation import LocalAggregation
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
@@ -61,10 +60,10 @@ def test_rows_outside_the_unit_ball_are_refused_by_name() -> None:
     X = np.array([[0.1, 0.2], [0.9, 0.9], [0.0, 0.1]])
     data = Dataset("mine", "regression", X, X[:, 0], X[:0], X[:0, 0])
     parties = partition(data, Equal(), 1, np.random.default_rng(0))
-    for algorithm in (CapeFM(SQUARED), ObjectivePerturbation(SQUARED)):
+    for algorithm in (capefm(SQUARED), ObjectivePerturbation(SQUARED)):
         with pytest.raises(UserError, match=r"training row 1 of dataset=mine has norm 1\.273"):
             algorithm.prepare(parties, np.random.default_rng(0))
     X[1] = np.nan
     parties = partition(data, Equal(), 1, np.random.default_rng(0))
     with pytest.raises(UserError, match="training row 1 of dataset=mine has norm nan"):
-        CapeFM(SQUARED).prepare(parties, np.random.default_rng(0))
+        capefm(SQUARED).prepare(parties, np.random.default_rng(0))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from examples import jayaraman, wang, wddp
 from scipy.special import expit
 from scipy.stats import norm
 from test_noisy_descent import dealt
@@ -44,16 +44,16 @@ def chains(c: float, sizes, noises, rounds: int, others: float, G: float = 1.0) 
 
 @pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
 @pytest.mark.parametrize(
-    "options", [{}, {"calibration": "tight", "protects": "client", "clip": 0.2}], ids=["published", "tight"]
+    "options", [{}, {"calibration": "tight", "calibrate_for": "client", "clip": 0.2}], ids=["published", "tight"]
 )
 @pytest.mark.parametrize("sizes", [[30, 10, 40, 12], [20, 20, 20], [50]], ids=["unequal", "equal", "one"])
 def test_the_average_of_local_rounds_is_bounded_and_the_bound_is_reached(lam, options, sizes):
     """By chains of which all others forget their own past; remembered noise only helps. Every client is tried."""
     problem, G = problem_of(sizes), options.get("clip", 1.0)
     for rounds in (1, 2, 30):
-        algorithm = WeightedDescent(LOGISTIC, rounds=rounds, lam=lam, step=0.5, **options)
+        algorithm = wddp(LOGISTIC, rounds=rounds, lam=lam, step=0.5, **options)
         mus, c = algorithm.mus(BUDGET, problem), 1 - 0.5 * lam
-        noises = algorithm.client_noise(problem, np.array(sizes, float)) * algorithm.per_rows(BUDGET, problem)[0]
+        noises = algorithm.layout.client_noise(problem, np.array(sizes, float)) * algorithm.per_rows(BUDGET, problem)[0]
         for view in ("release", "aggregate"):
             assert mus[view] == pytest.approx(chains(c, sizes, noises, rounds, others=0.0, G=G), rel=1e-9)
             assert mus[view] >= chains(c, sizes, noises, rounds, others=1.0, G=G) * (1 - 1e-9)
@@ -69,7 +69,7 @@ def test_the_average_of_local_rounds_is_bounded_and_the_bound_is_reached(lam, op
 )
 def test_known_values(sizes, average, client):
     """M = 32, T = 1000, lam = 0: 2 G T / (N sigma sqrt((T - 1) s_k^2 + sum s_j^2)) for the smallest client k."""
-    found = proven(WeightedDescent(LOGISTIC), problem_of(sizes, 104))
+    found = proven(wddp(LOGISTIC), problem_of(sizes, 104))
     assert found["release"] == found["aggregate"] == pytest.approx(average, rel=1e-3)
     assert found["client"] == pytest.approx(client, rel=1e-3)
     shares = sizes / sizes.sum()
@@ -78,7 +78,7 @@ def test_known_values(sizes, average, client):
     assert found["release"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", [Central, Jayaraman])
+@pytest.mark.parametrize("kind", [wang, jayaraman])
 def test_the_last_model_of_one_place_stops_leaking_with_rounds(kind):
     """mu = sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c)) times that of a round, of which others see sqrt(T) times."""
     problem = problem_of([30, 20])
@@ -119,7 +119,7 @@ def hockey_stick(first: np.ndarray, second: np.ndarray, eps: float) -> float:
 def test_exact_densities_of_the_last_model_stay_below_delta(lam, step, clip):
     """Logistic regression on a line, a label turned; 12 rounds, noise for (1, 0.01) of the last model."""
     budget = Budget(1.0, 0.01)
-    algorithm = Central(LOGISTIC, calibration="tight", lam=lam, step=step, clip=clip, rounds=12)
+    algorithm = wang(LOGISTIC, calibration="tight", lam=lam, step=step, clip=clip, rounds=12)
     (eps,) = proven(algorithm, problem_of([3], 1), budget).values()
     assert eps == pytest.approx(1, rel=1e-9)
     masses = masses_of_last_models(algorithm, budget)
@@ -132,7 +132,7 @@ def test_noise_for_the_last_model_is_what_is_drawn():
     parties = dealt()
     parties.X[:] = 0.0
     lam, step, rounds, n = 0.5, 0.8, 40, parties.problem.N
-    algorithm = Central(LOGISTIC, calibration="tight", lam=lam, step=step, clip=1.0, rounds=rounds)
+    algorithm = wang(LOGISTIC, calibration="tight", lam=lam, step=step, clip=1.0, rounds=rounds)
     weights = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 4000)
     c = 1 - lam * step
     reach = (1 - c**rounds) / (1 - c) * step * 2 / n  # how far a row moves the last model along these rounds
@@ -144,15 +144,15 @@ def test_noise_for_the_last_model_is_what_is_drawn():
 def test_tight_noise_is_for_the_view_that_is_protected_and_lists_no_other():
     problem = problem_of([30, 20])
     options = {"calibration": "tight", "lam": 0.05}
-    assert proven(Central(LOGISTIC, **options), problem) == {"release": pytest.approx(0.25, rel=1e-9)}
-    assert proven(Jayaraman(LOGISTIC, protects="release", **options), problem).keys() == {"release"}
-    for kind in (Central, Jayaraman):
-        found = proven(kind(LOGISTIC, protects="aggregate", **options), problem)
+    assert proven(wang(LOGISTIC, **options), problem) == {"release": pytest.approx(0.25, rel=1e-9)}
+    assert proven(jayaraman(LOGISTIC, calibrate_for="release", **options), problem).keys() == {"release"}
+    for kind in (wang, jayaraman):
+        found = proven(kind(LOGISTIC, calibrate_for="aggregate", **options), problem)
         assert found.pop("release") < 0.25
         assert all(eps == pytest.approx(0.25, rel=1e-9) for eps in found.values())
     large = Problem(1, ADULT, 5)
     noises = [
-        Central(LOGISTIC, protects=view, **options).per_rows(BUDGET, large)[0] for view in ("release", "aggregate")
+        wang(LOGISTIC, calibrate_for=view, **options).per_rows(BUDGET, large)[0] for view in ("release", "aggregate")
     ]
     assert noises[0] < noises[1] / 3
 
@@ -160,33 +160,33 @@ def test_tight_noise_is_for_the_view_that_is_protected_and_lists_no_other():
 def test_where_rounds_may_expand_it_is_composition_and_the_source_says_why():
     problem = problem_of([30, 20])
     for algorithm, why in (
-        (Central(SIGMOID, lam=0.01), "loss=sigmoid is not convex"),
-        (Central(LOGISTIC, step=20.0), "a step is above 2/(L + lam)"),
+        (wang(SIGMOID, lam=0.01), "loss=sigmoid is not convex"),
+        (wang(LOGISTIC, step=20.0), "a step is above 2/(L + lam)"),
     ):
         guarantees = {g.view: g for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven"}
         assert guarantees["release"].eps == pytest.approx(guarantees["aggregate"].eps, rel=1e-9)
         assert why in guarantees["release"].source
         assert "T adaptive rounds" in guarantees["aggregate"].source
-    contracting = Central(SIGMOID, lam=0.2).guarantees(BUDGET, problem)  # lam exceeds the loss's smoothness
+    contracting = wang(SIGMOID, lam=0.2).guarantees(BUDGET, problem)  # lam exceeds the loss's smoothness
     assert "convex" not in contracting[1].source
     assert contracting[1].eps < contracting[3].eps
 
 
 @pytest.mark.parametrize(
-    ("calibration", "tuned"),
+    ("calibration", "step_selection"),
     [
         ("published", "rule"),
         ("published", "fixed"),
         pytest.param("published", "oracle", marks=pytest.mark.slow),  # as with fixed steps, once for each
-        *(("tight", tuned) for tuned in ("rule", "private", "oracle", "fixed")),
+        *(("tight", step_selection) for step_selection in ("rule", "private", "oracle", "fixed")),
     ],
 )
-def test_guarantees_over_the_whole_range(calibration, tuned):
+def test_guarantees_over_the_whole_range(calibration, step_selection):
     """No exception, no nan; and a larger budget never gives a smaller eps."""
     problems = [Problem(1, 1, 1), Problem(32, ADULT, 104), Problem(1_000_000, 1_000_000_000, 10_000)]
     for problem, rounds, lam in zip(problems, (1, 1000, 300_000), (0.0, 1e-9, 10.0), strict=True):
-        for kind in (Central, Jayaraman, WeightedDescent):
-            algorithm = kind(LOGISTIC, calibration=calibration, tuned=tuned, rounds=rounds, lam=lam)
+        for kind in (wang, jayaraman, wddp):
+            algorithm = kind(LOGISTIC, calibration=calibration, step_selection=step_selection, rounds=rounds, lam=lam)
             for delta in (1e-12, 0.5):
                 budgets = [Budget(eps, delta) for eps in (1e-30, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e30, math.inf)]
                 found = np.array([[g.eps for g in algorithm.guarantees(b, problem)] for b in budgets])

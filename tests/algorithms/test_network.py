@@ -5,19 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dpml.algorithms.network import CapeNetwork, ConventionalNetwork, NonPrivateNetwork
+from examples import nn_cape, nn_conv, nn_nonpriv
 from scipy import stats
 
-from dpml.algorithms import network
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
-from dpml.optim.network import Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
 from dpml.privacy import Budget, Problem, gdp, worst
 
 LOSS = LOSSES["logistic"]
+NONE = Budget(math.inf, 1e-3)
 D, H = 3, 4
 SIZE = H * (D + 1) + H + 1
 
@@ -56,7 +58,8 @@ def test_initial_weights_are_he_et_als() -> None:
     rng = np.random.default_rng(0)
     data = Dataset("toy", "binary", rng.uniform(-0.3, 0.3, (20, d)), np.ones(20), np.zeros((0, d)), np.zeros(0))
     given = partition(data, Equal(), 2, rng)
-    start = NonPrivateNetwork(LOSS, hidden=hidden).prepare(given, np.random.default_rng(1)).start
+    drawn = nn_nonpriv(LOSS, hidden=hidden).prepare(given, np.random.default_rng(1)).start.weights
+    start = Models.of(drawn, hidden)
     assert start.inner.shape == (hidden, 1, d + 1)
     assert start.outer.shape == (hidden + 1, 1)
     assert stats.kstest(start.inner[..., :-1].ravel() * math.sqrt(3.5), "norm").pvalue > 1e-6
@@ -110,7 +113,7 @@ def test_every_row_is_clipped_on_its_own() -> None:
 
 
 def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so() -> None:
-    algorithm, clip = CapeNetwork(LOSS, clip=0.3), 0.3
+    algorithm, clip = nn_cape(LOSS, clip=0.3), 0.3
     X, y = rows(400, seed=3)
     furthest = 0.0
     for scale in (0.1, 1.0, 30.0):
@@ -120,7 +123,7 @@ def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so()
         other += [clipped_sum(given, X[i : i + 1], -y[i : i + 1], LOSS, clip).flat() for i in range(0, 400, 2)]
         moves = np.linalg.norm(np.stack(one_row * 2) - np.stack(other), axis=-1)
         furthest = max(furthest, moves.max())
-    assert furthest <= algorithm.sensitivity(400) * (1 + 1e-12)
+    assert furthest <= algorithm.sensitivity() * (1 + 1e-12)
     assert furthest == pytest.approx(2 * clip, rel=1e-9)
 
 
@@ -177,7 +180,7 @@ def test_a_single_one_of_the_authors_blocks_may_be_too_long(where: str) -> None:
 
 
 def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> None:
-    bound = CapeNetwork(LOSS, variant="authors").sensitivity(1)
+    bound = nn_cape(LOSS, variant="authors").sensitivity()
     X, y = rows(200, seed=4)
     for scale in (1.0, 100.0, 1e4):
         given = models(B=4, scale=scale)
@@ -190,17 +193,17 @@ def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws
     """What Adam is given in every round, as parameter vectors (draws, size)."""
     seen = []
 
-    def spy(self: network.Adam, gradient: Models, divisor: float) -> None:
+    def spy(self: Adam, gradient: Models, divisor: float) -> None:
         seen.append(gradient.flat())  # and no step: every round is at the starting point
 
-    monkeypatch.setattr(network.Adam, "step", spy)
+    monkeypatch.setattr(Adam, "step", spy)
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     prepared.release([budget], np.random.default_rng(7), draws)
     return seen
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("kind", [CapeNetwork, ConventionalNetwork])
+@pytest.mark.parametrize("kind", [nn_cape, nn_conv])
 def test_measured_noise_is_what_the_guarantees_count(monkeypatch, kind, calibration) -> None:
     given, budget, draws = parties(), Budget(0.7, 1e-3), 2000
     algorithm = kind(LOSS, calibration=calibration, hidden=H, epochs=2, clip=0.8)
@@ -218,7 +221,7 @@ def test_measured_noise_is_what_the_guarantees_count(monkeypatch, kind, calibrat
     assert np.abs(np.corrcoef(a.T) - np.eye(SIZE)).max() < 5 / math.sqrt(draws)
 
 
-@pytest.mark.parametrize(("kind", "times"), [(CapeNetwork, 1), (ConventionalNetwork, 4)])
+@pytest.mark.parametrize(("kind", "times"), [(nn_cape, 1), (nn_conv, 4)])
 def test_authors_noise(monkeypatch, kind, times) -> None:
     given, eps, delta = parties(), 0.7, 0.01
     algorithm = kind(LOSS, variant="authors", hidden=H, epochs=1, batch=64)
@@ -232,7 +235,7 @@ def test_authors_noise(monkeypatch, kind, times) -> None:
 def test_a_smaller_last_minibatch_has_noise_of_its_own_width(monkeypatch) -> None:
     """The authors believe in one over the number of rows: 1/5 in eleven rounds of an epoch, 1/3 in the last."""
     given, eps, delta, epochs = parties(58), 0.7, 0.01, 2
-    algorithm = CapeNetwork(LOSS, variant="authors", hidden=H, epochs=epochs, batch=6)
+    algorithm = nn_cape(LOSS, variant="authors", hidden=H, epochs=epochs, batch=6)
     rounds = seen_gradients(monkeypatch, algorithm, given, Budget(eps, delta), 2000)
     measured = [r.std(axis=0, ddof=1) for r in rounds]
     sizes = [5] * 11 + [3]
@@ -261,9 +264,9 @@ def whole_view(M: int, honest: int, spread: float) -> tuple[np.ndarray, np.ndarr
 @pytest.mark.parametrize("batch", [None, 25])
 def test_total_eps_against_the_covariance_of_all_rounds(calibration, batch) -> None:
     problem, budget = Problem(7, 100, D), Budget(0.4, 1e-3)
-    algorithm = CapeNetwork(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.8)
+    algorithm = nn_cape(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.8)
     scale = algorithm.scale(budget, problem, batch or 100)
-    covariance, shift = whole_view(7, problem.honest, algorithm.spread)
+    covariance, shift = whole_view(7, problem.honest, cape_spread(calibration))
     rounds = 4 if batch else 1
     takes_part = np.zeros(3 * rounds)
     takes_part[rng_rounds(rounds)] = 1  # one round of every epoch
@@ -281,7 +284,7 @@ def test_published_noise_of_a_round(M: int) -> None:
     """A trusted curator's for nn_cape: 2 clip tau. For nn_conv every site's share has that noise by itself."""
     problem, budget, clip = Problem(M, 900, D), Budget(0.2, 1e-3), 0.3
     tau = 3.776479532659047 / 0.2  # sqrt(2 log 1250), by hand
-    cape, conv = (kind(LOSS, epochs=16, clip=clip) for kind in (CapeNetwork, ConventionalNetwork))
+    cape, conv = (kind(LOSS, epochs=16, clip=clip) for kind in (nn_cape, nn_conv))
     assert cape.scale(budget, problem, 900) == pytest.approx(0.6 * tau)
     # a site's noise is 1/M of the sum's in variance
     assert conv.scale(budget, problem, 900) / math.sqrt(M) == pytest.approx(0.6 * tau)
@@ -296,7 +299,7 @@ def rng_rounds(rounds: int) -> np.ndarray:
 
 def test_published_eps_is_one_rounds_and_said_to_be() -> None:
     problem, budget = Problem(4, 7000, 50), Budget(0.5, 0.01)
-    given = CapeNetwork(LOSS).guarantees(budget, problem)
+    given = nn_cape(LOSS).guarantees(budget, problem)
     assert {g.eps for g in given if g.basis == "published"} == {0.5}
     assert all("one round" in g.source for g in given if g.basis == "published")
     # 500 rounds of mu = 0.16, seen by colluders
@@ -306,7 +309,7 @@ def test_published_eps_is_one_rounds_and_said_to_be() -> None:
 
 def test_what_the_authors_ran_is_proven_next_to_nothing() -> None:
     problem = Problem(4, 7000, 50)
-    cape, conv = (kind(LOSS, variant="authors", batch=64) for kind in (CapeNetwork, ConventionalNetwork))
+    cape, conv = (kind(LOSS, variant="authors", batch=64) for kind in (nn_cape, nn_conv))
     proven = worst(g for g in cape.guarantees(Budget(0.01, 0.01), problem) if g.basis == "proven")
     mu = math.sqrt(500) * 4 * 64 * gdp.classical_mu(0.01, 0.01)
     assert proven.eps == pytest.approx(gdp.eps_of(mu, 0.01))
@@ -320,8 +323,9 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
         X, y = rows(50, seed=seed)
         data = Dataset("toy", "binary", X[:, :-1], y, X[:0, :-1], y[:0])
         given = partition(data, Equal(), 2, np.random.default_rng(0))
-        prepared = CapeNetwork(LOSS, epochs=3, batch=20).prepare(given, np.random.default_rng(4))
-        orders.append([rows.tolist() for rows in prepared.minibatches()])
+        algorithm = nn_cape(LOSS, epochs=3, batch=20)
+        prepared = algorithm.prepare(given, np.random.default_rng(4))
+        orders.append([rows.tolist() for rows in algorithm.minibatches(50, prepared.start.order)])
     assert orders[0] == orders[1]
     assert [len(batch) for batch in orders[0]] == [20, 20, 10] * 3
     for epoch in range(3):
@@ -344,13 +348,13 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
 )
 def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
     """All of them unless told; in the authors' reading 64, and never more than a tenth."""
-    for kind in (NonPrivateNetwork, CapeNetwork):
+    for kind in (nn_nonpriv, nn_cape):
         assert kind(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
 
 
 def test_budgets_side_by_side_are_as_one_by_one() -> None:
     given = parties()
-    prepared = CapeNetwork(LOSS, epochs=4, batch=20).prepare(given, np.random.default_rng(0))
+    prepared = nn_cape(LOSS, epochs=4, batch=20).prepare(given, np.random.default_rng(0))
     budgets = [Budget(0.5, 1e-3), Budget(5.0, 1e-3)]
     together = prepared.release(budgets, np.random.default_rng(3), 3).metrics
     for i, budget in enumerate(budgets):
@@ -367,7 +371,7 @@ def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
         .prepare(given, np.random.default_rng(0))
         .release([budget], np.random.default_rng(1), 2)
         .metrics
-        for kind, extra in ((NonPrivateNetwork, {}), (CapeNetwork, {"clip": 1e9}), (ConventionalNetwork, {"clip": 1e9}))
+        for kind, extra in ((nn_nonpriv, {}), (nn_cape, {"clip": 1e9}), (nn_conv, {"clip": 1e9}))
     ]
     for other in metrics[1:]:
         for name, values in metrics[0].items():
@@ -383,11 +387,11 @@ def test_copies_that_are_counted_are_as_good_as_copies(monkeypatch, variant, bat
     given[1].__dict__["folded"] = given[1].X, given[1].y, None
     found = []
     for each in given:
-        algorithm = CapeNetwork(LOSS, variant=variant, batch=batch, epochs=5, rate=0.1)
+        algorithm = nn_cape(LOSS, variant=variant, batch=batch, epochs=5, rate=0.1)
         prepared = algorithm.prepare(each, np.random.default_rng(0))
         # without noise, and with the initial weights so large that the authors' terms are clipped
-        prepared = replace(prepared, start=Models(100 * prepared.start.inner, 100 * prepared.start.outer))
-        trained, path = prepared.train([Budget(math.inf, 1e-3), Budget(5.0, 1e-3)], np.random.default_rng(1), 2)
+        prepared = replace(prepared, start=prepared.start._replace(weights=100 * prepared.start.weights))
+        trained, path = algorithm.train(Carrier(prepared, [NONE, Budget(5.0, 1e-3)], np.random.default_rng(1), 2, None))
         metrics = prepared.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 2).metrics
         found.append([trained.flat(), path, *metrics.values()])
     assert len(given[0].folded[1]) == len(np.unique(of))
@@ -398,7 +402,7 @@ def test_copies_that_are_counted_are_as_good_as_copies(monkeypatch, variant, bat
 def test_it_learns_two_gaussians() -> None:
     data = Synthetic(recipe="two_gaussians", d=50, scale=2.0, rows=700, test_rows=2000)
     given = partition(data.load(Files(), None, np.random.default_rng(0)), Equal(), 4, np.random.default_rng(0))
-    for algorithm, least in ((NonPrivateNetwork(LOSS, epochs=100), 0.98), (CapeNetwork(LOSS, epochs=100), 0.95)):
+    for algorithm, least in ((nn_nonpriv(LOSS, epochs=100), 0.98), (nn_cape(LOSS, epochs=100), 0.95)):
         prepared = algorithm.prepare(given, np.random.default_rng(0))
         metrics = prepared.release([Budget(5.0, 0.01)], np.random.default_rng(1), 2).metrics
         assert metrics["accuracy"].min() > least
@@ -413,13 +417,13 @@ def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rou
     The authors divide by the number of rows twice, and do not correct the second moment.
     """
     given = parties(60)
-    algorithm = NonPrivateNetwork(LOSS, variant=variant, hidden=H, epochs=3, batch=batch, rate=0.05)
+    algorithm = nn_nonpriv(LOSS, variant=variant, hidden=H, epochs=3, batch=batch, rate=0.05)
     prepared = algorithm.prepare(given, np.random.default_rng(2))
-    trained, path = prepared.train([Budget(math.inf)], np.random.default_rng(0), 1)
+    trained, path = algorithm.train(Carrier(prepared, [NONE], np.random.default_rng(0), 1, None))
     X, y = np.column_stack([given.X, np.ones(60)]), given.y
-    w, m, v, losses, h = prepared.start.flat()[0], 0.0, 0.0, [], 1e-6
-    for t, chosen in enumerate(prepared.minibatches(), start=1):
-        rows = np.arange(60) if chosen is None else chosen
+    w, m, v, losses, h = prepared.start.weights[0], 0.0, 0.0, [], 1e-6
+    for t, chosen in enumerate(algorithm.minibatches(60, prepared.start.order), start=1):
+        rows = chosen if len(chosen) else np.arange(60)
         gradient = [value(w + h * e, X[rows], y[rows]) - value(w - h * e, X[rows], y[rows]) for e in np.eye(SIZE)]
         g = np.array(gradient) / (2 * h) / len(rows) ** (2 if variant == "authors" else 1)
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
@@ -436,7 +440,7 @@ def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rou
 def test_adam_against_its_formula(corrected: bool) -> None:
     rng = np.random.default_rng(0)
     given = models()
-    adam = network.Adam(given, 0.01, corrected)
+    adam = Adam(given, 0.01, corrected)
     w, m, v = given.flat(), 0.0, 0.0
     for t in range(1, 6):
         g = rng.standard_normal(w.shape)
@@ -458,4 +462,4 @@ def test_adam_against_its_formula(corrected: bool) -> None:
 )
 def test_mistakes_are_one_sentence(options, sentence) -> None:
     with pytest.raises(UserError, match=sentence):
-        CapeNetwork(**({"loss": LOSS} | options))
+        nn_cape(**({"loss": LOSS} | options))

@@ -4,15 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from examples import capefm, conv, exact_coefficients, fm, local, noisy_coefficients, unit_noise
 from scipy import stats
 
-from dpml.algorithms import coefficients, distributed_noise, functional_mechanism, noisy_coefficients
+from dpml.algorithms.defaults import SPECTRAL_FLOOR
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.mechanism.sharing import MASK
 from dpml.optim.losses import LOSSES
+from dpml.optim.quadratic import minimise_floored, minimise_quadratic
 from dpml.privacy import Budget, Problem, gdp, noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
@@ -28,33 +30,20 @@ def parties(loss_name: str, M: int = 4, fractions: tuple[float, ...] = (), d: in
     return partition(data, Fractions(fractions=fractions) if fractions else Equal(), M, rng)
 
 
-def released_coefficients(
-    monkeypatch: pytest.MonkeyPatch, algorithm: FunctionalMechanism, given: Parties, budget: Budget
-) -> tuple[np.ndarray, np.ndarray]:
-    """(L1, L2) of every draw, as the minimiser receives them, times the rows used, less ridge and exact value."""
-    seen = []
-
-    def spy(A: np.ndarray, b: np.ndarray, *floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        seen.append((A, b))
-        return np.zeros_like(b), np.zeros(b.shape[:-1], dtype=bool)
-
-    monkeypatch.setattr(functional_mechanism, "minimise_quadratic", spy)
-    monkeypatch.setattr(noisy_coefficients, "minimise_floored", spy)
+def noise_of(algorithm, given: Parties, budget: Budget, draws: int = DRAWS) -> tuple[np.ndarray, ...]:
+    """What is added to L1 and L2 in every draw, as sums over the rows."""
     prepared = algorithm.prepare(given, np.random.default_rng(0))
-    prepared.release([budget], np.random.default_rng(11), DRAWS)
-    A = np.concatenate([a[0] for a, _ in seen]) - prepared.square
-    b = np.concatenate([b[0] for _, b in seen]) - prepared.linear
-    A -= A.mean(axis=0)  # takes the ridge away; the noise has mean zero, tested elsewhere
-    return b * prepared.count, A * prepared.count
+    noisy = noisy_coefficients(prepared, [budget], np.random.default_rng(11), draws)
+    return tuple(part[0] - exact for part, exact in zip(noisy[1:], exact_coefficients(prepared)[1:], strict=True))
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("algorithm", [FunctionalMechanism, CapeFM, Conventional, Local])
+@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local])
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
-def test_measured_noise_gives_the_proven_eps(monkeypatch, algorithm, loss, calibration) -> None:
+def test_measured_noise_gives_the_proven_eps(algorithm, loss, calibration) -> None:
     budget, given = Budget(0.5, 1e-4), parties(loss.name, fractions=(0.1, 0.2, 0.3, 0.4))
     mechanism = algorithm(loss, calibration=calibration)
-    b, A = released_coefficients(monkeypatch, mechanism, given, budget)
+    b, A = noise_of(mechanism, given, budget)
     linear = b.std()
     # off the diagonal two entries of the drawn matrix are averaged
     square = np.sqrt(
@@ -64,8 +53,7 @@ def test_measured_noise_gives_the_proven_eps(monkeypatch, algorithm, loss, calib
     # 60,000 and 120,000 Gaussians: relative standard errors below 0.3 %; five of them
     assert linear == pytest.approx(scales.linear, rel=0.015)
     assert square == pytest.approx(scales.square, rel=0.015)
-    measured = coefficients.Scales(scales.constant, linear, square)
-    mu = coefficients.joint_sensitivity(mechanism.quadratic, measured, given.problem.d)
+    mu = joint_sensitivity(loss.quadratic, Scales(scales.constant, linear, square), given.problem.d)
     proven = {g.view: g.eps for g in mechanism.guarantees(budget, given.problem) if g.basis == "proven"}
     assert gdp.eps_of(mu, 1e-4) == pytest.approx(proven["release"], rel=0.03)
 
@@ -80,7 +68,7 @@ def test_published_noise_is_the_papers(loss, widths, M) -> None:
     """Secs. 4.3 and H, in units of N (L0, L1, L2): for the pooled mechanism and capefm; sqrt(M) times that for conv."""
     budget, problem = Budget(0.2, 1e-3), Problem(M, 10 * M, 3)
     tau = 3.776479532659047 / 0.2  # sqrt(2 log 1250), by hand
-    for algorithm, factor in ((FunctionalMechanism, 1), (CapeFM, 1), (Conventional, math.sqrt(M)), (Local, 1)):
+    for algorithm, factor in ((fm, 1), (capefm, 1), (conv, math.sqrt(M)), (local, 1)):
         scales = algorithm(loss).scales(budget, problem)
         found = (scales.constant, scales.linear, scales.square)
         assert found == pytest.approx(tuple(factor * tau * width for width in widths))
@@ -93,19 +81,17 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
     """L0, L1 and L2 as they are released, for two budgets at once: 40,000 draws, five relative standard errors."""
     loss, budgets = LOSSES[recipe], [Budget(0.5, 1e-4), Budget(3.0, 1e-4)]
     given = parties(recipe, fractions=(0.1, 0.2, 0.3, 0.4))
-    for algorithm in (FunctionalMechanism, CapeFM, Conventional, Local):
+    for algorithm in (fm, capefm, conv, local):
         mechanism = algorithm(loss, lam=0.3)
         prepared = mechanism.prepare(given, np.random.default_rng(0))
-        rows = 24 if algorithm is Local else 60
-        assert prepared.count == rows
+        rows = 24 if algorithm is local else 60
         own = given.y[-rows:], given.X[-rows:]
         q = loss.quadratic
-        exact = (q.constant(own[0]).mean(), q.linear(own[0]) @ own[1] / rows)
-        exact += (q.square * own[1].T @ own[1] / rows + 0.15 * np.eye(D),)
-        noisy = prepared.noisy(prepared.scales(budgets), np.random.default_rng(3), 40_000)
+        exact = q.constant(own[0]).sum(), q.linear(own[0]) @ own[1], q.square * own[1].T @ own[1]
+        noisy = noisy_coefficients(prepared, budgets, np.random.default_rng(3), 40_000)
         for i, budget in enumerate(budgets):
             scales = mechanism.scales(budget, given.problem)
-            z0, z1, z2 = ((part[i] - value) * rows for part, value in zip(noisy, exact, strict=True))
+            z0, z1, z2 = (part[i] - value for part, value in zip(noisy, exact, strict=True))
             off = z2[:, *np.triu_indices(D, 1)]
             for z, scale in (
                 (z0, scales.constant),
@@ -116,11 +102,13 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
                 assert math.sqrt(np.mean(z**2)) == pytest.approx(scale, rel=0.02, abs=1e-9)
 
 
-def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new(monkeypatch) -> None:
-    monkeypatch.setattr(noisy_coefficients, "_BLOCK", 5 * D * D)
-    prepared = CapeFM(SQUARED).prepare(parties("squared"), np.random.default_rng(0))
+def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new() -> None:
+    d = 220  # five draws at once
+    algorithm = capefm(SQUARED)
+    assert algorithm.together(d) == 5
+    prepared = algorithm.prepare(parties("squared", d=d), np.random.default_rng(0))
     release = prepared.release([Budget(1.0, 1e-3), Budget(9.0, 1e-3)], np.random.default_rng(1), 13)
-    assert release.weights.shape == (2, 13, D)
+    assert release.weights.shape == (2, 13, d)
     assert all(values.shape == (2, 13) for values in release.metrics.values())
     assert len(np.unique(release.weights.round(12), axis=1)[0]) == 13
 
@@ -131,47 +119,50 @@ def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new(monkeypatch) -> No
 def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibration, variant) -> None:
     """Without the ridge, which is for the minimisation only."""
     given = parties("squared", d=5)
-    prepared = CapeFM(SQUARED, calibration, variant=variant, lam=0.2, ridge=2.0).prepare(
+    prepared = capefm(SQUARED, calibration, variant=variant, lam=0.2, ridge=2.0).prepare(
         given, np.random.default_rng(0)
     )
     budgets = [Budget(0.5, 1e-3), Budget(50.0, 1e-3)]
     release = prepared.release(budgets, np.random.default_rng(1), 20)
-    constant, linear, square = prepared.noisy(prepared.scales(budgets), np.random.default_rng(1), 20)
+    constant, linear, square = noisy_coefficients(prepared, budgets, np.random.default_rng(1), 20)
+    if constant is None:  # the exact one, which moves no minimiser
+        constant = np.sum(given.y**2)
     w = release.weights
     value = constant + np.einsum("bdi,bdi->bd", linear, w) + np.einsum("bdi,bdij,bdj->bd", w, square, w)
+    value = value / 60 + 0.1 * np.sum(w**2, axis=-1)
     assert np.allclose(release.metrics["noisy_objective"], value, rtol=1e-10)
 
 
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("algorithm", [FunctionalMechanism, CapeFM, Conventional, Local, PureFunctionalMechanism])
-def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(monkeypatch, algorithm, calibration, loss):
-    """Measured on what is minimised, at d = 120: L2 as released less its mean is the noise, the mean holds the ridge.
+@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism])
+def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(algorithm, calibration, loss):
+    """Measured at d = 120, where it is about 5 % below the edge of the semicircle, and hardly varies.
 
-    The largest eigenvalue is about 5 % below the edge of the semicircle at this d, and hardly varies.
+    A released model minimises the noisy polynomial with a ridge of three times it, or with its spectrum raised to it.
     """
-    d, given, seen = 120, parties(loss.name, d=120), []
-
-    def spy(A: np.ndarray, b: np.ndarray, *floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        seen.append((A, *floor))
-        return np.zeros_like(b), np.zeros(b.shape[:-1], dtype=bool)
-
-    monkeypatch.setattr(functional_mechanism, "minimise_quadratic", spy)
-    monkeypatch.setattr(noisy_coefficients, "minimise_floored", spy)
+    d, draws, given = 120, 10, parties(loss.name, d=120)
     mechanism = algorithm(loss, calibration=calibration, ridge=3.0)
     prepared = mechanism.prepare(given, np.random.default_rng(0))
+    rows = 15 if algorithm is local else 60
     for budget in (Budget(0.1, 1e-3), Budget(2.0, 1e-3)):
-        seen.clear()
-        prepared.release([budget], np.random.default_rng(1), 10)
-        A = np.concatenate([a[0] for a, *_ in seen]) - prepared.square
-        ridge = np.trace(A.mean(axis=0)) / d
-        largest = np.linalg.eigvalsh(A - ridge * np.eye(d))[:, -1].mean()
+        weights = prepared.release([budget], np.random.default_rng(1), draws).weights[0]
+        _, b, A = noisy_coefficients(prepared, [budget], np.random.default_rng(1), draws)
+        largest = np.linalg.eigvalsh(A[0] - exact_coefficients(prepared)[2])[:, -1].mean() / rows
+        A, b = A[0] / rows, b[0] / rows
         if calibration == "published":
-            assert 0.9 < largest / (ridge / 3.0) < 1.02
+            models = lambda edge, A=A, b=b: minimise_quadratic(A + 3 * edge * np.eye(d), b)[0]  # noqa: E731
         else:
-            (floor,) = {floor.item() for _, floor in seen}
-            assert abs(ridge) < 0.02 * largest  # there is none: 1200 entries of the diagonal of mean 0
-            assert 0.9 < largest / (floor / noisy_coefficients.FLOOR) < 1.02
+            models = lambda edge, A=A, b=b: minimise_floored(A, b, SPECTRAL_FLOOR * edge)[0]  # noqa: E731
+
+        def off(edge: float, models=models, weights=weights) -> float:
+            return float(np.linalg.norm(models(edge) - weights) / np.linalg.norm(weights))
+
+        edges = largest * np.linspace(0.98, 1.12, 15)
+        best = edges[np.argmin([off(edge) for edge in edges])]
+        assert 0.98 < best / largest < 1.12
+        assert off(best) < 0.02
+        assert off(1.3 * best) > 0.02
 
 
 @pytest.mark.parametrize(
@@ -180,18 +171,18 @@ def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(mon
 def test_published_scale_of_the_pure_mechanism(d: int, squared: float, logistic: float) -> None:
     """Zhang et al. 2012, as in Imtiaz et al. 2019, Secs. 4.1 and H: 2 (d + 1)^2 and d^2/4 + 3 d, counted by hand."""
     for loss, delta, constant in ((SQUARED, squared, 1), (LOGISTIC, logistic, 0)):
-        scales = PureFunctionalMechanism(loss).scales(Budget(0.5), Problem(4, 1000, d))
+        scales = LaplaceFunctionalMechanism(loss).scales(Budget(0.5), Problem(4, 1000, d))
         assert (scales.constant, scales.linear, scales.square) == (2 * delta * constant, 2 * delta, 2 * delta)
         # the authors put it into the formula of Gaussian noise
-        authors = PureFunctionalMechanism(loss, variant="authors").scales(Budget(0.5, 1e-3), Problem(4, 1000, d))
+        authors = LaplaceFunctionalMechanism(loss, variant="authors").scales(Budget(0.5, 1e-3), Problem(4, 1000, d))
         assert authors.square == authors.linear == pytest.approx(2 * delta * 3.7764795, rel=1e-7)
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_pure_mechanism_draws_laplace_of_the_counted_scale(monkeypatch, calibration) -> None:
+def test_pure_mechanism_draws_laplace_of_the_counted_scale(calibration) -> None:
     budget, given = Budget(0.5), parties("squared")
-    mechanism = PureFunctionalMechanism(SQUARED, calibration=calibration)
-    b, A = released_coefficients(monkeypatch, mechanism, given, budget)
+    mechanism = LaplaceFunctionalMechanism(SQUARED, calibration=calibration)
+    b, A = noise_of(mechanism, given, budget)
     scales = mechanism.scales(budget, given.problem)
     # Kolmogorov-Smirnov at a false-alarm rate of 1e-4 each, seeded
     assert stats.kstest(b.ravel() / scales.linear, "laplace").pvalue > 1e-4
@@ -208,14 +199,14 @@ def test_matrix_noise_is_symmetric_and_independent_across_entries() -> None:
     rng = np.random.default_rng(3)
     given = parties("squared")
     for mechanism in (
-        CapeFM(SQUARED),
-        CapeFM(SQUARED, calibration="tight"),
-        PureFunctionalMechanism(SQUARED),
-        PureFunctionalMechanism(SQUARED, calibration="tight"),
+        capefm(SQUARED),
+        capefm(SQUARED, calibration="tight"),
+        LaplaceFunctionalMechanism(SQUARED),
+        LaplaceFunctionalMechanism(SQUARED, calibration="tight"),
     ):
-        z0, z1, z2 = mechanism.unit_noise(rng, DRAWS, given.problem)
+        z0, z1, z2 = unit_noise(mechanism, rng, DRAWS, given.problem)
         assert np.array_equal(z2, z2.transpose(0, 2, 1))
-        together = np.column_stack([z0, z1, z2[:, *np.triu_indices(D)]])
+        together = np.column_stack([*([] if z0 is None else [z0]), z1, z2[:, *np.triu_indices(D)]])
         correlation = np.corrcoef(together.T) - np.eye(together.shape[1])
         assert np.abs(correlation).max() < 5 / np.sqrt(DRAWS)  # 45 pairs at five standard errors
         assert np.abs(together.mean(axis=0) / together.std(axis=0)).max() < 5 / np.sqrt(DRAWS)
@@ -229,7 +220,7 @@ def test_zero_sum_noise_has_cape_covariance() -> None:
     assert np.abs(e.T @ e / n - expected).max() < 5 * np.sqrt(2 / n)
 
 
-@pytest.mark.parametrize("shared", [1.0, distributed_noise.MASK])
+@pytest.mark.parametrize("shared", [1.0, MASK])
 def test_cape_total_is_distributed_as_the_pooled_noise(shared: float) -> None:
     M = 7
     total = noise.cape_total(np.random.default_rng(1), 4000, M, 5, shared=shared, own=1 / np.sqrt(M))

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from examples import jayaraman, wang, wddp
 from scipy.optimize import minimize
 
 from dpml.data import Dataset
@@ -50,12 +50,14 @@ def proven(algorithm, budget=BUDGET, problem=None) -> dict[str, float]:
 
 def noise_of_clients(algorithm, sizes=SIZES, budget=BUDGET):
     problem = problem_of(sizes)
-    return algorithm.client_noise(problem, np.asarray(sizes, dtype=float)) * algorithm.per_rows(budget, problem)[0]
+    return (
+        algorithm.layout.client_noise(problem, np.asarray(sizes, dtype=float)) * algorithm.per_rows(budget, problem)[0]
+    )
 
 
 def noise_of_rounds(algorithm, budget=BUDGET) -> float:
     """The noise in the mean gradient of a run of wang or jayaraman."""
-    return algorithm.per_rows(budget, problem_of())[0] * algorithm.reaching(problem_of())
+    return algorithm.per_rows(budget, problem_of())[0] * algorithm.layout.sum_std(problem_of())
 
 
 def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
@@ -80,11 +82,11 @@ def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
         for t in range(T):
             average, own = np.zeros((M, T)), np.zeros((M, T))
             average[:, t], own[k, t] = shares, 1.0
-            if view in ("aggregate", "colluders") or (view == "release" and algorithm.synchronous):
+            if view in ("aggregate", "colluders") or (view == "release" and algorithm.layout.synchronous):
                 seen.append(average)
             if view == "client":
                 seen.append(own)
-        if view == "release" and not algorithm.synchronous:
+        if view == "release" and not algorithm.layout.synchronous:
             seen.append(np.repeat(shares[:, None], T, axis=1))  # the average of last models: all rounds added up
         known = []
         for j, t in itertools.product(coalition, range(T)):
@@ -112,11 +114,11 @@ KINDS = {
     "synchronous": {"variant": "synchronous"},
     "once": {"variant": "once"},
     "tight once": {"variant": "once", "calibration": "tight"},
-    "tight once, colluders": {"variant": "once", "calibration": "tight", "protects": "colluders"},
+    "tight once, colluders": {"variant": "once", "calibration": "tight", "calibrate_for": "colluders"},
     "tight aggregate": {"calibration": "tight"},
-    "tight colluders": {"calibration": "tight", "protects": "colluders"},
-    "tight client": {"calibration": "tight", "protects": "client"},
-    "tight client, synchronous": {"calibration": "tight", "protects": "client", "variant": "synchronous"},
+    "tight colluders": {"calibration": "tight", "calibrate_for": "colluders"},
+    "tight client": {"calibration": "tight", "calibrate_for": "client"},
+    "tight client, synchronous": {"calibration": "tight", "calibrate_for": "client", "variant": "synchronous"},
 }
 
 
@@ -125,12 +127,12 @@ KINDS = {
 @pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
 def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
     for T in (1, 4):
-        algorithm = WeightedDescent(loss, rounds=T, **KINDS[kind])
+        algorithm = wddp(loss, rounds=T, **KINDS[kind])
         for view, mu in algorithm.mus(BUDGET, problem_of(sizes)).items():
-            if not algorithm.synchronous and view in ("aggregate", "colluders"):
+            if not algorithm.layout.synchronous and view in ("aggregate", "colluders"):
                 continue  # bounded by the client's chain, which they are made of
             expected = everything_seen(algorithm, sizes, view)
-            if view == "release" and not algorithm.synchronous and T > 1:
+            if view == "release" and not algorithm.layout.synchronous and T > 1:
                 assert mu > expected  # the bound holds for gradients that do depend on the model, too
             else:
                 assert mu == pytest.approx(expected, rel=1e-9)
@@ -138,11 +140,11 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
 
 def test_views_of_local_rounds_are_ordered():
     """The server gets last models only: their average says less than the smallest client's own."""
-    mus = WeightedDescent(LOGISTIC).mus(BUDGET, problem_of())
+    mus = wddp(LOGISTIC).mus(BUDGET, problem_of())
     assert mus["release"] == mus["aggregate"] < mus["colluders"] == mus["client"]
 
 
-@pytest.mark.parametrize("algorithm", [Central(LOGISTIC, rounds=50), Jayaraman(SIGMOID, rounds=7)])
+@pytest.mark.parametrize("algorithm", [wang(LOGISTIC, rounds=50), jayaraman(SIGMOID, rounds=7)])
 def test_composition_against_dp_accounting(algorithm):
     """privacy-loss distributions of T Gaussian rounds, at several budgets, from a code that is not ours."""
     for eps, delta in ((0.25, 1e-3), (2.0, 1e-5)):
@@ -179,7 +181,10 @@ def test_a_row_of_a_client_moves_what_the_weights_say():
     """Weighted average: 2G/N for a row of any client. Plain mean: 2G/(M n_min) for one of the smallest."""
     parties = dealt()
     offsets = parties.offsets[:-1]
-    plain, weighted = Jayaraman(LOGISTIC).weights(parties), parties.sizes / parties.sizes.sum() / parties.sizes
+    plain, weighted = (
+        jayaraman(LOGISTIC).layout.row_weights(parties),
+        parties.sizes / parties.sizes.sum() / parties.sizes,
+    )
     assert plain.max() == pytest.approx(1 / (len(SIZES) * SIZES.min()))
     assert np.allclose(plain[offsets], 1 / (len(SIZES) * SIZES))
     assert np.allclose(weighted, 1 / SIZES.sum())
@@ -202,12 +207,12 @@ def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, calibration):
     """After one round mu = 2G/(N s) for the average of all clients, with s measured in 4,000 releases."""
     problem = problem_of()
     if kind in ("wang", "jayaraman"):
-        algorithm = {"wang": Central, "jayaraman": Jayaraman}[kind](LOGISTIC, calibration=calibration, rounds=1)
+        algorithm = {"wang": wang, "jayaraman": jayaraman}[kind](LOGISTIC, calibration=calibration, rounds=1)
         n = problem.N if kind == "wang" else problem.M * problem.smallest
     else:
         if KINDS[kind].get("calibration", "published") != calibration:
             return
-        algorithm, n = WeightedDescent(LOGISTIC, rounds=1, **KINDS[kind]), problem.N
+        algorithm, n = wddp(LOGISTIC, rounds=1, **KINDS[kind]), problem.N
     measured, tolerance = drawn_scale(algorithm)
     assert 2 * algorithm.lipschitz / (n * measured) == pytest.approx(
         algorithm.mus(BUDGET, problem)["release"], rel=tolerance
@@ -219,7 +224,7 @@ def test_local_rounds_add_up_noise_of_every_client():
     parties = dealt()
     parties.X[:] = 0.0
     for options in (KINDS["paper"], KINDS["tight client"]):
-        algorithm = WeightedDescent(LOGISTIC, rounds=20, step=0.5, **options)
+        algorithm = wddp(LOGISTIC, rounds=20, step=0.5, **options)
         release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
         scales = noise_of_clients(algorithm) * SIZES / SIZES.sum()
         expected = 20 * 0.25 * np.sum(scales**2)
@@ -230,23 +235,23 @@ def test_local_rounds_add_up_noise_of_every_client():
 def test_published_noise_is_the_formula():
     N, T = SIZES.sum(), 1000
     variance = 16 * T * math.log(1e3) / 0.25**2
-    assert noise_of_rounds(Central(LOGISTIC)) ** 2 == pytest.approx(variance / N**2)
+    assert noise_of_rounds(wang(LOGISTIC)) ** 2 == pytest.approx(variance / N**2)
     smallest = len(SIZES) * SIZES.min()
-    assert noise_of_rounds(Jayaraman(LOGISTIC)) ** 2 == pytest.approx(variance / smallest**2)
-    clients = noise_of_clients(WeightedDescent(LOGISTIC))
+    assert noise_of_rounds(jayaraman(LOGISTIC)) ** 2 == pytest.approx(variance / smallest**2)
+    clients = noise_of_clients(wddp(LOGISTIC))
     assert clients**2 == pytest.approx(np.full(len(SIZES), variance / N**2))
-    assert noise_of_rounds(Central(SIGMOID, c=4.0)) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
+    assert noise_of_rounds(wang(SIGMOID, noise_constant=4.0)) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
 
 
 def test_the_claim_of_wang_holds_and_that_of_wddp_does_not():
     """mu = eps / (2 sqrt(ln(1/delta))) for all N and T; a client of wddp has N/N_k times that (M = 32, Adult)."""
     adult = 30_162
     for T in (1, 1000):
-        mu = Central(LOGISTIC, rounds=T).mus(BUDGET, Problem(1, adult, 105))["release"]
+        mu = wang(LOGISTIC, rounds=T).mus(BUDGET, Problem(1, adult, 105))["release"]
         assert mu == pytest.approx(0.25 / (2 * math.sqrt(math.log(1e3))))
         assert gdp.eps_of(mu, 1e-3) < 0.25
     worst = {
-        u: max(proven(WeightedDescent(LOGISTIC), problem=problem_of(TwoGroup(u=u).sizes(adult, 32, None))).values())
+        u: max(proven(wddp(LOGISTIC), problem=problem_of(TwoGroup(u=u).sizes(adult, 32, None))).values())
         for u in (1, 9)
     }
     assert worst[1] == pytest.approx(5.32, abs=0.01)
@@ -256,13 +261,13 @@ def test_the_claim_of_wang_holds_and_that_of_wddp_does_not():
 @pytest.mark.parametrize("eps", [0.01, 0.25, 3.0])
 def test_tight_makes_the_view_that_it_is_for_exact(eps):
     budget = Budget(eps, 1e-3)
-    for algorithm in (Central(LOGISTIC, calibration="tight"), Jayaraman(SIGMOID, calibration="tight")):
+    for algorithm in (wang(LOGISTIC, calibration="tight"), jayaraman(SIGMOID, calibration="tight")):
         assert all(found == pytest.approx(eps, rel=1e-9) for found in proven(algorithm, budget).values())
     for view in ("aggregate", "colluders", "client"):
         for variant in ("paper", "synchronous", "once"):
             if (view, variant) == ("client", "once"):
                 continue
-            algorithm = WeightedDescent(LOGISTIC, calibration="tight", protects=view, variant=variant)
+            algorithm = wddp(LOGISTIC, calibration="tight", calibrate_for=view, variant=variant)
             assert proven(algorithm, budget)[view] == pytest.approx(eps, rel=1e-9)
             if view != "aggregate":
                 assert max(proven(algorithm, budget).values()) == pytest.approx(eps, rel=1e-9)
@@ -271,10 +276,10 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
 def test_tight_is_wang_without_a_trusted_place():
     """The sum of all shares is exactly the central noise, whatever the sizes; colluders cost sqrt(M/H)."""
     parties, problem = dealt(), problem_of()
-    central = noise_of_rounds(Central(LOGISTIC, calibration="tight", protects="aggregate"))
+    central = noise_of_rounds(wang(LOGISTIC, calibration="tight", calibrate_for="aggregate"))
     for view, more in (("aggregate", 1.0), ("colluders", math.sqrt(problem.M / problem.honest))):
-        shared = WeightedDescent(LOGISTIC, calibration="tight", protects=view)
-        summed = shared.unit_scales(parties) * shared.per_rows(BUDGET, problem)
+        shared = wddp(LOGISTIC, calibration="tight", calibrate_for=view)
+        summed = shared.layout.group_stds(parties) * shared.per_rows(BUDGET, problem)
         assert summed == pytest.approx([central * more])
 
 
@@ -283,7 +288,7 @@ def test_one_client_is_the_centre():
     parties = dealt([100])
     released = [
         algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 3).weights
-        for algorithm in (kind(LOGISTIC, rounds=30) for kind in (Central, Jayaraman, WeightedDescent))
+        for algorithm in (kind(LOGISTIC, rounds=30) for kind in (wang, jayaraman, wddp))
     ]
     for other in released[1:]:
         np.testing.assert_array_equal(other, released[0])
@@ -295,18 +300,18 @@ def test_equal_sizes_make_jayaraman_wang():
         kind(LOGISTIC, rounds=30).prepare(parties, np.random.default_rng(0)).release(
             [BUDGET, Budget(1.0, 1e-3)], np.random.default_rng(1), 3
         ).weights
-        for kind in (Central, Jayaraman)
+        for kind in (wang, jayaraman)
     )  # fmt: skip
     np.testing.assert_allclose(first, second, rtol=1e-5)
-    assert proven(Jayaraman(LOGISTIC), problem=parties.problem)["release"] == proven(Central(LOGISTIC))["release"]
+    assert proven(jayaraman(LOGISTIC), problem=parties.problem)["release"] == proven(wang(LOGISTIC))["release"]
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibration):
     """Eq. (4) as printed: the same models number for number, and the same guarantees, whoever else colludes."""
     options = {"calibration": calibration, "rounds": 30, "lam": 0.01}
-    wang = Central(LOGISTIC, protects="aggregate", **options)
-    once = WeightedDescent(LOGISTIC, variant="once", **options)
+    pooled = wang(LOGISTIC, calibrate_for="aggregate", **options)
+    once = wddp(LOGISTIC, variant="once", **options)
 
     def released(algorithm, parties):
         mechanism = algorithm.prepare(parties, np.random.default_rng(0))
@@ -314,11 +319,11 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
 
     for sizes in (SIZES, [20] * 5):
         parties = dealt(sizes)
-        np.testing.assert_array_equal(released(once, parties), released(wang, parties))
-        ours, theirs = (proven(algorithm, problem=parties.problem) for algorithm in (once, wang))
+        np.testing.assert_array_equal(released(once, parties), released(pooled, parties))
+        ours, theirs = (proven(algorithm, problem=parties.problem) for algorithm in (once, pooled))
         assert ours == theirs | {"colluders": theirs["aggregate"]}
         assert calibration == "published" or ours["aggregate"] == pytest.approx(BUDGET.eps)
-    equal = released(Jayaraman(LOGISTIC, **options), parties)
+    equal = released(jayaraman(LOGISTIC, **options), parties)
     np.testing.assert_allclose(released(once, parties), equal, rtol=1e-4, atol=1e-6)
 
 
@@ -330,9 +335,9 @@ def test_without_noise_every_one_of_them_learns():
     found = {
         name: algorithm.prepare(parties, rng(0)).release([budget], rng(1), 1).weights[0, 0]
         for name, algorithm in {
-            "wang": Central(LOGISTIC, **options),
-            "synchronous": WeightedDescent(LOGISTIC, variant="synchronous", **options),
-            "local": WeightedDescent(LOGISTIC, **options),
+            "wang": wang(LOGISTIC, **options),
+            "synchronous": wddp(LOGISTIC, variant="synchronous", **options),
+            "local": wddp(LOGISTIC, **options),
         }.items()
     }
     from dpml.optim.convex import optimum
@@ -342,13 +347,13 @@ def test_without_noise_every_one_of_them_learns():
     np.testing.assert_allclose(found["wang"], pooled, atol=1e-4)
     np.testing.assert_allclose(found["synchronous"], pooled, atol=1e-4)
     np.testing.assert_allclose(found["local"], 0.4 * own[0] + 0.6 * own[1], atol=1e-4)
-    assert math.isinf(proven(Central(LOGISTIC), budget)["release"])
+    assert math.isinf(proven(wang(LOGISTIC), budget)["release"])
 
 
 def test_unequal_sizes_weigh_in_the_objective_that_jayaraman_comes_to():
     """Without noise: the mean over parties of their mean losses, minimised by a general code."""
     parties = dealt([200, 30])
-    release = Jayaraman(LOGISTIC, lam=0.05, rounds=400).prepare(parties, np.random.default_rng(0))
+    release = jayaraman(LOGISTIC, lam=0.05, rounds=400).prepare(parties, np.random.default_rng(0))
     found = release.release([Budget(math.inf, 1e-3)], np.random.default_rng(1), 1).weights[0, 0]
 
     def cost(w):
@@ -360,7 +365,7 @@ def test_unequal_sizes_weigh_in_the_objective_that_jayaraman_comes_to():
 
 def test_a_loss_that_is_not_convex():
     parties = dealt([300, 500])
-    algorithm = WeightedDescent(SIGMOID, rounds=300, calibration="tight", tuned="fixed")
+    algorithm = wddp(SIGMOID, rounds=300, calibration="tight", step_selection="fixed")
     mechanism = algorithm.prepare(parties, np.random.default_rng(0))
     weights = mechanism.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 5).weights[0]
     before, after = (mean_loss(SIGMOID, parties.X, parties.y, w) for w in (mechanism.start[None], weights))
@@ -412,25 +417,25 @@ def test_the_command_takes_any_number_of_rows(run_command):
     ("options", "says"),
     [
         ({"rounds": 0}, "algo.rounds"),
-        ({"c": 0.0}, "algo.c"),
+        ({"noise_constant": 0.0}, "algo.noise_constant"),
         ({"lam": -1.0}, "algo.lam"),
         ({"step": math.nan}, "algo.step"),
         ({"steps": ()}, "algo.steps"),
-        ({"tuned": "orcale"}, "did you mean 'oracle'"),
-        ({"tuned": "private"}, "needs calibration=tight"),
-        ({"tuned": "oracle", "step": 0.1}, "algo.step is a fixed step size"),
-        ({"protects": "clients"}, "did you mean 'client'"),
+        ({"step_selection": "orcale"}, "did you mean 'oracle'"),
+        ({"step_selection": "private"}, "needs calibration=tight"),
+        ({"step_selection": "oracle", "step": 0.1}, "algo.step is a fixed step size"),
+        ({"calibrate_for": "clients"}, "did you mean 'client'"),
         ({"variant": "authors"}, "algo.variant"),
-        ({"variant": "once", "calibration": "tight", "protects": "client"}, "noise of the clients' own"),
+        ({"variant": "once", "calibration": "tight", "calibrate_for": "client"}, "noise of the clients' own"),
         ({"calibration": "loose"}, "calibration"),
         ({"loss": LOSSES["softmax"]}, "loss=logistic or loss=sigmoid"),
     ],
 )
 def test_mistakes_are_one_sentence(options, says):
     with pytest.raises(UserError, match=says):
-        WeightedDescent(**({"loss": LOGISTIC} | options))
+        wddp(**({"loss": LOGISTIC} | options))
 
 
 def test_a_budget_needs_a_delta():
     with pytest.raises(UserError, match="needs a delta"):
-        Central(LOGISTIC).guarantees(Budget(1.0), problem_of())
+        wang(LOGISTIC).guarantees(Budget(1.0), problem_of())

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
-from dpml.algorithms.step_sizes import CLIP
+from examples import jayaraman, wang, wddp
 from scipy.optimize import minimize
 from test_noisy_descent import SIZES, problem_of, proven
 from test_noisy_descent import dealt as published_parties
 
+from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.audit import audit
 from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
@@ -21,11 +21,11 @@ LOGISTIC, SQUARED, SIGMOID = LOSSES["logistic"], LOSSES["squared"], LOSSES["sigm
 BUDGET = Budget(0.25, 1e-3)
 TIGHT = {"calibration": "tight"}
 KINDS = {
-    "wang": (Central, {}),
-    "jayaraman": (Jayaraman, {}),
-    "local": (WeightedDescent, {"protects": "client"}),
-    "sums": (WeightedDescent, {}),
-    "once": (WeightedDescent, {"variant": "once"}),
+    "wang": (wang, {}),
+    "jayaraman": (jayaraman, {}),
+    "local": (wddp, {"calibrate_for": "client"}),
+    "sums": (wddp, {}),
+    "once": (wddp, {"variant": "once"}),
 }
 
 
@@ -68,7 +68,7 @@ class Listener:
 def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
     """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
     algorithm = KINDS[kind][0](loss, clip=clip, rounds=3, **TIGHT)
-    weight = algorithm.weights(dealt(loss, [2, 3], 2))[:1]
+    weight = algorithm.layout.row_weights(dealt(loss, [2, 3], 2))[:1]
     most, rng = 0.0, np.random.default_rng(0)
     for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
 
@@ -94,7 +94,7 @@ def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
     make, options = KINDS[kind]
     algorithm, wide = (make(loss, clip=c, rounds=50, step=0.1, **options, **TIGHT) for c in (clip, 10 * clip))
     problem = problem_of()
-    assert proven(algorithm)[algorithm.protects] == pytest.approx(BUDGET.eps, rel=1e-9)
+    assert proven(algorithm)[algorithm.target] == pytest.approx(BUDGET.eps, rel=1e-9)
     noises = [float(each.per_rows(BUDGET, problem)[0]) for each in (algorithm, wide)]
     assert noises[1] / noises[0] == pytest.approx(min(10.0, wide.lipschitz / clip))
     if kind in ("jayaraman", "sums", "once"):
@@ -108,7 +108,7 @@ def test_the_last_model_forgets_as_a_clipped_loss_does(loss, clip, smoothness):
     """With lam the last model says less than all rounds, by the contraction of the clipped loss."""
     lam, problem = 0.1, problem_of()
     for step in (0.3, 1 / (smoothness + lam)):
-        algorithm = Central(loss, clip=clip, rounds=60, lam=lam, step=step, protects="aggregate", **TIGHT)
+        algorithm = wang(loss, clip=clip, rounds=60, lam=lam, step=step, calibrate_for="aggregate", **TIGHT)
         mus = algorithm.mus(BUDGET, problem)
         c = max(abs(1 - step * lam), abs(1 - step * (smoothness + lam)))
         factor = math.sqrt((1 - c**60) / (1 + c**60) * (1 + c) / (1 - c))
@@ -163,7 +163,7 @@ def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
     budget, lam = Budget(math.inf, 1e-3), 0.02
     for loss, clip in ((LOGISTIC, 0.2), (SQUARED, 0.3), (SQUARED, 1e3)):
         parties = dealt(loss, [300])
-        algorithm = Central(loss, clip=clip, lam=lam, rounds=2000, **TIGHT)
+        algorithm = wang(loss, clip=clip, lam=lam, rounds=2000, **TIGHT)
         mechanism = algorithm.prepare(parties, np.random.default_rng(0))
         found = mechanism.release([budget], np.random.default_rng(1), 1).weights[0, 0]
 
@@ -190,12 +190,12 @@ def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
         .prepare(parties, np.random.default_rng(0))
         .release([budget], np.random.default_rng(1), 1)
         .weights
-        for kind in (Central, WeightedDescent)
+        for kind in (wang, wddp)
     ]
     np.testing.assert_array_equal(*ends)
-    sums = WeightedDescent(SQUARED, rounds=40, **TIGHT)
-    pooled = Central(SQUARED, rounds=40, protects="aggregate", **TIGHT)
-    noises = [a.unit_scales(parties)[0] * a.per_rows(BUDGET, parties.problem)[0] for a in (sums, pooled)]
+    sums = wddp(SQUARED, rounds=40, **TIGHT)
+    pooled = wang(SQUARED, rounds=40, calibrate_for="aggregate", **TIGHT)
+    noises = [a.layout.group_stds(parties)[0] * a.per_rows(BUDGET, parties.problem)[0] for a in (sums, pooled)]
     assert noises[0] == pytest.approx(noises[1])
 
 
@@ -203,9 +203,9 @@ def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
 
 
 PUBLISHED = {
-    "wang": (Central, [1.0618629, 0.9003313, 5.5071287, 2.6971550, 3.6535416]),
-    "jayaraman": (Jayaraman, [1.7712674, 0.9719962, 5.7672310, 2.2120521, 2.7789598]),
-    "wddp": (WeightedDescent, [-3.8929629, -3.1412576, 1.4659855, 2.4367853, 0.7397214]),
+    "wang": (wang, [1.0618629, 0.9003313, 5.5071287, 2.6971550, 3.6535416]),
+    "jayaraman": (jayaraman, [1.7712674, 0.9719962, 5.7672310, 2.2120521, 2.7789598]),
+    "wddp": (wddp, [-3.8929629, -3.1412576, 1.4659855, 2.4367853, 0.7397214]),
 }
 
 
@@ -221,7 +221,7 @@ def test_published_releases_are_those_of_before_there_was_a_clip(kind):
 def test_a_clip_above_all_slopes_is_none():
     parties = dealt(LOGISTIC)
     ends = [
-        WeightedDescent(LOGISTIC, clip=clip, rounds=30, **TIGHT)
+        wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT)
         .prepare(parties, np.random.default_rng(0))
         .release([BUDGET], np.random.default_rng(1), 2)
         .weights
@@ -234,10 +234,10 @@ def test_a_clip_above_all_slopes_is_none():
 
 
 def test_a_clip_that_nobody_sets_is_the_rules_where_noise_is_tight():
-    for kind in (Central, Jayaraman, WeightedDescent):
+    for kind in (wang, jayaraman, wddp):
         published, tight = kind(LOGISTIC), kind(LOGISTIC, **TIGHT)
         assert (published.rounds, published.clip, published.ruled) == (1000, None, ())
-        assert (tight.rounds, tight.clip, tight.ruled) == (1000, CLIP, ("clip",))
+        assert (tight.rounds, tight.clip, tight.ruled) == (1000, SLOPE_CLIP, ("clip",))
         assert kind(SQUARED, clip=0.7, **TIGHT).ruled == ()
         assert kind(SIGMOID, **TIGHT).clip is None
 
@@ -245,7 +245,7 @@ def test_a_clip_that_nobody_sets_is_the_rules_where_noise_is_tight():
 def test_rows_show_the_clip_that_a_rule_has_set(run_command):
     words = ["dpml-run", "algo=wang", "draws=2", "eps=1", "algo.rounds=3"]
     assert run_command(*words, "calibration=tight", "hydra.run.dir=tight").code == 0
-    assert set(pd.read_csv("tight/rows.csv")["algo.clip"]) == {CLIP}
+    assert set(pd.read_csv("tight/rows.csv")["algo.clip"]) == {SLOPE_CLIP}
     assert run_command(*words, "hydra.run.dir=published").code == 0
     assert "algo.clip" not in pd.read_csv("published/rows.csv").columns
 
@@ -263,7 +263,7 @@ def test_rows_show_the_clip_that_a_rule_has_set(run_command):
 )
 def test_mistakes_are_one_sentence(options, says):
     with pytest.raises(UserError, match=says):
-        Central(**({"loss": LOGISTIC} | options))
+        wang(**({"loss": LOGISTIC} | options))
 
 
 # ---- under attack
@@ -272,9 +272,9 @@ def test_mistakes_are_one_sentence(options, says):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        Central(LOGISTIC, rounds=10, protects="aggregate", **TIGHT),
-        Central(SQUARED, rounds=10, protects="aggregate", **TIGHT),
-        WeightedDescent(SQUARED, rounds=10, protects="colluders", **TIGHT),
+        wang(LOGISTIC, rounds=10, calibrate_for="aggregate", **TIGHT),
+        wang(SQUARED, rounds=10, calibrate_for="aggregate", **TIGHT),
+        wddp(SQUARED, rounds=10, calibrate_for="colluders", **TIGHT),
     ],
     ids=lambda a: f"{a.name}-{a.loss.name}",
 )

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.noisy_newton import CURVATURES, NoisyNewton
 from examples import ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from dpml.algorithms.descent.newton import CURVATURES, NoisyNewton
 from dpml.audit.neighbours import one_replaced, synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
@@ -21,7 +21,7 @@ LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(1.0, 1e-5)
 
 
-class Listener:
+class Messages:
     """Keeps every message, and what each data set would have sent in its place."""
 
     def __init__(self, *others) -> None:
@@ -85,9 +85,12 @@ def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
         problem = Problem(1, 12, 2)
         pair = one_replaced("binary", problem, ball(rng, 2), ball(rng, 2), (1.0, rng.choice([-1.0, 1.0])), rest=X[:-1])
         both = [algorithm.prepare(parties, rng) for parties in pair]
-        listener = Listener(*both)
-        both[0].release([Budget(rng.choice([0.5, 5.0, 50.0]), 1e-3)], rng, 40, listener)
-        apart = np.array([np.linalg.norm(second - first, axis=1).max() for first, second in listener.exact])
+        observer = Messages(*both)
+        budget = Budget(rng.choice([0.5, 5.0, 50.0]), 1e-3)
+        both[0].release([budget], rng, 40, observer)
+        noises = [message.noise for message in algorithm.messages(budget, problem)] * 3  # messages are in units of it
+        apart = [np.linalg.norm(second - first, axis=1).max() for first, second in observer.exact]
+        apart = np.array(apart) * noises
         assert apart.max() <= 1 + 1e-9
         farthest = np.maximum(farthest, [apart[::2].max(), apart[1::2].max()])
         assert len(y) == 12
@@ -95,18 +98,16 @@ def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
 
 
 def test_a_row_that_turns_reaches_both_bounds_at_the_start() -> None:
-    """At w = 0: a turned label moves the gradient by the whole of what is counted."""
-    algorithm = NoisyNewton(LOGISTIC, rounds=1)
-    pair = one_replaced("binary", Problem(1, 5, 2), [1.0], [1.0])
-    listener = Listener(*(algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair))
-    listener.others[0].release([BUDGET], np.random.default_rng(0), 10, listener)
-    first, second = listener.exact[0]
-    assert np.linalg.norm(second - first, axis=1) == pytest.approx(np.ones(10), rel=1e-9)
-    orthogonal = one_replaced("binary", Problem(1, 5, 2), [1.0], [0.0, 1.0], (1.0, 1.0))
-    listener = Listener(*(algorithm.prepare(parties, np.random.default_rng(0)) for parties in orthogonal))
-    listener.others[0].release([BUDGET], np.random.default_rng(0), 10, listener)
-    first, second = listener.exact[1]
-    assert np.linalg.norm(second - first, axis=1) == pytest.approx(np.ones(10), rel=1e-9)
+    """At w = 0: a turned label moves the gradient by the whole of what is counted, an orthogonal row the direction."""
+    algorithm, problem = NoisyNewton(LOGISTIC, rounds=1), Problem(1, 5, 2)
+    turned = one_replaced("binary", problem, [1.0], [1.0])
+    orthogonal = one_replaced("binary", problem, [1.0], [0.0, 1.0], (1.0, 1.0))
+    for number, pair in enumerate((turned, orthogonal)):
+        observer = Messages(*(algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair))
+        observer.others[0].release([BUDGET], np.random.default_rng(0), 10, observer)
+        first, second = observer.exact[number]
+        noise = algorithm.messages(BUDGET, problem)[number].noise
+        assert np.linalg.norm(second - first, axis=1) * noise == pytest.approx(np.ones(10), rel=1e-9)
 
 
 @pytest.mark.parametrize("curvature", list(CURVATURES))
@@ -135,15 +136,15 @@ def test_the_bound_is_above_the_loss_everywhere_and_touches_it() -> None:
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("rounds", [1, 10])
 def test_the_budget_is_spent_exactly(rounds, share) -> None:
-    algorithm, problem = NoisyNewton(LOGISTIC, rounds=rounds, share=share), Problem(5, 1000, 4)
+    algorithm, problem = NoisyNewton(LOGISTIC, rounds=rounds, budget_share=share), Problem(5, 1000, 4)
     found = algorithm.guarantees(BUDGET, problem)
     assert [(g.view, g.basis, g.unit) for g in found] == [
         ("release", "proven", "sample"),
         ("aggregate", "proven", "sample"),
     ]
-    widths = algorithm.widths(BUDGET, problem)
-    squares = [1 / widths.gradient**2, 1 / widths.direction**2]
-    assert gdp.compose([1 / widths.gradient, 1 / widths.direction] * rounds) == pytest.approx(found[0].mu, rel=1e-12)
+    gradient, direction = algorithm.messages(BUDGET, problem)
+    squares = [1 / gradient.noise**2, 1 / direction.noise**2]
+    assert gdp.compose([1 / gradient.noise, 1 / direction.noise] * rounds) == pytest.approx(found[0].mu, rel=1e-12)
     assert squares[0] / sum(squares) == pytest.approx(share)
     for guarantee in found:
         assert guarantee.eps == pytest.approx(1.0, rel=1e-9)
@@ -154,13 +155,13 @@ def test_the_floor_is_where_what_is_lost_is_least() -> None:
     """Against a grid, of the sum that the docstring names."""
     mu2 = gdp.mu_of(1.0, 1e-5) ** 2
     for N, d, T in ((1000, 4, 10), (30_000, 104, 5)):
-        algorithm = NoisyNewton(LOGISTIC, rounds=T, share=0.3, norm=3.0)
+        algorithm = NoisyNewton(LOGISTIC, rounds=T, budget_share=0.3, model_norm=3.0)
         R = np.geomspace(1e-2, 1e5, 100_001)
         length = 4 * d * T / (0.3 * mu2)
         lost = R / T * 9 / 2 + N / 4 * length / (4 * R**2) ** 2 * T / (0.7 * mu2) / 2
-        assert algorithm.widths(BUDGET, Problem(1, N, d)).floor == pytest.approx(R[np.argmin(lost)], rel=1e-3)
-    with_lam = NoisyNewton(LOGISTIC, lam=0.01).widths(BUDGET, Problem(1, 1000, 4)).floor
-    assert with_lam == pytest.approx(10 + NoisyNewton(LOGISTIC).widths(BUDGET, Problem(1, 1000, 4)).floor)
+        assert algorithm.floor(BUDGET, Problem(1, N, d)) == pytest.approx(R[np.argmin(lost)], rel=1e-3)
+    with_lam = NoisyNewton(LOGISTIC, lam=0.01).floor(BUDGET, Problem(1, 1000, 4))
+    assert with_lam == pytest.approx(10 + NoisyNewton(LOGISTIC).floor(BUDGET, Problem(1, 1000, 4)))
 
 
 # ---- the noise and the models
@@ -171,13 +172,10 @@ def test_the_noise_of_every_round_is_the_noise_counted() -> None:
     parties, draws = binary_parties(), 2000
     algorithm = NoisyNewton(LOGISTIC, rounds=3)
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    listener = Listener(prepared)
-    weights = prepared.release([BUDGET], np.random.default_rng(1), draws, listener).weights
-    widths = algorithm.widths(BUDGET, parties.problem)
-    residuals = [
-        (message - exact[0]) / width
-        for message, exact, width in zip(listener.messages, listener.exact, [*widths[:2]] * 3, strict=True)
-    ]
+    observer = Messages(prepared)
+    weights = prepared.release([BUDGET], np.random.default_rng(1), draws, observer).weights
+    residuals = [message - exact[0] for message, exact in zip(observer.messages, observer.exact, strict=True)]
+    assert len(residuals) == 6
     for residual in residuals:
         assert stats.kstest(residual.ravel(), "norm").pvalue > 1e-4
     together = np.concatenate(residuals, axis=1)
@@ -191,18 +189,19 @@ def test_the_rounds_are_the_papers() -> None:
     algorithm = NoisyNewton(LOGISTIC, rounds=2, lam=0.01)
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     released = prepared.release([BUDGET], np.random.default_rng(3), 1).weights[0, 0]
-    widths, rng = algorithm.widths(BUDGET, parties.problem), np.random.default_rng(3)
-    u, w, N, R = parties.y[:, None] * parties.X, np.zeros(4), 300, widths.floor
+    gradient, move = (message.noise for message in algorithm.messages(BUDGET, parties.problem))
+    rng, R = np.random.default_rng(3), algorithm.floor(BUDGET, parties.problem)
+    u, w, N = parties.y[:, None] * parties.X, np.zeros(4), 300
     for _ in range(2):
         noise = rng.standard_normal((2, 1, 4))[:, 0]
         t = u @ w
         sensitivity = 2 * float(logistic_radius(np.linalg.norm(w)))
-        G = -expit(-t) @ u + N * 0.01 * w + sensitivity * widths.gradient * noise[0]
+        G = -expit(-t) @ u + N * 0.01 * w + sensitivity * gradient * noise[0]
         c = np.array([0.25 if x == 0 else (0.5 - expit(-x)) / x for x in t]) / 1.0
         c = np.where(t == 0, 0.25, c / 1.0)
         H = (u.T * c) @ u
         direction = np.linalg.solve(H + R * np.eye(4), G)
-        w = w - direction - np.linalg.norm(G) / (R * (4 * R + 1)) * widths.direction * noise[1]
+        w = w - direction - np.linalg.norm(G) / (R * (4 * R + 1)) * move * noise[1]
     assert np.allclose(released, w, rtol=1e-9)
 
 
@@ -229,7 +228,7 @@ def test_blocks_of_models_change_nothing(monkeypatch) -> None:
     parties = binary_parties()
     prepared = NoisyNewton(LOGISTIC, rounds=2).prepare(parties, np.random.default_rng(0))
     whole = prepared.release([BUDGET], np.random.default_rng(1), 7).weights
-    monkeypatch.setattr("dpml.algorithms.noisy_newton._BLOCK", 2 * 300)
+    monkeypatch.setattr("dpml.algorithms.descent.newton._BLOCK", 2 * 300)
     assert np.allclose(prepared.release([BUDGET], np.random.default_rng(1), 7).weights, whole, rtol=1e-10)
 
 
@@ -246,8 +245,11 @@ def test_who_holds_the_rows_changes_nothing() -> None:
         (lambda: NoisyNewton(LOGISTIC, calibration="published"), "calibration must be tight"),
         (lambda: NoisyNewton(LOGISTIC, curvature="bond"), "algo.curvature must be one of bound, hessian"),
         (lambda: NoisyNewton(LOGISTIC, rounds=0), "algo.rounds of newton must be at least 1"),
-        (lambda: NoisyNewton(LOGISTIC, share=1.0), "algo.share of newton must lie strictly between 0 and 1"),
-        (lambda: NoisyNewton(LOGISTIC, norm=math.inf), "algo.norm must be a positive number"),
+        (
+            lambda: NoisyNewton(LOGISTIC, budget_share=1.0),
+            "algo.budget_share of newton must lie strictly between 0 and 1",
+        ),
+        (lambda: NoisyNewton(LOGISTIC, model_norm=math.inf), "algo.model_norm must be a positive number"),
         (lambda: NoisyNewton(LOGISTIC).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
         (
             lambda: NoisyNewton(LOGISTIC).prepare(

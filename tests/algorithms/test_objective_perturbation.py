@@ -6,7 +6,6 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
-from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 from examples import binary_parties, eta_of, proven, recipe_parties, sent
 from scipy import stats
 from scipy.integrate import quad
@@ -14,6 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.baselines import NonPrivate
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
 from dpml.algorithms.perturbation.calibration import (
     RESIDUAL,
     compute_slack,

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from dpml.algorithms.clipped_sums import RowSums
-from dpml.algorithms.noisy_coefficients import FLOOR
-from dpml.algorithms.preconditioned_descent import PreconditionedDescent
-from examples import recipe_parties
+from examples import noisy_coefficients, recipe_parties
 from scipy import stats
 from test_clipped_descent import slope_of, some_parties
 
+from dpml.algorithms.defaults import SPECTRAL_FLOOR
+from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
@@ -32,7 +31,7 @@ def released(algorithm, parties, budgets, draws=1, seed=0):
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
 def test_both_stages_together_have_exactly_the_budget(loss, unit, M, colluders, share) -> None:
     problem = Problem(M, 900, 3, colluders=colluders)
-    views = PreconditionedDescent(loss, unit=unit, share=share).guarantees(BUDGET, problem)
+    views = PreconditionedDescent(loss, unit=unit, budget_share=share).guarantees(BUDGET, problem)
     assert {(g.unit, g.basis) for g in views} == {(unit, "proven")}
     assert max(g.eps for g in views) == pytest.approx(1.0, rel=1e-9)
 
@@ -41,17 +40,18 @@ def test_the_stages_against_another_accountant() -> None:
     """A pair's own distances in either stage: X'y and X'X by the statistics' scales, 2 clips in every sum."""
     problem = Problem(1, 500, 3)
     algorithm = PreconditionedDescent(LOGISTIC)
-    scales, schedule = algorithm.statistics.scales(BUDGET, problem), algorithm.schedule(BUDGET, problem)
+    statistics, rounds = algorithm.messages(BUDGET, problem)
+    on_linear, on_square, _ = statistics.units
     rng, most = np.random.default_rng(0), 0.0
     for _ in range(20_000):  # rows of norm 1, labels apart or not
         x, other = (v / np.linalg.norm(v) for v in rng.standard_normal((2, 2)))
         y, z = rng.choice([-1.0, 1.0], 2)
-        linear = np.linalg.norm((y * x - z * other) / 2) / scales.linear
-        square = np.linalg.norm((np.outer(x, x) - np.outer(other, other)) / 8) / scales.square
+        linear = np.linalg.norm((y * x - z * other) / 2) / on_linear
+        square = np.linalg.norm((np.outer(x, x) - np.outer(other, other)) / 8) / on_square
         most = max(most, math.hypot(linear, square))
     accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-4)
     accountant.compose(GaussianDpEvent(1 / most))
-    accountant.compose(GaussianDpEvent(schedule.noise / 2), schedule.rounds)
+    accountant.compose(GaussianDpEvent(rounds.noise / 2), rounds.times)
     assert 0.97 <= accountant.get_epsilon(1e-5) <= 1.002
 
 
@@ -63,9 +63,10 @@ def test_a_release_is_the_plain_loop(loss) -> None:
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     weights = prepared.release([BUDGET], np.random.default_rng(7), 3).weights
     rng = np.random.default_rng(7)
-    scales = prepared.statistics.scales([BUDGET])
-    _, b, A = prepared.statistics.noisy(scales, rng, 3)
-    floor = FLOOR * math.sqrt(2 * 4) * scales[0, 2]
+    _, b, A = noisy_coefficients(prepared, [BUDGET], rng, 3)
+    N = len(parties.y)
+    b, A = b / N, A / N + lam / 2 * np.eye(4)
+    floor = SPECTRAL_FLOOR * math.sqrt(2 * 4) * algorithm.messages(BUDGET, parties.problem)[0].units[1] / N
     schedule = algorithm.schedule(BUDGET, parties.problem)
     noises = [rng.standard_normal((3, 4)) for _ in range(4)]
     for draw in range(3):
@@ -75,7 +76,7 @@ def test_a_release_is_the_plain_loop(loss) -> None:
         for z in noises:
             rows = zip(parties.X, parties.y, strict=True)
             total = sum(slope_of(loss, x @ w, y, schedule.clip) * x for x, y in rows)
-            mean = (total + schedule.clip * schedule.noise * z[draw]) / len(parties.y)
+            mean = (total + schedule.clip * schedule.noise * z[draw]) / N
             w = w - np.linalg.solve(hessian, mean + lam * w)
             models.append(w)
         np.testing.assert_allclose(weights[0, draw], np.mean(models[2:], axis=0), rtol=2e-3, atol=1e-3)
@@ -132,29 +133,29 @@ def test_every_budget_has_finite_models(loss, unit, eps) -> None:
     assert np.isfinite(release.weights).all()
 
 
-def test_noise_in_the_rounds_is_what_is_counted(monkeypatch) -> None:
-    """Sums in units of the clip, less the exact ones: a chi-square test of their variance at 1e-4."""
-    parties, draws, seen = some_parties(M=4), 500, []
-    right = RowSums.noisy
+def test_noise_in_the_rounds_is_what_is_counted() -> None:
+    """Messages, less what would be sent without noise, in units of its noise: chi-square at 1e-4."""
+    parties, residuals = some_parties(M=4), []
 
-    def spy(self, w, clip, *rest):
-        sums, counts = right(self, w, clip, *rest)
-        seen.append(sums - self.exact(w, clip)[0])
-        return sums, counts
+    class Residuals:
+        def drawn(self, parts) -> None: ...
 
-    monkeypatch.setattr(RowSums, "noisy", spy)
-    algorithm = PreconditionedDescent(LOGISTIC, rounds=3)
-    released(algorithm, parties, [BUDGET], draws)
-    residuals = np.array(seen) / algorithm.schedule(BUDGET, parties.problem).noise
-    low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], residuals.size)
-    assert low <= np.sum(residuals**2) <= high
+        def sent(self, message, exact) -> None:
+            residuals.append(message - exact(prepared))
+
+    prepared = PreconditionedDescent(LOGISTIC, rounds=3).prepare(parties, np.random.default_rng(0))
+    prepared.release([BUDGET], np.random.default_rng(0), 500, Residuals())
+    assert [of.shape for of in residuals] == [(500, 14)] + 3 * [(500, 4)]
+    for some in (residuals[:1], residuals[1:]):
+        low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], np.size(some))
+        assert low <= np.sum(np.square(some)) <= high
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"calibration": "published"}, "calibration must be tight, got 'published'"),
-        ({"share": 1.0}, "algo.share of ssp_descent must lie strictly between 0 and 1, got 1.0."),
+        ({"budget_share": 1.0}, "algo.budget_share of ssp_descent must lie strictly between 0 and 1, got 1.0."),
         ({"rounds": 0}, "algo.rounds of ssp_descent must be at least 1, got 0."),
         ({"clip": -1.0}, "algo.clip of ssp_descent must be a positive number, got -1.0."),
         ({"unit": "rows"}, "algo.unit must be one of sample, party"),
@@ -167,7 +168,8 @@ def test_mistakes(options, sentence) -> None:
 
 
 def test_mu_is_split() -> None:
-    problem, algorithm = Problem(1, 900, 3), PreconditionedDescent(LOGISTIC, share=0.2)
+    problem, algorithm = Problem(1, 900, 3), PreconditionedDescent(LOGISTIC, budget_share=0.2)
     mu = gdp.mu_of(1.0, 1e-5)
-    assert algorithm.statistics.released_mu(BUDGET, problem) == pytest.approx(math.sqrt(0.2) * mu)
-    assert algorithm.schedule(BUDGET, problem).mu == pytest.approx(math.sqrt(0.8) * mu)
+    statistics, rounds = algorithm.messages(BUDGET, problem)
+    assert statistics.mu == pytest.approx(math.sqrt(0.2) * mu)
+    assert rounds.mu == pytest.approx(math.sqrt(0.8) * mu)

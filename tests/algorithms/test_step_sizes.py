@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
+from examples import jayaraman, wang, wddp
 from test_noisy_descent import dealt
 
 from dpml.audit import audit
@@ -26,7 +26,7 @@ def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
 # ---- by rule
 
 
-@pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
+@pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
     """Gradients made zero, lam = 0: the released models are normal about the start, of mean squared length 64.
@@ -47,7 +47,7 @@ def test_the_rule_reads_no_row():
     budgets = [Budget(eps, 1e-3) for eps in (0.01, 0.25, 5.0, math.inf)]
     parties, other = dealt(), dealt()
     other.X[:] = -np.flip(other.X)
-    algorithm = WeightedDescent(LOGISTIC, rounds=5, lam=0.1)
+    algorithm = wddp(LOGISTIC, rounds=5, lam=0.1)
     first, second = (released(algorithm, p, budgets).metrics["step"] for p in (parties, other))
     np.testing.assert_array_equal(first, second)
     assert first.shape == (4, 4)
@@ -55,11 +55,13 @@ def test_the_rule_reads_no_row():
     assert first[-1, 0] == 1 / 0.35
 
 
-@pytest.mark.parametrize("tuned", ["rule", "private", "oracle", "validated"])
-def test_budgets_together_are_each_budget_alone(tuned):
+@pytest.mark.parametrize("step_selection", ["rule", "private", "oracle", "validated"])
+def test_budgets_together_are_each_budget_alone(step_selection):
     """Steps and noise differ from budget to budget; the noise's directions are the same."""
     parties, budgets = dealt(), [Budget(eps, 1e-3) for eps in (0.05, 1.0, 20.0)]
-    algorithm = WeightedDescent(LOGISTIC, calibration="tight", protects="client", rounds=20, tuned=tuned, lam=0.1)
+    algorithm = wddp(
+        LOGISTIC, calibration="tight", calibrate_for="client", rounds=20, step_selection=step_selection, lam=0.1
+    )
     together = released(algorithm, parties, budgets)
     for e, budget in enumerate(budgets):
         alone = released(algorithm, parties, [budget])
@@ -68,10 +70,10 @@ def test_budgets_together_are_each_budget_alone(tuned):
 
 
 def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():
-    assert Central(LOGISTIC, step=0.3).tuned == "fixed"
-    assert list(Central(LOGISTIC, step=0.3).tried(BUDGET, SMALL)) == [0.3]
-    assert list(Central(LOGISTIC, tuned="fixed", lam=0.15).tried(BUDGET, SMALL)) == [1 / 0.4]
-    assert Central(LOGISTIC).tuned == "rule"
+    assert wang(LOGISTIC, step=0.3).step_selection == "fixed"
+    assert list(wang(LOGISTIC, step=0.3).tried(BUDGET, SMALL)) == [0.3]
+    assert list(wang(LOGISTIC, step_selection="fixed", lam=0.15).tried(BUDGET, SMALL)) == [1 / 0.4]
+    assert wang(LOGISTIC).step_selection == "rule"
 
 
 def test_steps_on_clipped_slopes():
@@ -87,11 +89,11 @@ def test_steps_on_clipped_slopes():
         ({"loss": squared}, 0.5),
         ({"loss": squared, "lam": 0.5}, 0.4),
     ):
-        algorithm = Central(**({"loss": LOGISTIC} | tight | options))
+        algorithm = wang(**({"loss": LOGISTIC} | tight | options))
         assert list(algorithm.tried(free, SMALL)) == pytest.approx([most])
     for loss, clip, far in ((LOGISTIC, 0.3, 8 * (1 + math.log(7 / 3))), (squared, 0.1, 3.0), (squared, 0.3, 3.0)):
         for rounds in (100, 1000):
-            step = Central(loss, calibration="tight", clip=clip, rounds=rounds).tried(BUDGET, SMALL)[0]
+            step = wang(loss, calibration="tight", clip=clip, rounds=rounds).tried(BUDGET, SMALL)[0]
             noise = 2 * clip * math.sqrt(rounds) / gdp.mu_of(0.25, 1e-3) / SMALL.N
             assert step * noise * math.sqrt(SMALL.d * rounds) == pytest.approx(far)
 
@@ -102,8 +104,15 @@ def test_steps_on_clipped_slopes():
 @pytest.mark.parametrize(
     "algorithm",
     [
-        Central(LOGISTIC, calibration="tight", tuned="private", protects="aggregate", rounds=3, steps=(0.1, 1.0)),
-        WeightedDescent(LOGISTIC, calibration="tight", tuned="private", rounds=3, steps=(0.1, 0.4, 1.0)),
+        wang(
+            LOGISTIC,
+            calibration="tight",
+            step_selection="private",
+            calibrate_for="aggregate",
+            rounds=3,
+            steps=(0.1, 1.0),
+        ),
+        wddp(LOGISTIC, calibration="tight", step_selection="private", rounds=3, steps=(0.1, 0.4, 1.0)),
     ],
     ids=["wang", "wddp"],
 )
@@ -112,7 +121,7 @@ def test_candidates_and_scores_compose_to_the_budget(algorithm):
     parties = dealt()
     mechanism = algorithm.prepare(parties, np.random.default_rng(0))
     n, S, draws = parties.problem.N, len(algorithm.steps), 40_000
-    rounds = algorithm.per_rows(BUDGET, parties.problem) * algorithm.unit_scales(parties)[0]
+    rounds = algorithm.per_rows(BUDGET, parties.problem) * algorithm.layout.group_stds(parties)[0]
     still = np.zeros((1, S, draws, 5))
     scores = mechanism.noisy_score([BUDGET], still, np.random.default_rng(3))[0] - math.log(2)
     variances = np.concatenate([np.repeat(rounds**2, algorithm.rounds), scores.var(axis=1, ddof=1)])
@@ -128,35 +137,37 @@ def test_candidates_and_draws_share_no_noise():
     """Gradients made zero: models of different candidates and draws are uncorrelated, and as wide as counted."""
     parties = dealt(d=2000)
     parties.X[:] = 0.0
-    algorithm = Central(LOGISTIC, calibration="tight", tuned="private", rounds=9, steps=(0.5, 0.5))
+    algorithm = wang(LOGISTIC, calibration="tight", step_selection="private", rounds=9, steps=(0.5, 0.5))
     mechanism = algorithm.prepare(parties, np.random.default_rng(0))
     models = mechanism.models([BUDGET], np.random.default_rng(1), 2)[0, 0].reshape(4, -1) - mechanism.start
     assert np.abs(np.corrcoef(models)[np.triu_indices(4, 1)]).max() < 4.5 / math.sqrt(2000)
-    width = 0.5 * 3 * algorithm.per_rows(BUDGET, parties.problem)[0] * algorithm.reaching(parties.problem)
+    width = 0.5 * 3 * algorithm.per_rows(BUDGET, parties.problem)[0] * algorithm.layout.sum_std(parties.problem)
     assert models.std() == pytest.approx(width, rel=4 / math.sqrt(2 * 8000))
 
 
 def test_a_row_moves_a_score_by_its_weight_at_most():
     """Losses are cut at 1: turned labels and models of any length; the weights are those of the gradients."""
     rng = np.random.default_rng(0)
-    for kind in (Central, Jayaraman, WeightedDescent):
+    for kind in (wang, jayaraman, wddp):
         parties, other = dealt(), dealt()
         weights = rng.standard_normal((1, 6, 50, 5)) * np.geomspace(0.1, 1e4, 6)[:, None, None]
         k = int(parties.offsets[1])  # in one of the smallest parties
         other.y[k] *= -1
         other.X[k] = rng.standard_normal(5) / 10
-        algorithm = kind(LOGISTIC, calibration="tight", tuned="private")
+        algorithm = kind(LOGISTIC, calibration="tight", step_selection="private")
         one, two = (
             algorithm.prepare(p, rng).noisy_score([Budget(math.inf, 1e-3)], weights, rng) for p in (parties, other)
         )
         cut = np.minimum(np.logaddexp(0, -parties.y * (parties.X @ weights[0, 0, 0])), 1)
-        assert one[0, 0, 0] == pytest.approx(algorithm.weights(parties) @ cut, rel=1e-9)
-        assert 0.3 < np.abs(one - two).max() / algorithm.weights(parties)[k] <= 1 + 1e-9
+        assert one[0, 0, 0] == pytest.approx(algorithm.layout.row_weights(parties) @ cut, rel=1e-9)
+        assert 0.3 < np.abs(one - two).max() / algorithm.layout.row_weights(parties)[k] <= 1 + 1e-9
 
 
 def test_with_little_noise_the_choice_is_the_best_candidate():
     parties = dealt([4000, 3000])
-    algorithm = Central(LOGISTIC, calibration="tight", tuned="private", rounds=40, steps=(0.001, 0.01, 2.0), lam=1e-3)
+    algorithm = wang(
+        LOGISTIC, calibration="tight", step_selection="private", rounds=40, steps=(0.001, 0.01, 2.0), lam=1e-3
+    )
     release = released(algorithm, parties, [Budget(1e4, 1e-3)], draws=5)
     np.testing.assert_array_equal(release.metrics["step"], [[2.0] * 5])
 
@@ -164,22 +175,24 @@ def test_with_little_noise_the_choice_is_the_best_candidate():
 def test_an_attack_that_finds_the_oracle_finds_nothing_in_a_private_choice():
     """5 clients of 5 rows, a label turned; every draw a release. Wrong with probability 1e-3, and seeded."""
     pair, budget, found = turned_label(SMALL), Budget(1.0, 1e-5), {}
-    for tuned in ("oracle", "private"):
-        algorithm = WeightedDescent(LOGISTIC, calibration="tight", tuned=tuned, rounds=4)
+    for step_selection in ("oracle", "private"):
+        algorithm = wddp(LOGISTIC, calibration="tight", step_selection=step_selection, rounds=4)
         first, second = (released(algorithm, p, [budget], 8000, seed).weights[0] for seed, p in enumerate(pair))
-        found[tuned] = eps_by_rates(first[:, 0], second[:, 0], budget.delta, 1e-3)
-        found[tuned] = max(found[tuned], eps_by_rates(-first[:, 0], -second[:, 0], budget.delta, 1e-3))
+        found[step_selection] = eps_by_rates(first[:, 0], second[:, 0], budget.delta, 1e-3)
+        found[step_selection] = max(
+            found[step_selection], eps_by_rates(-first[:, 0], -second[:, 0], budget.delta, 1e-3)
+        )
     assert found["oracle"] > 5
     assert found["private"] <= 1
 
 
-@pytest.mark.parametrize("options", [{}, {"protects": "client"}], ids=["sums", "clients"])
-@pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
+@pytest.mark.parametrize("options", [{}, {"calibrate_for": "client"}], ids=["sums", "clients"])
+@pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 def test_audits_of_a_private_choice(kind, options):
-    if options and kind is not WeightedDescent:
-        options = {"protects": "aggregate"}
+    if options and kind is not wddp:
+        options = {"calibrate_for": "aggregate"}
     steps = (0.1, 0.4, 1.0)
-    algorithm = kind(LOGISTIC, calibration="tight", tuned="private", rounds=2, steps=steps, lam=0.1, **options)
+    algorithm = kind(LOGISTIC, calibration="tight", step_selection="private", rounds=2, steps=steps, lam=0.1, **options)
     found = audit(algorithm, BUDGET, SMALL, 2000)
     assert {finding.view for finding in found} == {g.view for g in algorithm.guarantees(BUDGET, SMALL)}
     assert {finding.verdict for finding in found} <= {"no violation seen", "consistent"}  # with 2,000 draws
@@ -188,7 +201,7 @@ def test_audits_of_a_private_choice(kind, options):
 # ---- by validation
 
 
-@pytest.mark.parametrize("kind", [Central, Jayaraman, WeightedDescent])
+@pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
     """Every step alone, on the first four fifths of every client; then all rows with the best, noise drawn on."""
     sizes, budgets = [400, 203], [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]
@@ -209,7 +222,9 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
         states.append(rng)
     best = np.argmin(losses, axis=0)
     assert best[0] < best[1]  # more noise, smaller steps
-    found = released(kind(LOGISTIC, rounds=40, lam=0.1, tuned="validated", steps=steps), parties, budgets, draws=3)
+    found = released(
+        kind(LOGISTIC, rounds=40, lam=0.1, step_selection="validated", steps=steps), parties, budgets, draws=3
+    )
     np.testing.assert_array_equal(found.metrics["step"], np.array(steps)[best][:, None] * np.ones(3))
     for e, budget in enumerate(budgets):
         mechanism = kind(LOGISTIC, rounds=40, lam=0.1, step=steps[best[e]]).prepare(parties, np.random.default_rng(0))
@@ -220,7 +235,7 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
 
 
 def test_validation_needs_a_client_of_five_rows_and_cannot_be_audited():
-    algorithm = Central(LOGISTIC, tuned="validated", rounds=4)
+    algorithm = wang(LOGISTIC, step_selection="validated", rounds=4)
     with pytest.raises(UserError, match="no client here has five rows"):
         released(algorithm, dealt([4, 3]))
     with pytest.raises(UserError, match="has no guarantee that could be audited"):
@@ -233,10 +248,10 @@ def test_validation_needs_a_client_of_five_rows_and_cannot_be_audited():
 def test_the_oracle_takes_the_best_step_of_every_draw():
     """Every step alone gives the models that the grid has (common noise), and the chosen one the least mean loss."""
     parties, budgets = dealt([400, 200]), [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]
-    release = released(WeightedDescent(LOGISTIC, rounds=40, tuned="oracle", steps=(0.01, 0.3, 4.0)), parties, budgets)
+    release = released(wddp(LOGISTIC, rounds=40, step_selection="oracle", steps=(0.01, 0.3, 4.0)), parties, budgets)
     losses, alone = [], {}
     for step in (0.01, 0.3, 4.0):
-        weights = alone[step] = released(WeightedDescent(LOGISTIC, rounds=40, step=step), parties, budgets).weights
+        weights = alone[step] = released(wddp(LOGISTIC, rounds=40, step=step), parties, budgets).weights
         losses.append(mean_loss(LOGISTIC, parties.X, parties.y, weights.reshape(8, -1)).reshape(2, 4))
     best = np.array([0.01, 0.3, 4.0])[np.argmin(losses, axis=0)]
     np.testing.assert_array_equal(release.metrics["step"], best)
@@ -245,14 +260,16 @@ def test_the_oracle_takes_the_best_step_of_every_draw():
     assert best[0].mean() < best[1].mean()  # more noise, smaller steps
 
 
-@pytest.mark.parametrize("tuned", ["oracle", "validated"])
+@pytest.mark.parametrize("step_selection", ["oracle", "validated"])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_of_a_choice_by_private_rows_nothing_is_proven(calibration, tuned):
+def test_of_a_choice_by_private_rows_nothing_is_proven(calibration, step_selection):
     """Beside it stands what would hold for the worst of its steps, fixed beforehand."""
-    algorithm = Central(LOGISTIC, calibration=calibration, tuned=tuned, protects="aggregate", lam=0.01)
+    algorithm = wang(
+        LOGISTIC, calibration=calibration, step_selection=step_selection, calibrate_for="aggregate", lam=0.01
+    )
     given = algorithm.guarantees(BUDGET, SMALL)
     fixed = [
-        Central(LOGISTIC, calibration=calibration, step=s, protects="aggregate", lam=0.01) for s in algorithm.steps
+        wang(LOGISTIC, calibration=calibration, step=s, calibrate_for="aggregate", lam=0.01) for s in algorithm.steps
     ]
     for view in ("release", "aggregate"):
         by_basis = {g.basis: g for g in given if g.view == view}

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
-from examples import ball, proven
+from examples import ball, fm, noisy_coefficients, proven
 from scipy import stats
 from scipy.optimize import minimize
 
 from dpml import protocols
+from dpml.algorithms.quadratic.objective import spectral_edge
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.audit.pairs import worst_case
+from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.errors import UserError
@@ -41,8 +43,9 @@ def parties(loss: Loss, M: int = 4, n: int = 200, d: int = 3, seed: int = 0, col
 
 def statistics_noise(algorithm: SufficientStatistics, problem: Problem) -> tuple[float, float]:
     """The noise on the diagonal of (count times) X'X, and on X'y."""
-    scales, q = algorithm.scales(BUDGET, problem), algorithm.quadratic
-    return scales.square / q.square, scales.linear / q.linear_bound
+    (message,), q = algorithm.messages(BUDGET, problem), algorithm.loss.quadratic
+    linear, square, _ = message.units
+    return square / q.square, linear / q.linear_bound
 
 
 # ---- the sensitivity
@@ -111,10 +114,10 @@ def test_the_worst_case_is_as_bad_as_the_proof(unit: str) -> None:
         for d in (1, 2, 5):
             problem = Problem(4, 80, d)
             algorithm = SufficientStatistics(loss, unit=unit)
-            pair = algorithm.worst_case(BUDGET, problem)
+            pair = worst_case(algorithm, BUDGET, problem)
             differ = np.any(pair[0].X != pair[1].X, axis=1) | (pair[0].y != pair[1].y)
             assert np.flatnonzero(differ).tolist() == (list(range(60, 80)) if unit == "party" else [79])
-            for exposure in algorithm.exposures(pair, BUDGET)[1:]:
+            for exposure in exposures(algorithm, pair, BUDGET)[1:]:
                 expected = next(g.mu for g in algorithm.guarantees(BUDGET, problem) if g.view == exposure.view)
                 assert exposure.distance() == pytest.approx(expected, rel=1e-6)
 
@@ -159,21 +162,20 @@ def test_the_noise_as_drawn_is_the_noise_counted(unit: str, protocol: str) -> No
     algorithm = SufficientStatistics(SQUARED, lam=0.3, unit=unit, protocol=protocol)
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     budgets = [Budget(0.1, 1e-5), Budget(1.0, 1e-5), NONE]
-    _, linear, square = prepared.noisy(prepared.scales(budgets), np.random.default_rng(3), draws)
-    weights = np.full(200, 1 / 200) if unit == "sample" else np.repeat(1 / (4 * given.sizes), given.sizes)
-    count = 200 if unit == "sample" else 4
+    _, linear, square = noisy_coefficients(prepared, budgets, np.random.default_rng(3), draws)
+    weights = np.ones(200) if unit == "sample" else np.repeat(1 / given.sizes, given.sizes)
     linear = linear - -2 * (weights * given.y) @ given.X
-    square = square - ((given.X.T * weights) @ given.X + 0.15 * np.eye(3))
+    square = square - (given.X.T * weights) @ given.X
     assert np.abs(square - square.transpose(0, 1, 3, 2)).max() < 1e-12
     i, j = np.triu_indices(3, 1)
     for of_one, on_linear, on_square in zip(budgets[:2], linear, square, strict=False):
-        scales = algorithm.scales(of_one, given.problem)
+        (message,) = algorithm.messages(of_one, given.problem)
         for drawn, scale in (
-            (on_linear, scales.linear),
-            (on_square.diagonal(axis1=1, axis2=2), scales.square),
-            (on_square[:, i, j], scales.square / math.sqrt(2)),
+            (on_linear, message.units[0]),
+            (on_square.diagonal(axis1=1, axis2=2), message.units[1]),
+            (on_square[:, i, j], message.units[1] / math.sqrt(2)),
         ):
-            below = stats.chi2.cdf(np.sum((drawn * count / scale) ** 2), drawn.size)
+            below = stats.chi2.cdf(np.sum((drawn / scale) ** 2), drawn.size)
             assert 5e-7 < below < 1 - 5e-7
         together = np.column_stack([on_linear, on_square.diagonal(axis1=1, axis2=2), on_square[:, i, j]])
         assert np.abs(np.corrcoef(together.T) - np.eye(9)).max() < 5.5 / math.sqrt(draws)
@@ -186,27 +188,30 @@ def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) 
     given, sent = parties(LOGISTIC), []
     secure_sum = protocols.secure_sum
 
-    def spy(vectors, bound, rng, **options):
+    def spy(vectors, bound, rng, *rest, **options):
         assert np.abs(vectors).max() < bound
         sent.append(vectors.copy())
-        return secure_sum(vectors, bound, rng, **options)
+        return secure_sum(vectors, bound, rng, *rest, **options)
 
     monkeypatch.setattr(protocols, "secure_sum", spy)
     simulated = SufficientStatistics(LOGISTIC, unit=unit).prepare(given, np.random.default_rng(0))
     algorithm = SufficientStatistics(LOGISTIC, unit=unit, protocol="secagg")
     prepared = algorithm.prepare(given, np.random.default_rng(0))
-    assert np.allclose(prepared.vector(), simulated.vector(), atol=1e-15)
     exact = prepared.release([NONE], np.random.default_rng(1), 1).weights
     assert np.allclose(exact, simulated.release([NONE], np.random.default_rng(1), 1).weights, atol=1e-9)
     assert sent[0].shape == (4, 3 + 6)
+    i, j = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
     for k in range(4):
         X, y = given.X[given.of(k)], given.y[given.of(k)]
-        of_party = np.concatenate([-y @ X / 2, (X.T @ X)[np.triu_indices(3)] / 8])
-        assert np.allclose(sent[0][k], of_party / (200 if unit == "sample" else 4 * len(y)), atol=1e-15)
+        of_party = np.concatenate([-y @ X / 2, (X.T @ X)[i, j] / 8])
+        assert np.allclose(sent[0][k], of_party / (1 if unit == "sample" else len(y)), atol=1e-13)
+    (message,) = algorithm.messages(BUDGET, given.problem)
+    terms = prepared.terms(message.of)
+    assert np.allclose(terms.each(), sent[0], atol=1e-13)
+    assert np.allclose(terms.total(), sent[0].sum(axis=0), atol=1e-12)
     prepared.release([BUDGET, Budget(0.1, 1e-5)], np.random.default_rng(1), 300)
     noises = sent[1].reshape(4, 2, 300, 9) - sent[0][:, None, None]
-    scales = algorithm.scales(BUDGET, given.problem)
-    own = noises[:, 0, :, :3] * prepared.count / scales.linear * 2  # of four parties: half of the sum's deviation
+    own = noises[:, 0, :, :3] / message.units[0] * 2  # of four parties: half of the sum's deviation
     for k in range(4):
         assert 5e-7 < stats.chi2.cdf(np.sum(own[k] ** 2), 900) < 1 - 5e-7
 
@@ -214,8 +219,8 @@ def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) 
 def test_with_one_seed_the_real_protocol_shows_what_the_simulated_one_does() -> None:
     for unit in UNITS:
         simulated, real = (SufficientStatistics(SQUARED, unit=unit, protocol=p) for p in ("simulate", "secagg"))
-        pair = simulated.worst_case(BUDGET, Problem(3, 30, 2, colluders=1))
-        for one, other in zip(*(a.exposures(pair, BUDGET)[1:] for a in (simulated, real)), strict=True):
+        pair = worst_case(simulated, BUDGET, Problem(3, 30, 2, colluders=1))
+        for one, other in zip(*(exposures(a, pair, BUDGET)[1:] for a in (simulated, real)), strict=True):
             assert one.view == other.view
             for which in (0, 1):
                 seen = [exposure.sample(which, np.random.default_rng(6), 30) for exposure in (one, other)]
@@ -256,7 +261,7 @@ def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
     given, budgets = parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
     releases = [
         algorithm.prepare(given, np.random.default_rng(0)).release(budgets, np.random.default_rng(2), 50).weights
-        for algorithm in (SufficientStatistics(LOGISTIC), FunctionalMechanism(LOGISTIC, calibration="tight"))
+        for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
     ]
     assert np.allclose(*releases, rtol=1e-9)
 
@@ -268,13 +273,13 @@ def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
     y = np.where(X @ rng.standard_normal(40) > 0, 1.0, -1.0)
     given = partition(Dataset("made", "binary", X, y, X[:0], y[:0]), Equal(), 1, rng)
-    tight = FunctionalMechanism(LOGISTIC, calibration="tight")
+    tight = fm(LOGISTIC, calibration="tight")
     prepared = tight.prepare(given, np.random.default_rng(0))
     for eps in (0.3, 1.0, 3.0):
         budget = [Budget(eps, 1e-5)]
         floor = prepared.release(budget, np.random.default_rng(1), 100)
-        _, b, A = prepared.noisy(prepared.scales(budget), np.random.default_rng(1), 100)
-        ridge = 1.25 * tight.spectral_edge(40) * prepared.scales(budget)[0, 2] * np.eye(40)
+        _, b, A = noisy_coefficients(prepared, budget, np.random.default_rng(1), 100)
+        ridge = 1.25 * spectral_edge(40) * tight.scales(*budget, given.problem).square * np.eye(40)
         shrunk = -np.linalg.solve(A[0] + ridge, b[0][..., None])[..., 0] / 2
         losses = [mean_loss(LOGISTIC, X, y, w).mean() for w in (floor.weights[0], shrunk)]
         assert losses[0] < losses[1]

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from dpml.algorithms.noisy_descent import WeightedDescent
 from matplotlib.figure import Figure
 
+from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.data import Dataset
 from dpml.data.heterogeneity import Skew, distances, named_classes
 from dpml.data.label_rules import Classes, Dirichlet, Shards
@@ -115,7 +115,7 @@ WORDS = ("data", "partition", "dataset=wdbc", "partition=dirichlet", "M=8", "see
 def test_the_command_shows_what_a_run_deals(run_command) -> None:
     outcome = run_command("dpml", *WORDS, "--figure", "picture.png", "partition.alpha=0.3")
     assert outcome.code == 0, outcome.err
-    rule, algorithm = Dirichlet(auxiliary=0.0, alpha=0.3), WeightedDescent(LOSSES["logistic"])
+    rule, algorithm = Dirichlet(auxiliary=0.0, alpha=0.3), NoisyDescent(LOSSES["logistic"], sites="clients")
     sizes = deal(Cell(WDBC(), rule, algorithm, 8, None, 3, (Budget(1.0, 1e-5),), 1)).sizes
     line = next(line for line in outcome.out.splitlines() if line.strip().startswith("rows"))
     assert [float(word) for word in line.split()[1:]] == pytest.approx(
@@ -167,7 +167,7 @@ def test_mistakes_are_one_sentence(run_command, words, sentence) -> None:
 def test_guarantees_count_the_parties_as_dealt(rule) -> None:
     """Published noise of `wddp` protects small clients less: rows and guarantees have the eps of the real sizes."""
     budget = Budget(1.0, 1e-5)
-    algorithm = WeightedDescent(LOSSES["logistic"], rounds=3)
+    algorithm = NoisyDescent(LOSSES["logistic"], sites="clients", rounds=3)
     cell = Cell(WDBC(), rule, algorithm, 8, None, 3, (budget,), 2)
     measured = measure(cell)
     parties = deal(cell)

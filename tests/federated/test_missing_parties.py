@@ -1,14 +1,15 @@
 """What a sum shows when parties are missing, by the covariance of all that is seen: no more than is proven."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.distributed_noise import SecureSumNoise, cape_whole_view
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
 
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.federated.plan import most_dropouts
+from dpml.mechanism.sharing import SecureSumNoise, cape_whole_view
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.protocols.graph import least_quorum
@@ -61,8 +62,8 @@ def test_a_server_that_leaves_out_as_many_as_it_can_gains_less_than_a_root_of_tw
             assert cape_whole_view(M, honest, spread) < math.sqrt(2) * cape_whole_view(M, M - C, spread)
 
 
-@pytest.mark.parametrize("algorithm", [SufficientStatistics, CapeFM])
+@pytest.mark.parametrize("algorithm", [SufficientStatistics, partial(FunctionalMechanism, sites="cape")])
 def test_the_noise_of_a_plan_with_missing_parties_is_wider(algorithm) -> None:
-    made, budget = algorithm(LOSSES["logistic"], "tight"), Budget(1.0, 1e-5)
-    few, many = (made.scales(budget, Problem(6, 600, 3, colluders=count)).linear for count in (1, 3))
+    made, budget = algorithm(LOSSES["logistic"], calibration="tight"), Budget(1.0, 1e-5)
+    few, many = (made.messages(budget, Problem(6, 600, 3, colluders=count))[0].block_widths() for count in (1, 3))
     assert many > few

@@ -5,14 +5,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from dpml.algorithms.clipped_rounds import LEAST_CLIP
-from dpml.federated.kinds import sums_of
+from dpml.algorithms.descent.clipped_gradients import LEAST_CLIP
 from examples_federated import clinics, run
 
 from dpml.data.partition import Parties
 from dpml.federated.party import Member
 from dpml.federated.relay import MESSAGE, OPEN, REFUSED, Opening
-from dpml.federated.sums import Setting, Summed
+from dpml.federated.sums import Setting, Summed, sums_of
 from dpml.privacy import Adversary, Budget
 from dpml.protocols import ProtocolError, Stage
 from dpml.protocols.errors import RefusedError
@@ -117,7 +116,7 @@ def test_what_a_party_missed_is_over_for_it(tmp_path) -> None:
     """It may come in later; an earlier sum it then answers no more."""
     parties = clinics(tmp_path, *DESCENT)
     member = parties.members()[0]
-    member._contribution(opened(parties.plan, 1, np.zeros(D + 1, "<f4").tobytes()))
+    member._contribution(opened(parties.plan, 1, np.zeros(D, "<f4").tobytes()))
     assert b"already" in member.answer(OPEN + opened(parties.plan, 0, b"").content)
     assert member.answer(OPEN + opened(parties.plan, 2, b"").content)[:1] == MESSAGE
 
@@ -127,7 +126,7 @@ def test_parties_who_are_told_different_models_have_no_sum_together(tmp_path) ->
     members = parties.members()
     for member in members:  # the first sum is behind them
         member._contribution(opened(parties.plan, 0, b""))
-    openings = [opened(parties.plan, 1, np.full(D + 1, value, "<f4").tobytes()) for value in (1, 1, 1, 2)]
+    openings = [opened(parties.plan, 1, np.full(D, value, "<f4").tobytes()) for value in (1, 1, 1, 2)]
     assert len({parties.plan.session(opening).name for opening in openings}) == 2
     sent = [member.answer(OPEN + opening.content)[1:] for member, opening in zip(members, openings, strict=True)]
     server = Server(parties.plan.session(openings[0]))
@@ -165,19 +164,20 @@ def with_one(entry: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("words", "number", "said", "reason"),
     [
-        (DESCENT, 0, b"x", "nothing is to be said"),
-        (DESCENT, 1, b"", "0 bytes where 7 numbers are due"),
-        (DESCENT, 1, told(ZERO, 0.1)[:-1], "27 bytes"),
-        (DESCENT, 1, told(with_one(np.nan), 0.1), "not finite"),
-        (DESCENT, 1, told(with_one(-np.inf), 0.1), "not finite"),
-        (DESCENT, 1, told(with_one(-2e15), 0.1), "longer than any"),
+        (DESCENT, 0, b"x", "nothing is due"),
+        (DESCENT, 1, b"", "0 bytes where 6 numbers are due"),
+        (DESCENT, 1, told(ZERO)[:-1], "23 bytes"),
+        (DESCENT, 1, told(with_one(np.nan)), "not finite"),
+        (DESCENT, 1, told(with_one(-np.inf)), "not finite"),
+        (DESCENT, 1, told(with_one(-2e15)), "longer than any"),
+        (DPGD, 0, told(with_one(np.nan), 0.1), "not finite"),
         (DPGD, 0, told(ZERO, 0), "shorter than any"),
         (DPGD, 0, told(ZERO, -1), "shorter than any"),
         (DPGD, 0, told(ZERO, LEAST_CLIP / 2), "shorter than any"),
         (PSGD, 0, told(ZERO), "24 bytes where 6 numbers are due"),
         (PSGD, 0, told(with_one(np.nan), kind="<f8"), "not finite"),
-        (("algo=ssp",), 0, b"x", "nothing is to be said"),
-        (("algo=capefm",), 0, b"x", "nothing is to be said"),
+        (("algo=ssp",), 0, b"x", "nothing is due"),
+        (("algo=capefm",), 0, b"x", "nothing is due"),
     ],
     ids=str,
 )
@@ -191,6 +191,7 @@ def test_a_party_answers_at_models_that_can_be_and_no_others(answering, words, n
 def test_the_longest_models_are_answered_whatever_the_rows(answering, words, sign) -> None:
     """Else whether a party falls silent would say something about its rows."""
     longest = sign * np.where(np.arange(D) % 2, -1e15, 1e15) * (1 - 1e-6)
-    said = told(longest, kind="<f8") if words is PSGD else told(longest, 0.1)
+    clip = [0.1] if words is DPGD else []
+    said = told(longest, *clip, kind="<f8" if words is PSGD else "<f4")
     ring, _ = answering(words)(1, said)
     assert ring.shape == (D + (words is DPGD),)

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dpml.federated.kinds import sums_of
 from examples_federated import clinics, run
 
-from dpml.federated.sums import Setting, Summed
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.protocols import FixedPoint, Stage
 
@@ -21,6 +22,7 @@ from dpml.protocols import FixedPoint, Stage
         ("algo=ssp", "algo.noise=discrete"),
         ("algo=ssp", "algo.noise=discrete", "algo.unit=party"),
         ("algo=capefm",),
+        ("algo=capefm", "algo.noise=discrete"),
         ("algo=ssp_descent",),
         ("algo=ssp_descent", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
         ("algo=ssp_descent", "algo.noise=discrete", "algo.rounds=3"),
@@ -79,18 +81,14 @@ def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator(monkeypatch) 
 
     480 numbers; a sample variance is off by more than 30 % with probability below 1e-5 (chi-squared).
     """
-    from dpml.algorithms.sufficient_statistics import SufficientStatistics
-
-    from dpml.optim.losses import LOSSES
-
     M, C, D, n, d = 7, 1, 2, 50, 4
     algorithm, budget = SufficientStatistics(LOSSES["logistic"]), Budget(1.0, 1e-5)
     whole = sums_of(algorithm, Setting(budget, Problem(M, M * n, d, colluders=C + D), np.full(M, n)))
-    curator = algorithm.scales(budget, Problem(1, M * n, d))
+    (curator,) = algorithm.messages(budget, Problem(1, M * n, d))
     X, y = np.zeros((n, d)), np.ones(n)
     codecs, right = [], FixedPoint.encode
     monkeypatch.setattr(FixedPoint, "encode", lambda codec, *args: codecs.append(codec) or right(codec, *args))
     rings = [whole.party(X, y, 3, np.random.default_rng(s))(0, b"")[0] for s in range(120)]
     one = codecs[0].decode(np.array(rings))[:, :d]
     variance = np.mean(np.square(one)) * (M - C - D)
-    assert variance == pytest.approx((curator.linear / (M * n)) ** 2, rel=0.3)
+    assert variance == pytest.approx(curator.block_widths()[0] ** 2, rel=0.3)

@@ -7,13 +7,13 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as oracle
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.network import CapeNetwork
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
-from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.network import Network
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem, gdp
@@ -172,11 +172,11 @@ def test_mistakes(call, message: str) -> None:
 
 
 ALL = [
-    *(kind(LOGISTIC, calibration=c) for kind in (Central, Jayaraman, WeightedDescent) for c in ("published", "tight")),
-    Jayaraman(LOGISTIC, calibration="tight", tuned="private"),
-    *(WeightedDescent(LOGISTIC, variant=variant) for variant in ("synchronous", "once")),
+    *(NoisyDescent(LOGISTIC, c, sites) for sites in ("curator", "mpc", "clients") for c in ("published", "tight")),
+    NoisyDescent(LOGISTIC, "tight", "mpc", step_selection="private"),
+    *(NoisyDescent(LOGISTIC, sites="clients", variant=variant) for variant in ("synchronous", "once")),
     PrivateSGD(LOGISTIC, calibration="tight"),
-    *(kind(LOGISTIC, calibration=c) for kind in (CapeNetwork, CapeFM) for c in ("published", "tight")),
+    *(kind(LOGISTIC, c, "cape") for kind in (Network, FunctionalMechanism) for c in ("published", "tight")),
 ]
 
 

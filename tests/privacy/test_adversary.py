@@ -5,12 +5,11 @@ import itertools
 import math
 
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import Conventional
-from dpml.algorithms.network import CapeNetwork
-from dpml.algorithms.noisy_descent import WeightedDescent
-from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.network import Network
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.audit import audit
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
@@ -50,10 +49,10 @@ def proven(algorithm, budget, problem):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        CapeFM(LOGISTIC),
-        CapeNetwork(LOGISTIC, epochs=3),
+        FunctionalMechanism(LOGISTIC, sites="cape"),
+        Network(LOGISTIC, sites="cape", epochs=3),
         PrivateSGD(LOGISTIC, rounds=20),
-        WeightedDescent(LOGISTIC, variant="synchronous", rounds=20, protects="colluders"),
+        NoisyDescent(LOGISTIC, sites="clients", variant="synchronous", rounds=20, calibrate_for="colluders"),
     ],
     ids=lambda algorithm: algorithm.name,
 )
@@ -76,10 +75,12 @@ def test_all_but_one_colluding_leaves_cape_what_a_single_site_hides() -> None:
     """With H = 1 the aggregator knows the site's zero-sum noise: its own g of variance 1/M is left, as for `conv`."""
     problem, budget = Problem(4, 80, 2, colluders=3), Budget(1.0, 1e-3)
     for calibration in ("published", "tight"):
-        assert CapeFM(LOGISTIC, calibration=calibration).views(problem)["colluders"] == pytest.approx(2.0)
-    assert Conventional(LOGISTIC).views(problem)["client"] == 2.0
+        assert FunctionalMechanism(LOGISTIC, calibration, "cape").sharing(problem).views(problem)[
+            "colluders"
+        ] == pytest.approx(2.0)
+    assert FunctionalMechanism(LOGISTIC, sites="independent").sharing(problem).views(problem)["client"] == 2.0
     mu = gdp.mu_of(1.0, 1e-3)
-    tight = proven(CapeFM(LOGISTIC, calibration="tight"), budget, problem)
+    tight = proven(FunctionalMechanism(LOGISTIC, "tight", "cape"), budget, problem)
     assert tight["release"] == pytest.approx(gdp.eps_of(mu / 2, 1e-3), rel=1e-6)
 
 
@@ -89,7 +90,9 @@ def test_three_parties_with_one_colluder_are_attacked_as_such(monkeypatch) -> No
     for colluders in (0, 1, 2):
         problem = Problem(3, 15, 2, colluders=colluders)
         (found,) = (
-            f for f in audit(CapeFM(LOGISTIC), Budget(1.0, 1e-3), problem, 4000, seed=1) if f.view == "colluders"
+            f
+            for f in audit(FunctionalMechanism(LOGISTIC, sites="cape"), Budget(1.0, 1e-3), problem, 4000, seed=1)
+            if f.view == "colluders"
         )
         assert found.verdict != "BUG"
         assert found.exact == pytest.approx(found.proven, rel=1e-3)  # the pair reaches what is proven

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.distributed_noise import MASK
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data import Dataset
 from dpml.data.partition import Fractions, Parties, partition
+from dpml.mechanism.sharing import MASK, CapeNoise, cape_spread
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, noise
 from dpml.protocols import FixedPoint, ProtocolError, Stage, in_process
@@ -127,9 +126,8 @@ def test_the_whole_view_with_drop_outs(parties, survivors, colluders, spread, le
     assert precision[h, h] <= whole
     if survivors == parties:
         problem = Problem(N=parties, d=1, M=parties)
-        mechanism = CapeFM(LOSSES["squared"], calibration="published")
-        if spread == mechanism.spread and colluders == parties - problem.honest:
-            assert mechanism.views(problem)["colluders"] == pytest.approx(np.sqrt(whole))
+        if spread == cape_spread("published") and colluders == parties - problem.honest:
+            assert CapeNoise(spread).views(problem)["colluders"] == pytest.approx(np.sqrt(whole))
 
 
 # ---- simulate and secagg
@@ -206,7 +204,7 @@ def given_parties(loss: str = "squared") -> Parties:
 
 
 def released(protocol: str, calibration: str, seed: int = 3, loss: str = "squared"):
-    algorithm = CapeFM(LOSSES[loss], calibration=calibration, protocol=protocol, lam=0.1)
+    algorithm = FunctionalMechanism(LOSSES[loss], calibration, "cape", protocol=protocol, lam=0.1)
     budgets = [Budget(eps, 1e-3) for eps in (0.5, 5.0, np.inf)]
     return algorithm.prepare(given_parties(loss), rng()).release(budgets, rng(seed), 6)
 
@@ -221,45 +219,27 @@ def test_capefm_releases_the_same_models_by_either_protocol(calibration: str, lo
 
 
 @pytest.mark.parametrize(("calibration", "spread"), [("published", 1.0), ("tight", 1000.0)])
-def test_what_the_sites_of_capefm_send(monkeypatch, calibration: str, spread: float) -> None:
+def test_what_the_sites_of_capefm_send(calibration: str, spread: float) -> None:
     """The messages of the real protocol: noise a thousand times wider as `tight`, and an L0 that is not there."""
-    from dpml.protocols import cape
+    drawn = []
 
-    seen: list[Cape] = []
-    monkeypatch.setattr(cape, "cape_sum", lambda *args: seen.append(cape_sum(*args)) or seen[-1])
-    released("secagg", calibration)
-    (found,) = seen
-    assert found.sent.shape == (4, 3, 6, 1 + 3 + 9)
-    noisy = found.messages[:, 0, :, 1:] / found.scales[0, 1:]
+    class Sites:
+        def drawn(self, parts) -> None:
+            drawn.append(parts)
+
+        def sent(self, message, exact) -> None:
+            assert message.shape == (6, 3 + 6 + (calibration == "published"))
+
+    algorithm = FunctionalMechanism(LOSSES["squared"], calibration, "cape", protocol="secagg")
+    prepared = algorithm.prepare(given_parties(), rng())
+    prepared.release([Budget(0.5, 1e-3)], rng(3), 6, Sites())
+    noises = drawn[0][:4, :, -9:]  # of the four messages, before the secrets; L1, and the entries of L2
+    noises = noises * np.sqrt(1 + (np.arange(9) >= 6))  # those beside the diagonal are means of two
     width = np.sqrt(spread**2 * (1 - 1 / 4) + 1 / 4)
-    measured = np.sqrt(noisy.var(axis=1, ddof=1).mean())  # 180 degrees of freedom: 5.3 % standard error; five of them
+    measured = np.sqrt(noises.var(axis=1, ddof=1).mean())  # 180 degrees of freedom: 5.3 % standard error; five of them
     assert measured == pytest.approx(width, rel=0.26)
-    assert (np.abs(found.sent[..., 0]).max() == 0) == (calibration == "tight")
-    guarantee = CapeFM(LOSSES["squared"], calibration=calibration).views(given_parties().problem)
-    assert guarantee["client"] == pytest.approx(1 / width)
-
-
-def test_simulate_gives_the_numbers_that_it_gave_before_there_was_a_protocol() -> None:
-    """Written down from the version without `algo.protocol`; there they were equal to the last bit.
-
-    `tight` had the published ridge then: the noise is still that, whatever becomes of it.
-    """
-    before = {
-        "published": [
-            [0.470581173198753, -0.549745601942444, -0.65677184197456],
-            [0.43244726786684307, 0.11798305867241561, 0.34072255555429254],
-        ],
-        "tight": [
-            [0.4560230449360624, -0.5023027461310239, -0.5740696745157651],
-            [0.42386134604246317, 0.05329367100979407, 0.2740999882610609],
-        ],
-    }
-    ridged = FunctionalMechanism(LOSSES["squared"]).minimisers
-    for calibration, values in before.items():
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(CapeFM, "minimisers", lambda self, *noisy: ridged(*noisy))
-            found = released("simulate", calibration)
-        assert np.allclose(found.weights[:2, 0], values, rtol=1e-7, atol=1e-9)
+    views = algorithm.sharing(prepared.problem).views(prepared.problem)
+    assert views["client"] == pytest.approx(1 / width)
 
 
 @pytest.mark.parametrize("calibration", ["tight", pytest.param("published", marks=pytest.mark.slow)])
