@@ -206,7 +206,7 @@ def _read(statistic: Statistic, content: bytes, d: int) -> list[Array]:
     numbers = np.frombuffer(content, kind)
     if not np.abs(numbers).max(initial=0.0) <= _LONGEST:
         raise RefusedError("the aggregator's model is not finite, or longer than any model on the way.")
-    parts = np.split(numbers, np.cumsum(sizes)[:-1])
+    parts = np.split(numbers, np.cumsum(sizes)[:-1]) if sizes else []
     at = [part[None] if length else part for part, length in zip(parts, lengths, strict=True)]
     if not statistic.valid(*at):
         raise RefusedError("the aggregator's clip is shorter than any on the way.")

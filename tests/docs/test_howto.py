@@ -87,8 +87,8 @@ def test_plug_ins_learn_something(plug_ins, run_command, tmp_path: Path, monkeyp
     ("line", "broken", "verdict"),
     [
         ("", "", "consistent"),
-        ("mu = 2 / problem.N / sigma", "mu = 1 / problem.N / sigma", "BUG"),
-        ("return 2 / N / gdp", "return 1 / N / gdp", "consistent"),
+        ("sensitivity=2.0, noise=2.0 /", "sensitivity=1.0, noise=1.0 /", "BUG"),
+        ("sensitivity=2.0, noise=2.0 /", "sensitivity=2.0, noise=1.0 / ", "consistent"),
     ],
 )
 def test_the_algorithm_of_the_tutorial_can_be_broken_as_it_says(

@@ -1,0 +1,150 @@
+"""An algorithm in one file outside the package has at once all that those inside have: the programs of the tutorial."""
+
+import pickle
+import re
+import sys
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpml
+from dpml.audit import audit
+from dpml.audit.neighbours import synthetic_parties
+from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Adversary, Budget, Problem, gdp
+
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "algorithm.md"
+FILE = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
+LOGISTIC, BUDGET, NONE = LOSSES["logistic"], Budget(1.0, 1e-5), Budget(np.inf, 1e-5)
+KINDS = "Centroid", "Rounds"
+PROBLEM = Problem(3, 30, 2)
+SIZES = np.array([30, 40, 50])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The files that the page shows, on the path of modules."""
+    place = tmp_path_factory.mktemp("own")
+    for name, body in re.findall(FILE, PAGE.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(body, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(place)
+        yield place
+    for name in ("centroid", "rounds"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request, folder):
+    return getattr(import_module(request.param.lower()), request.param)
+
+
+def parties(colluders: int = 0):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (SIZES.sum(), 3))
+    return replace(
+        synthetic_parties("binary", X, np.where(X[:, 0] > 0, 1.0, -1.0), SIZES), adversary=Adversary(colluders)
+    )
+
+
+def models(algorithm, budget: Budget = BUDGET, draws: int = 5, seed: int = 1) -> np.ndarray:
+    prepared = algorithm.prepare(parties(), np.random.default_rng(0))
+    return prepared.release([budget], np.random.default_rng(seed), draws).weights[0]
+
+
+def test_its_code_and_its_options_are_short(folder) -> None:
+    for name in ("centroid", "rounds"):
+        assert len((folder / f"{name}.py").read_text().splitlines()) <= 80
+        assert len((folder / f"conf/algo/{name}.yaml").read_text().splitlines()) <= 3
+
+
+@pytest.mark.parametrize("name", ["centroid", "rounds"])
+def test_it_runs_by_its_name(folder, tmp_path, monkeypatch, name) -> None:
+    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    result = dpml.run(
+        f"algo={name}", "dataset=wdbc", config_dir=folder / "conf", M=4, eps=[1, 10], delta=1e-5, draws=2,
+        results_dir=tmp_path,
+    )  # fmt: skip
+    accuracy = result.rows[(result.rows["metric"] == "accuracy") & (result.rows["eps"] == 10)]["value"]
+    assert accuracy.mean() > 0.85
+    assert {"release", "aggregate", "colluders"} == set(result.guarantees["view"])
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_it_has_guarantees_in_every_view(kind, unit) -> None:
+    problem = parties(colluders=1).problem
+    proven = {g.view: g for g in kind(LOGISTIC, unit=unit).guarantees(BUDGET, problem)}
+    assert set(proven) == {"release", "aggregate", "colluders"}
+    assert {g.unit for g in proven.values()} == {unit}
+    assert proven["colluders"].eps == pytest.approx(1.0)
+    assert proven["aggregate"].mu == pytest.approx(gdp.mu_of(1.0, 1e-5) * np.sqrt(2 / 3))
+
+
+@pytest.mark.parametrize("noise", ["continuous", "discrete"])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_without_noise_all_ways_to_add_up_give_one_model(kind, unit, noise) -> None:
+    plain = models(kind(LOGISTIC, unit=unit, clip=0.2), NONE)
+    other = models(kind(LOGISTIC, unit=unit, clip=0.2, protocol="secagg", noise=noise), NONE)
+    assert np.allclose(plain, other, rtol=1e-5, atol=1e-5)  # the grid has 20 bits
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_discrete_noise_is_as_wide_as_continuous_noise(kind, unit) -> None:
+    """Standard deviations of 2000 releases of 3 numbers, within six standard errors."""
+    continuous, discrete = (
+        models(kind(LOGISTIC, unit=unit, length=1e9, noise=noise), draws=2000) for noise in ("continuous", "discrete")
+    )
+    assert np.allclose(discrete.std(axis=0) / continuous.std(axis=0), 1, atol=6 / np.sqrt(2000))
+
+
+@pytest.mark.parametrize("noise", ["continuous", "discrete"])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_parties_on_machines_of_their_own_make_the_model_of_one_process_bit_for_bit(kind, unit, noise) -> None:
+    algorithm, pooled = kind(LOGISTIC, unit=unit, noise=noise), parties()
+    sums = sums_of(algorithm, Setting(BUDGET, pooled.problem, SIZES))
+    own = [pooled.of(k) for k in range(len(SIZES))]
+    answers = [sums.party(pooled.X[rows], pooled.y[rows], k, np.random.default_rng(1)) for k, rows in enumerate(own)]
+    number = iter(range(len(sums.lengths)))
+
+    def ask(content: bytes) -> Summed:
+        t = next(number)
+        rings, beside = zip(*(answer(t, content) for answer in answers), strict=True)
+        return Summed(np.sum(rings, axis=0), np.array(beside), np.arange(len(SIZES)))
+
+    alone = models(replace(algorithm, protocol="secagg"), draws=1)[0]
+    assert sums.model(ask).tobytes() == alone.tobytes()
+
+
+def forgetful(kind):
+    """Noise for a row that is added: half of what one that is replaced needs. All that a subclass has to say."""
+
+    class Forgetful(kind):
+        def messages(self, budget, problem):
+            (right,) = super().messages(budget, problem)
+            return (replace(right, sensitivity=1.0, noise=right.noise / 2),)
+
+    return Forgetful
+
+
+@pytest.mark.parametrize("noise", ["continuous", "discrete"])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_an_audit_knows_it_and_finds_a_bug_in_it(kind, unit, noise) -> None:
+    """Half of the noise is missed in fewer than 1 of 4000 audits. Short steps keep the models where slopes are clipped."""
+    short = {"rounds": 3, "step": 0.1} if kind.name == "rounds" else {}
+    found = audit(kind(LOGISTIC, unit=unit, noise=noise, clip=0.25, **short), BUDGET, PROBLEM, 4000)
+    assert {finding.verdict for finding in found} == {"consistent"}
+    wrong = forgetful(kind)(LOGISTIC, unit=unit, noise=noise, clip=0.25, **short)
+    assert {finding.verdict for finding in audit(wrong, BUDGET, PROBLEM, 1000)} == {"BUG"}
+
+
+def test_its_statistic_is_a_value(kind) -> None:
+    problem = parties().problem
+    (one,), (other,) = (kind(LOGISTIC).messages(BUDGET, problem) for _ in range(2))
+    assert one == other
+    assert hash(one.of) == hash(other.of)
+    assert pickle.loads(pickle.dumps(one)) == one
