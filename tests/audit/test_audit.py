@@ -5,20 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.network import CapeNetwork, ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.algorithms.output_perturbation import Average, LocalAggregation
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
+from dpml.algorithms.voting import Soft, Vote
 from planted import ALL, attacked
 
 from dpml.algorithms import coefficients, noisy_coefficients
-from dpml.algorithms.output_perturbation import Average, LocalAggregation
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
-from dpml.algorithms.voting import Soft, Vote
 from dpml.audit import audit
 from dpml.audit.attacks import LEARNED
 from dpml.audit.exposure import Exposure

@@ -10,22 +10,22 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from dpml.algorithms.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
 from dpml.algorithms.network import ConventionalNetwork
 from dpml.algorithms.noisy_descent import Central, Jayaraman
 from dpml.algorithms.noisy_gradient_sums import PrivateSGD
+from dpml.algorithms.output_perturbation import Average, LocalAggregation
 from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
 from dpml.algorithms.sufficient_statistics import SufficientStatistics
+from dpml.algorithms.voting import Soft, Vote
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpml.algorithms.output_perturbation import Average, LocalAggregation
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.perturbation.objective import ObjectivePerturbation
-from dpml.algorithms.voting import Soft, Vote
 from dpml.audit.pairs import worst_case
 from dpml.audit.search import distance, moved
 from dpml.audit.views import exposures

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from dpml.algorithms.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.noisy_descent import Jayaraman
+from dpml.algorithms.output_perturbation import Average
 from noise_samplers import SAMPLERS
 from scipy import stats
 
 from dpml.algorithms import discrete_noise
-from dpml.algorithms.output_perturbation import Average
 from dpml.audit import POWER, Finding, audit
 from dpml.audit.attacks import RATIO, informed
 from dpml.audit.bounds import mu_by_rates, mu_from_rates, trade_off
