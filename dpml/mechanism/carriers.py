@@ -61,7 +61,7 @@ class Prepared:
     start: Any = None
     transport: Any = None
     announce: Callable[[Statistic, tuple[Array, ...]], None] | None = None
-    _terms: dict[Statistic, Terms] = field(default_factory=dict, repr=False, compare=False)
+    _terms: dict[Statistic, Terms] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     @property
     def problem(self) -> Problem:
