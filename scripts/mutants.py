@@ -129,31 +129,31 @@ MUTANTS = (
         "dpml/algorithms/quadratic/sensitivity.py",
         "A * (1 + s * s + 2 * s * c)",
         "A * (1 + s * s)",
-        "algorithms/test_coefficients.py::test_joint_sensitivity_is_the_supremum_over_neighbours",
+        "algorithms/quadratic/test_sensitivity.py::test_joint_sensitivity_is_the_supremum_over_neighbours",
     ),
     Mutant(
         "dpml/mechanism/sharing.py",
         '"colluders": math.sqrt(problem.M / problem.honest)}',
         '"colluders": 1.0}',
-        "algorithms/test_distributed_noise.py::test_the_mu_of_a_view_is_that_of_what_it_sees",
+        "mechanism/test_sharing.py::test_the_mu_of_a_view_is_that_of_what_it_sees",
     ),
     Mutant(
         "dpml/mechanism/sharing.py",
         "M / honest + (1 - 1 / honest)",
         "M / honest + (1 - 1 / M)",
-        "algorithms/test_distributed_noise.py::test_what_is_seen_of_cape_is_what_the_docs_say",
+        "mechanism/test_sharing.py::test_what_is_seen_of_cape_is_what_the_docs_say",
     ),
     Mutant(
         "dpml/algorithms/descent/rounds.py",
         "Sum(of, 2.0, self.noise, times=self.rounds)",
         "Sum(of, 1.0, self.noise, times=self.rounds)",
-        "algorithms/test_clipped_descent.py::test_the_worst_view_has_exactly_the_budget",
+        "algorithms/descent/test_clipped.py::test_the_worst_view_has_exactly_the_budget",
     ),
     Mutant(
         "dpml/optim/party_gradients.py",
         "limit / np.maximum(lengths, limit)",
         "limit / np.maximum(lengths, 2 * limit)",
-        "algorithms/test_clipped_descent.py::test_party_gradients_are_those_of_every_party_alone",
+        "algorithms/descent/test_clipped.py::test_party_gradients_are_those_of_every_party_alone",
     ),
     Mutant(
         "dpml/optim/convex.py",
@@ -171,13 +171,13 @@ MUTANTS = (
         "dpml/mechanism/message.py",
         "return math.sqrt(times) * self.ratio if times else 0.0",
         "return self.ratio if times else 0.0",
-        "algorithms/test_noisy_newton.py::test_the_budget_is_spent_exactly",
+        "algorithms/descent/test_newton.py::test_the_budget_is_spent_exactly",
     ),
     Mutant(
         "dpml/algorithms/quadratic/adaptive_statistics.py",
         "math.sqrt(1 / 1.5 if d > 1 else 1 / 2)",
         "math.sqrt(1.0)",
-        "algorithms/test_adaptive_statistics.py::test_the_worst_case_is_as_bad_as_the_proof",
+        "algorithms/quadratic/test_adaptive_statistics.py::test_the_worst_case_is_as_bad_as_the_proof",
     ),
     Mutant(
         "dpml/algorithms/voting.py",
@@ -195,7 +195,7 @@ MUTANTS = (
         "dpml/algorithms/descent/network.py",
         "of_rows(rows, whole * self.epochs, self.epochs)",
         "of_rows(rows, whole * self.epochs, 1)",
-        "algorithms/test_network.py::test_total_eps_against_the_covariance_of_all_rounds",
+        "algorithms/descent/test_network.py::test_total_eps_against_the_covariance_of_all_rounds",
     ),
     # rows
     Mutant(

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from examples import jayaraman, wang, wddp
 from scipy.optimize import minimize
-from test_noisy_descent import SIZES, problem_of, proven
-from test_noisy_descent import dealt as published_parties
+from test_kang2019 import SIZES, problem_of, proven
+from test_kang2019 import dealt as published_parties
 
 from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.audit import audit

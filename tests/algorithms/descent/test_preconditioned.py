@@ -8,7 +8,7 @@ from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
 from examples import noisy_coefficients, recipe_parties
 from scipy import stats
-from test_clipped_descent import slope_of, some_parties
+from test_clipped import slope_of, some_parties
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
