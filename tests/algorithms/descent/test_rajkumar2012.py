@@ -102,7 +102,7 @@ def test_single_parties_have_the_noise_that_is_counted_together(calibration: str
 
 
 def covariance(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> np.ndarray:
-    """Of the noise in one coordinate of all rounds' sums, as declared; a party's rho has the variance (d + 1)/beta^2."""
+    """Of the noise in one coordinate of all rounds' sums, as declared; a party's rho has the variance (d+1)/beta^2."""
     messages = algorithm.messages(budget, problem)
     widths = np.concatenate([[message.noise] * message.times for message in messages])
     fresh = widths**2 * (1 if algorithm.tight else problem.M * (problem.d + 1))
