@@ -150,6 +150,30 @@ MUTANTS = (
         "algorithms/descent/test_clipped.py::test_the_worst_view_has_exactly_the_budget",
     ),
     Mutant(
+        "dpml/algorithms/descent/rounds.py",
+        "math.hypot(2.0, 1 / counted)",
+        "2.0",
+        "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",
+    ),
+    Mutant(
+        "dpml/mechanism/message.py",
+        "+ len(widths) * REST)",
+        "+ REST)",
+        "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",
+    ),
+    Mutant(
+        "dpml/mechanism/carriers.py",
+        "exact + self.widths(number)[:, None] * unit",
+        "exact + 0.9 * self.widths(number)[:, None] * unit",
+        "mechanism/test_carriers.py::test_every_sum_has_noise_of_the_declared_standard_deviation",
+    ),
+    Mutant(
+        "dpml/algorithms/quadratic/coefficients.py",
+        "1.0 if self.mirrored else math.sqrt(0.5)",
+        "1.0",
+        "mechanism/test_carriers.py::test_every_sum_has_noise_of_the_declared_standard_deviation",
+    ),
+    Mutant(
         "dpml/optim/party_gradients.py",
         "limit / np.maximum(lengths, limit)",
         "limit / np.maximum(lengths, 2 * limit)",
