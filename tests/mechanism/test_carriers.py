@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import ball, capefm, fm
+from examples import Observed, ball, capefm, fm
 from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -101,17 +101,11 @@ def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carri
 @pytest.mark.parametrize("carrier", ["simulated", "secagg"])
 def test_what_an_observer_sees_is_what_is_released(carrier: str) -> None:
     """The message is what would be sent without noise plus that of all sources; and who observes changes nothing."""
-    mechanism, noises = carried("ssp_descent", carrier), []
-
-    class Sums:
-        def drawn(self, parts) -> None:
-            noises.append(parts.sum(axis=0))
-
-        def sent(self, message, exact) -> None:
-            np.testing.assert_allclose(message, exact(mechanism) + noises.pop(), rtol=1e-5, atol=1e-4)
-
-    observed = mechanism.release([BUDGET], np.random.default_rng(4), 3, Sums()).weights
-    assert noises == []
+    mechanism = carried("ssp_descent", carrier)
+    observer = Observed(mechanism)
+    observed = mechanism.release([BUDGET], np.random.default_rng(4), 3, observer).weights
+    for sources, residual in zip(observer.noise, observer.residuals, strict=True):
+        np.testing.assert_allclose(residual, sources.sum(axis=0), rtol=1e-5, atol=1e-4)
     if carrier == "secagg":  # simulated, only the sum's noise is drawn unless somebody looks
         plain = mechanism.release([BUDGET], np.random.default_rng(4), 3).weights
         np.testing.assert_array_equal(observed, plain)
