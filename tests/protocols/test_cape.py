@@ -167,10 +167,10 @@ def test_with_shared_seeds_both_agree_up_to_the_codecs_bound(spread: float) -> N
 
 @pytest.mark.parametrize("transport", [None, in_process])
 def test_what_is_put_into_the_secure_sum_is_what_the_messages_have(transport) -> None:
-    """To the last bit: a message is its share, tau times what was heard, and tau times the site's own g."""
-    shares, scales, heard = rng(1).normal(size=(4, 3)), np.array([[2.0, 0.0, 1.0]]), []
-    cape = cape_sum(shares, scales, rng(2), Settings(transport, 5, 30.0), heard.append)
-    (secrets,) = heard
+    """To the last bit: a message is its share, tau times its secret, and tau times the site's own g."""
+    shares, scales, kept = rng(1).normal(size=(4, 3)), np.array([[2.0, 0.0, 1.0]]), []
+    cape = cape_sum(shares, scales, rng(2), Settings(transport, 5, 30.0), kept.append)
+    (secrets,) = kept
     assert secrets.shape == (4, 5, 3)
     assert np.allclose(secrets.sum(axis=0), cape.zero_sum, rtol=0, atol=1e-12)
     _, g = noise.cape_parties(rng(2), 5, 4, 3)

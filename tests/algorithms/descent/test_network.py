@@ -347,7 +347,7 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
     ],
 )
 def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
-    """All of them unless told; in the authors' reading 64, and never more than a tenth."""
+    """All of them unless it is set; in the authors' reading 64, and never more than a tenth."""
     for kind in (nn_nonpriv, nn_cape):
         assert kind(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
 

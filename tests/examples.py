@@ -105,3 +105,22 @@ def unit_noise(algorithm, rng, draws: int, problem: Problem) -> Coefficients:
     (message,) = algorithm.messages(Budget(1.0, 1e-5), problem)
     drawn = algorithm.sharing(problem).total(rng, draws, problem.M, *message.of.drawn(problem.d))
     return unpacked(message.of, message.of.project(drawn, problem.d), problem.d)
+
+
+class Observed:
+    """Keeps what a release reports: the noise of all sources, messages, and what some data sets would have sent."""
+
+    def __init__(self, *mechanisms) -> None:
+        self.mechanisms, self.noise, self.messages, self.exact = mechanisms, [], [], []
+
+    def drawn(self, parts) -> None:
+        self.noise.append(np.array(parts, dtype=float))
+
+    def sent(self, message, exact) -> None:
+        self.messages.append(np.array(message))
+        self.exact.append([np.array(exact(mechanism)) for mechanism in self.mechanisms])
+
+    @property
+    def residuals(self) -> list[np.ndarray]:
+        """What is in every message beside what the first data set would have sent."""
+        return [message - exact[0] for message, exact in zip(self.messages, self.exact, strict=True)]

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from examples import jayaraman, wang, wddp
+from examples import Observed, jayaraman, wang, wddp
 from scipy.optimize import minimize
-from test_noisy_descent import SIZES, problem_of, proven
-from test_noisy_descent import dealt as published_parties
+from test_kang2019 import SIZES, problem_of, proven
+from test_kang2019 import dealt as published_parties
 
 from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.audit import audit
@@ -45,19 +45,6 @@ def cut(loss, scores, y, clip):
     if loss is SQUARED:
         return np.clip(2 * (scores - y), -clip, clip)
     return -y * np.minimum(1 / (1 + np.exp(y * scores)), clip)
-
-
-class Listener:
-    """Keeps the noise of every source in every round."""
-
-    def __init__(self) -> None:
-        self.noise: list[np.ndarray] = []
-
-    def drawn(self, parts) -> None:
-        self.noise.append(np.array(parts, dtype=float))
-
-    def sent(self, message, exact) -> None:
-        pass
 
 
 # ---- what a row moves
@@ -131,9 +118,9 @@ def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip)
         budget, noise = Budget(math.inf, 1e-3), np.zeros((rounds, len(sizes), 2, 5))
         found = mechanism.release([budget], np.random.default_rng(1), 2).weights[0]
     else:
-        listener = Listener()
-        found = mechanism.release([BUDGET], np.random.default_rng(1), 2, listener).weights[0]
-        noise = np.array(listener.noise)
+        observer = Observed()
+        found = mechanism.release([BUDGET], np.random.default_rng(1), 2, observer).weights[0]
+        noise = np.array(observer.noise)
     N, mu = sizes.sum(), gdp.mu_of(BUDGET.eps, BUDGET.delta)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     v = 1 / (len(sizes) * sizes[owner]) if kind == "jayaraman" else np.full(N, 1 / N)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from examples import noisy_coefficients, recipe_parties
+from examples import Observed, noisy_coefficients, recipe_parties
 from scipy import stats
-from test_clipped_descent import slope_of, some_parties
+from test_clipped import slope_of, some_parties
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
@@ -135,16 +135,10 @@ def test_every_budget_has_finite_models(loss, unit, eps) -> None:
 
 def test_noise_in_the_rounds_is_what_is_counted() -> None:
     """Messages, less what would be sent without noise, in units of its noise: chi-square at 1e-4."""
-    parties, residuals = some_parties(M=4), []
-
-    class Residuals:
-        def drawn(self, parts) -> None: ...
-
-        def sent(self, message, exact) -> None:
-            residuals.append(message - exact(prepared))
-
-    prepared = PreconditionedDescent(LOGISTIC, rounds=3).prepare(parties, np.random.default_rng(0))
-    prepared.release([BUDGET], np.random.default_rng(0), 500, Residuals())
+    prepared = PreconditionedDescent(LOGISTIC, rounds=3).prepare(some_parties(M=4), np.random.default_rng(0))
+    observer = Observed(prepared)
+    prepared.release([BUDGET], np.random.default_rng(0), 500, observer)
+    residuals = observer.residuals
     assert [of.shape for of in residuals] == [(500, 14)] + 3 * [(500, 4)]
     for some in (residuals[:1], residuals[1:]):
         low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], np.size(some))

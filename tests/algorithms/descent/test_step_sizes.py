@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from examples import jayaraman, wang, wddp
-from test_noisy_descent import dealt
+from test_kang2019 import dealt
 
 from dpml.audit import audit
 from dpml.audit.bounds import eps_by_rates

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import binary_parties, eta_of, proven
+from examples import Observed, binary_parties, eta_of, proven
 from scipy import stats
 
 from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
@@ -80,20 +80,16 @@ def test_copies_that_are_counted_are_as_good_as_copies() -> None:
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_single_parties_have_the_noise_that_is_counted_together(calibration: str) -> None:
     """What each adds, measured: M equal sources, fresh and constant, which add up to the covariance of the sum."""
-    parties, rounds, drawn = binary_parties(), 3, []
+    parties, rounds = binary_parties(), 3
     algorithm = PrivateSGD(LOGISTIC, calibration=calibration, rounds=rounds)
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     (message,) = algorithm.messages(BUDGET, parties.problem)
 
-    class Sources:
-        def drawn(self, parts) -> None:
-            drawn.append(parts)
-
-        def sent(self, message, exact) -> None:
-            assert np.allclose(message, exact(prepared) + drawn[-1].sum(axis=0))
-
-    prepared.release([BUDGET], np.random.default_rng(5), 4000, Sources())
-    noise = np.array(drawn) * message.noise  # (rounds, M, draws, d)
+    observer = Observed(prepared)
+    prepared.release([BUDGET], np.random.default_rng(5), 4000, observer)
+    for sources, residual in zip(observer.noise, observer.residuals, strict=True):
+        assert np.allclose(residual, sources.sum(axis=0))
+    noise = np.array(observer.noise) * message.noise  # (rounds, M, draws, d)
     for k in range(5):
         flat = noise[:, k].reshape(rounds, -1)
         # 16,000 numbers of kurtosis below 6: five standard errors
@@ -102,7 +98,7 @@ def test_single_parties_have_the_noise_that_is_counted_together(calibration: str
 
 
 def covariance(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> np.ndarray:
-    """Of the noise in one coordinate of all rounds' sums, as declared; a party's rho has the variance (d + 1)/beta^2."""
+    """Of the noise in one coordinate of all rounds' sums, as declared; a party's rho has the variance (d+1)/beta^2."""
     messages = algorithm.messages(budget, problem)
     widths = np.concatenate([[message.noise] * message.times for message in messages])
     fresh = widths**2 * (1 if algorithm.tight else problem.M * (problem.d + 1))
@@ -248,19 +244,12 @@ def test_the_noise_of_halving_budgets_doubles(protocol) -> None:
     """A round's sum has M vectors of length Gamma(d, 2 * 2^t/eps), t = 1, 2, ...: their energy. False alarm 1e-6."""
     parties, draws, budget, rounds = binary_parties(M=3), 1500, Budget(2.0), 4
     algorithm = PrivateSGD(LOGISTIC, variant="halving", rounds=rounds, protocol=protocol)
-    sums = []
-
-    class Residuals:
-        def drawn(self, parts) -> None: ...
-
-        def sent(self, message, exact) -> None:
-            sums.append(message - exact(prepared))
-
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    prepared.release([budget], np.random.default_rng(5), draws, Residuals())
+    observer = Observed(prepared)
+    prepared.release([budget], np.random.default_rng(5), draws, observer)
     messages = algorithm.messages(budget, parties.problem)
-    assert len(sums) == len(messages) == rounds
-    for t, (message, residual) in enumerate(zip(messages, sums, strict=True), start=1):
+    assert len(messages) == rounds
+    for t, (message, residual) in enumerate(zip(messages, observer.residuals, strict=True), start=1):
         scale, d, M = 2 * 2**t / 2.0, 4, 3
         energy = np.sum((residual * message.noise) ** 2, axis=1)
         # E ||rho||^2 = d (d + 1) scale^2; a sum of M has M times that

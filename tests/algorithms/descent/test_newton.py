@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import ball, binary_parties
+from examples import Observed, ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -19,19 +19,6 @@ from dpml.privacy.proofs.gradient_balls import logistic_radius
 
 LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(1.0, 1e-5)
-
-
-class Messages:
-    """Keeps every message, and what each data set would have sent in its place."""
-
-    def __init__(self, *others) -> None:
-        self.others, self.messages, self.exact = others, [], []
-
-    def drawn(self, parts) -> None: ...
-
-    def sent(self, message, exact) -> None:
-        self.messages.append(message)
-        self.exact.append([exact(mechanism) for mechanism in self.others])
 
 
 # ---- what a row can move
@@ -85,7 +72,7 @@ def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
         problem = Problem(1, 12, 2)
         pair = one_replaced("binary", problem, ball(rng, 2), ball(rng, 2), (1.0, rng.choice([-1.0, 1.0])), rest=X[:-1])
         both = [algorithm.prepare(parties, rng) for parties in pair]
-        observer = Messages(*both)
+        observer = Observed(*both)
         budget = Budget(rng.choice([0.5, 5.0, 50.0]), 1e-3)
         both[0].release([budget], rng, 40, observer)
         noises = [message.noise for message in algorithm.messages(budget, problem)] * 3  # messages are in units of it
@@ -103,8 +90,8 @@ def test_a_row_that_turns_reaches_both_bounds_at_the_start() -> None:
     turned = one_replaced("binary", problem, [1.0], [1.0])
     orthogonal = one_replaced("binary", problem, [1.0], [0.0, 1.0], (1.0, 1.0))
     for number, pair in enumerate((turned, orthogonal)):
-        observer = Messages(*(algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair))
-        observer.others[0].release([BUDGET], np.random.default_rng(0), 10, observer)
+        observer = Observed(*(algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair))
+        observer.mechanisms[0].release([BUDGET], np.random.default_rng(0), 10, observer)
         first, second = observer.exact[number]
         noise = algorithm.messages(BUDGET, problem)[number].noise
         assert np.linalg.norm(second - first, axis=1) * noise == pytest.approx(np.ones(10), rel=1e-9)
@@ -172,9 +159,9 @@ def test_the_noise_of_every_round_is_the_noise_counted() -> None:
     parties, draws = binary_parties(), 2000
     algorithm = NoisyNewton(LOGISTIC, rounds=3)
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    observer = Messages(prepared)
+    observer = Observed(prepared)
     weights = prepared.release([BUDGET], np.random.default_rng(1), draws, observer).weights
-    residuals = [message - exact[0] for message, exact in zip(observer.messages, observer.exact, strict=True)]
+    residuals = observer.residuals
     assert len(residuals) == 6
     for residual in residuals:
         assert stats.kstest(residual.ravel(), "norm").pvalue > 1e-4

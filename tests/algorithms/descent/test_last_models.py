@@ -7,7 +7,7 @@ import pytest
 from examples import jayaraman, wang, wddp
 from scipy.special import expit
 from scipy.stats import norm
-from test_noisy_descent import dealt
+from test_kang2019 import dealt
 
 from dpml.audit.neighbours import turned_label
 from dpml.data.partition import TwoGroup

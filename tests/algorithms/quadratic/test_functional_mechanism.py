@@ -21,7 +21,7 @@ SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 NO_NOISE = Budget(np.inf)
 
 
-RAW = Path(__file__).parents[3] / "shared" / "data" / "raw"
+RAW = Path(__file__).parents[4] / "shared" / "data" / "raw"
 
 
 @pytest.mark.parametrize("recipe", ["linear", "logistic"])

@@ -1,0 +1,124 @@
+"""Simulated, by secure aggregation or on a grid: a release is the same, and its noise as wide as declared."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from examples import Observed, ball, capefm, fm
+from scipy import stats
+
+from dpml.algorithms.descent.clipped import ClippedDescent
+from dpml.algorithms.descent.preconditioned import PreconditionedDescent
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.data import Dataset
+from dpml.data.partition import Fractions, Parties, partition
+from dpml.mechanism.carriers import Carrier
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Adversary, Budget
+
+LOGISTIC = LOSSES["logistic"]
+BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
+PROGRAMS = {
+    "ssp": SufficientStatistics(LOGISTIC),
+    "ssp of parties": SufficientStatistics(LOGISTIC, unit="party"),
+    "dpgd": ClippedDescent(LOGISTIC, rounds=4),
+    "dpgd of parties": ClippedDescent(LOGISTIC, unit="party", clip=0.2, rounds=4),
+    "dpgd of parties, adaptive": ClippedDescent(LOGISTIC, unit="party", rounds=4),
+    "ssp_descent": PreconditionedDescent(LOGISTIC, rounds=3),
+    "ssp_descent of parties": PreconditionedDescent(LOGISTIC, unit="party", rounds=3),
+    "psgd": PrivateSGD(LOGISTIC, "tight", rounds=5),
+    "fm": fm(LOGISTIC, "tight"),
+    "capefm": capefm(LOGISTIC, "tight"),
+    "capefm published": capefm(LOSSES["squared"]),
+}
+CARRIERS = {
+    "simulated": {},
+    "secagg": {"protocol": "secagg"},
+    "discrete": {"noise": "discrete"},
+    "discrete secagg": {"noise": "discrete", "protocol": "secagg"},
+}
+IMPOSSIBLE = {
+    *(("psgd", carrier) for carrier in ("discrete", "discrete secagg")),
+    *(("fm", carrier) for carrier in ("secagg", "discrete secagg")),
+    *(("capefm published", carrier) for carrier in ("discrete", "discrete secagg")),
+}
+PAIRS = [(name, carrier) for name in PROGRAMS for carrier in CARRIERS if (name, carrier) not in IMPOSSIBLE]
+each = pytest.mark.parametrize(("name", "carrier"), PAIRS, ids=[f"{name}-{carrier}" for name, carrier in PAIRS])
+
+
+def parties() -> Parties:
+    """Four parties of 20 to 80 rows, one of which colludes."""
+    rng = np.random.default_rng(0)
+    X = ball(rng, 200, 3)
+    y = np.where(X @ np.arange(1.0, 4) + 0.3 * rng.standard_normal(200) > 0, 1.0, -1.0)
+    data = Dataset("made", "binary", X, y, X[:0], y[:0])
+    return partition(data, Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), 4, rng, Adversary(1))
+
+
+def carried(name: str, carrier: str):
+    return replace(PROGRAMS[name], **CARRIERS[carrier]).prepare(parties(), np.random.default_rng(0))
+
+
+@each
+def test_without_noise_every_carrier_releases_the_same_model(name: str, carrier: str) -> None:
+    """Up to single precision, or to the grid, whose slopes have 18 bits."""
+    one, other = (
+        carried(name, of).release([NONE], np.random.default_rng(1), 2).weights for of in ("simulated", carrier)
+    )
+    assert np.abs(one).max() > 0.05
+    np.testing.assert_allclose(other, one, atol=2e-3 * np.abs(one).max())
+
+
+@each
+def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carrier: str) -> None:
+    """Of all messages, for two budgets, at models of any length: chi-squared in every block of numbers.
+
+    Both sides together raise a false alarm in 1e-6 of all blocks; seeded.
+    """
+    mechanism, draws, budgets = carried(name, carrier), 500, [BUDGET, Budget(0.1, 1e-5)]
+    exact = replace(mechanism, algorithm=PROGRAMS[name])
+    runs = Carrier(mechanism, budgets, np.random.default_rng(2), draws, None)
+    d, rng = mechanism.problem.d, np.random.default_rng(3)
+    w = np.repeat(2 * rng.standard_normal((2, d)), draws, axis=0).astype(np.float32)
+    for number, message in enumerate(runs.messages[0]):
+        _, state = message.of.state(d)
+        at = [w, np.full(len(w), 0.2, np.float32)][: len(state)]
+        added = runs.by_budget(runs.ask(number, *at) - exact.terms(message.of).total(*at))
+        places = np.cumsum((0, *message.of.lengths(d)))
+        for own, messages in zip(added, runs.messages, strict=True):
+            blocks = zip(messages[number].block_widths(), message.of.deviations(d), strict=True)
+            for j, (width, deviation) in enumerate(blocks):
+                block = own[:, places[j] : places[j + 1]]
+                if width * deviation == 0:  # L0 of the logistic loss
+                    assert np.abs(block).max() < 1e-9
+                    continue
+                below = stats.chi2.cdf(np.sum((block / (width * deviation)) ** 2), block.size)
+                assert 5e-7 < below < 1 - 5e-7
+
+
+@pytest.mark.parametrize("carrier", ["simulated", "secagg"])
+def test_what_an_observer_sees_is_what_is_released(carrier: str) -> None:
+    """The message is what would be sent without noise plus that of all sources; and who observes changes nothing."""
+    mechanism = carried("ssp_descent", carrier)
+    observer = Observed(mechanism)
+    observed = mechanism.release([BUDGET], np.random.default_rng(4), 3, observer).weights
+    for sources, residual in zip(observer.noise, observer.residuals, strict=True):
+        np.testing.assert_allclose(residual, sources.sum(axis=0), rtol=1e-5, atol=1e-4)
+    if carrier == "secagg":  # simulated, only the sum's noise is drawn unless somebody looks
+        plain = mechanism.release([BUDGET], np.random.default_rng(4), 3).weights
+        np.testing.assert_array_equal(observed, plain)
+
+
+def test_budgets_of_other_messages_run_apart_from_the_same_random_numbers() -> None:
+    """The clip of the squared loss is as long as the step, which depends on the budget."""
+    algorithm, given = ClippedDescent(LOSSES["squared"], rounds=3), parties()
+    budgets = [Budget(eps, 1e-5) for eps in (3.0, 0.1, 1.0)]
+    mechanism = algorithm.prepare(given, np.random.default_rng(0))
+    assert len({algorithm.messages(budget, given.problem)[0].of for budget in budgets}) > 1
+    together = mechanism.release(budgets, np.random.default_rng(5), 4)
+    for i, budget in enumerate(budgets):
+        alone = mechanism.release([budget], np.random.default_rng(5), 4)
+        np.testing.assert_allclose(together.weights[i], alone.weights[0], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(together.metrics["step"][i], alone.metrics["step"][0])
