@@ -51,13 +51,19 @@ def recorded(view: View, both: list[Prepared], budget: Budget, gaussian: bool = 
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     number, channel = sums_in(messages), sharing.channel(view, problem)
     in_time = _in_time(messages, number, problem, gaussian)
+    blocks = [message.of.lengths(problem.d) for message in messages for _ in range(message.times)]
 
     def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
         both[which].release([budget], rng, draws, observer)
 
     mu = _mu_of_statistics(both, messages, channel.spread)
     return transcript(
-        view, release, lambda: Recorder(both, channel, np.ones(number), in_time), number, gaussian=gaussian, mu=mu
+        view,
+        release,
+        lambda: Recorder(both, channel, np.ones(number), in_time, blocks),
+        number,
+        gaussian=gaussian,
+        mu=mu,
     )
 
 

@@ -36,13 +36,20 @@ class Recorder:
         channel: what is seen of a message.
         scales: the standard deviation that the noise of each message is meant to have, where `channel` counts 1.
         in_time: (T, T), the covariance of the noise of different messages, in the same unit; None: independent.
+        blocks: how many numbers are in each block of each message; None: all are one block. Blocks are told apart, so
+            that one without noise shows.
     """
 
     def __init__(
-        self, pair: Sequence[Any], channel: Channel, scales: Sequence[float] | Array, in_time: Array | None = None
+        self,
+        pair: Sequence[Any],
+        channel: Channel,
+        scales: Sequence[float] | Array,
+        in_time: Array | None = None,
+        blocks: Sequence[Sequence[int]] | None = None,
     ) -> None:
         self.pair, self.channel = pair, channel
-        self.scales = scales
+        self.scales, self.blocks = scales, blocks
         self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
         self.parts: Array | None = None
         self.history: list[tuple[Array, Array]] = []
@@ -63,11 +70,16 @@ class Recorder:
         white, moved = self._whitened(filtered, shift / self.channel.spread)
         direction, length = _units(moved)
         along = np.einsum("bk,bk->b", white, direction)
-        direction, _ = _units(shift)
-        seen = np.einsum("mbk,bk->mb", numbers, direction)
-        # one number summarises the other coordinates: noise that is shared across coordinates shows there
-        across = numbers.sum(axis=2) - direction.sum(axis=1) * seen
-        self.columns.append((along, length, seen, across, self._change(numbers[0], shift)))
+        sizes = [shift.shape[1]] if self.blocks is None else self.blocks[len(self.columns)]
+        seen, across = [], []
+        for stop, size in zip(np.cumsum(sizes), sizes, strict=True):
+            if size:
+                some = slice(stop - size, stop)
+                direction, _ = _units(shift[:, some])
+                seen.append(np.einsum("mbk,bk->mb", numbers[..., some], direction))
+                # one number summarises the other coordinates: noise that is shared across coordinates shows there
+                across.append(numbers[..., some].sum(axis=2) - direction.sum(axis=1) * seen[-1])
+        self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
         """How much a message differs from the last of its size, in the direction in which the shifts do: (1, B).
@@ -101,12 +113,11 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """All messages of B runs, (B, T (2 m + 3)): along the shifts, the shifts' lengths, and all numbers seen."""
+        """All messages of B runs, (B, T (2 m + 3)) for one block: along the shifts, their lengths, all numbers seen."""
         if len(self.columns) != len(self.scales):
             raise AssertionError(f"{len(self.columns)} messages were sent, not {len(self.scales)}.")
-        along, length, *seen = (np.stack(column) for column in zip(*self.columns, strict=True))
-        B = along.shape[1]
-        return np.concatenate([along.T, length.T, *(np.moveaxis(x, 2, 0).reshape(B, -1) for x in seen)], axis=1)
+        along, length, *seen = zip(*self.columns, strict=True)
+        return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
 
 
 def _units(vectors: Array) -> tuple[Array, Array]:

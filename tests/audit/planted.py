@@ -1,8 +1,9 @@
-"""What tests of planted bugs share: the default settings of `dpml audit`, and bugs that samplers may have."""
+"""What tests of planted bugs share: the default settings of `dpml audit`, and bugs that any algorithm may have."""
 
 import math
-from collections.abc import Callable, Set
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, get_args
 
@@ -14,7 +15,9 @@ from dpml.audit.exposure import Pair
 from dpml.audit.pairs import worst_case
 from dpml.audit.search import worse_pair
 from dpml.audit.views import exposures
-from dpml.privacy import Budget, Guarantee, Problem, View
+from dpml.mechanism import discrete
+from dpml.mechanism.message import Sum
+from dpml.privacy import Budget, Guarantee, Problem, View, noise
 
 BUDGET = Budget(1.0, 1e-5)
 PROBLEM = Problem(5, 5 * ROWS, 2, auxiliary=10, classes=2)
@@ -81,20 +84,151 @@ def bugs(algorithm, draws: int, views: Set[str] = BESIDE, problem: Problem = PRO
     return {view for view, found in attacked(algorithm, draws, views, problem).items() if found.verdict == "BUG"}
 
 
-def times(factor: float) -> Callable:
-    """A sampler whose noise is so many times as wide as it should be."""
-    return lambda right: lambda *arguments, **keywords: factor * right(*arguments, **keywords)
+Bug = Callable[[pytest.MonkeyPatch, Any], Any]
+"""Plants a bug: a function of a patch and an algorithm that gives the algorithm with the bug."""
+
+Change = Callable[[np.ndarray], np.ndarray]
+"""Of the unit noise of parties, (parties, ..., size), real or whole numbers."""
 
 
-def shared_seed(*parties: int) -> Callable:
-    """A sampler of (parties, ...) noise that gives some of them the same."""
+def half(noises: np.ndarray) -> np.ndarray:
+    return noises // 2 if noises.dtype.kind == "i" else noises / 2
 
-    def change(right: Callable) -> Callable:
-        def draw(*arguments, **keywords):
-            drawn = np.array(right(*arguments, **keywords))
-            drawn[list(parties)] = drawn[parties[0]]
-            return drawn
 
-        return draw
+def none(noises: np.ndarray) -> np.ndarray:
+    return 0 * noises
+
+
+def silent(*parties: int) -> Change:
+    """Some parties add no noise."""
+
+    def change(noises: np.ndarray) -> np.ndarray:
+        noises = np.array(noises)
+        noises[list(parties)] = 0
+        return noises
 
     return change
+
+
+def shared_seed(*parties: int) -> Change:
+    """Some parties' noise is that of the first of them."""
+
+    def change(noises: np.ndarray) -> np.ndarray:
+        noises = np.array(noises)
+        noises[list(parties)] = noises[parties[0]]
+        return noises
+
+    return change
+
+
+def one_number(noises: np.ndarray) -> np.ndarray:
+    """All coordinates have the same noise."""
+    return np.repeat(noises[..., :1], noises.shape[-1], axis=-1)
+
+
+def first_without(noises: np.ndarray) -> np.ndarray:
+    """The first coordinate has none."""
+    return np.concatenate([0 * noises[..., :1], noises[..., 1:]], axis=-1)
+
+
+def drawn(change: Change, zero_sum: bool = True) -> Bug:
+    """Noise is drawn wrongly, whoever draws it: a curator, parties, sites (their zero-sum noise, too), on a grid."""
+
+    def plant(patch: pytest.MonkeyPatch, algorithm):
+        gaussian, single, cape, whole = noise.gaussian, noise.single_gaussian, noise.cape_parties, discrete.parts
+
+        def sites_last(noises):
+            return np.ascontiguousarray(change(noises.swapaxes(0, 1)).swapaxes(0, 1))
+
+        def of_cape(*arguments):
+            ehat, g = cape(*arguments)
+            return sites_last(ehat) if zero_sum else ehat, sites_last(g)
+
+        def of_curator_or_parties(rng, shape):
+            right = gaussian(rng, shape)
+            return change(right[None])[0] if len(shape) == 2 else change(right)
+
+        patch.setattr(noise, "gaussian", of_curator_or_parties)
+        patch.setattr(noise, "gaussian_messages", lambda rng, *shape: sites_last(gaussian(rng, shape)))
+        patch.setattr(noise, "cape_parties", of_cape)
+        patch.setattr(noise, "single_gaussian", lambda *arguments: change(single(*arguments)))
+        patch.setattr(discrete, "parts", lambda *arguments: change(whole(*arguments)))
+        return algorithm
+
+    return plant
+
+
+def wrong(algorithm, **changes: Callable[[Any], Any]):
+    """The algorithm some of whose methods return something else, while its guarantees are still the right ones."""
+    kind = type(algorithm)
+
+    def method(name: str):
+        return lambda self, *arguments: changes[name](getattr(kind, name)(self, *arguments))
+
+    members = {name: method(name) for name in changes}
+    members["guarantees"] = lambda self, *arguments: algorithm.guarantees(*arguments)
+    options = {each.name: getattr(algorithm, each.name) for each in fields(algorithm) if each.init}
+    return type(kind)(kind.__name__, (kind,), members)(**options)
+
+
+def returning(**changes: Callable[[Any], Any]) -> Bug:
+    """Some methods return something else."""
+    return lambda patch, algorithm: wrong(algorithm, **changes)
+
+
+def narrower(factor: float, number: int | None = None, blocks: Sequence[int] | None = None) -> Bug:
+    """Messages have less noise than is counted: all, or one, or some blocks of it. A sensitivity that is too small."""
+
+    def change(messages: Sequence[Sum]) -> tuple[Sum, ...]:
+        return tuple(less(message) if number in (None, i) else message for i, message in enumerate(messages))
+
+    def less(message: Sum) -> Sum:
+        if blocks is None:
+            constant = message.constant and factor * message.constant
+            return replace(message, noise=factor * message.noise, constant=constant)
+        units = np.array(message.units)
+        units[list(blocks)] *= factor
+        return replace(message, units=tuple(units.tolist()))
+
+    return returning(messages=change)
+
+
+class Timed:
+    """The sharing of noise in which messages of one `key` have the same noise, times a factor that depends on time."""
+
+    def __init__(self, right, key: Callable[[int], int], factor: Callable[[int], float]) -> None:
+        self.right, self.key, self.factor = right, key, factor
+        self.seeds: dict[tuple[int, int], int] = {}
+        self.calls: Counter[int] = Counter()
+
+    def observed(self, rng, draws: int, M: int, size: int):
+        t = self.calls[size]
+        self.calls[size] += 1
+        seed = self.seeds.setdefault((size, self.key(t)), int(rng.integers(2**63)))
+        total, parts = self.right.observed(type(rng)(np.random.PCG64(seed)), draws, M, size)
+        return self.factor(t) * total, self.factor(t) * parts
+
+    def total(self, *arguments):
+        return self.observed(*arguments)[0]
+
+    def __getattr__(self, name: str):
+        return getattr(self.right, name)
+
+
+def in_time(key: Callable[[int], int], factor: Callable[[int], float] = lambda t: 1.0) -> Bug:
+    """A carrier has a sharing of its own: the seeds are those of one release."""
+    return returning(sharing=lambda right: Timed(right, key, factor))
+
+
+same_in_all_rounds = in_time(lambda t: 0)
+first_round_only = in_time(lambda t: t, lambda t: float(t == 0))
+
+
+def patched(target: Any, name: str, change: Callable[[Any], Any]) -> Bug:
+    """A function of the package is another one, made of the right one."""
+
+    def plant(patch: pytest.MonkeyPatch, algorithm):
+        patch.setattr(target, name, change(getattr(target, name)))
+        return algorithm
+
+    return plant

@@ -1,24 +1,23 @@
 """The audit finds what is wrong and accuses nobody else: every algorithm, every view, mutations of mechanisms."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.network import CapeNetwork, ConventionalNetwork
-from dpml.algorithms.noisy_descent import Central, Jayaraman, WeightedDescent
-from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.output_perturbation import Average, LocalAggregation
-from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
-from dpml.algorithms.voting import Soft, Vote
 from planted import ALL, attacked
 
-from dpml.algorithms import coefficients, noisy_coefficients
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.network import Network
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.algorithms.quadratic import objective
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.sensitivity import joint_sensitivity
 from dpml.audit import audit
 from dpml.audit.attacks import LEARNED
 from dpml.audit.exposure import Exposure
@@ -36,13 +35,14 @@ PROBLEM = Problem(5, 50, 2, auxiliary=10, classes=2)
 
 UNACCUSED = "consistent", "no violation seen"
 
+CONV, CAPE = (partial(FunctionalMechanism, sites=sites) for sites in ("independent", "cape"))
 GAUSSIAN = [
     FunctionalMechanism,
-    Local,
-    Conventional,
-    CapeFM,
+    partial(FunctionalMechanism, sites="last"),
+    CONV,
+    CAPE,
 ]
-PURE = [PureFunctionalMechanism, ObjectivePerturbation]
+PURE = [LaplaceFunctionalMechanism, ObjectivePerturbation]
 PARTY = [Vote, Soft, Average]
 
 
@@ -81,19 +81,16 @@ def test_party_level_algorithms(kind, loss, calibration) -> None:
 
 
 ROUNDS = [
-    Central(LOGISTIC, rounds=6),
-    Jayaraman(LOGISTIC, rounds=6),
-    WeightedDescent(LOGISTIC, rounds=6),
-    WeightedDescent(LOGISTIC, rounds=6, variant="synchronous"),
-    WeightedDescent(LOGISTIC, rounds=6, variant="once"),
+    NoisyDescent(LOGISTIC, rounds=6),
+    NoisyDescent(LOGISTIC, rounds=6, sites="mpc"),
+    *(NoisyDescent(LOGISTIC, rounds=6, sites="clients", variant=v) for v in ("paper", "synchronous", "once")),
     GaussianObjectivePerturbation(LOGISTIC),
     ApproximateMinima(LOGISTIC),
     PrivateSGD(LOGISTIC, rounds=6),
     LocalAggregation(LOGISTIC),
-    CapeNetwork(LOGISTIC, epochs=2),
-    ConventionalNetwork(LOGISTIC, epochs=2),
+    *(Network(LOGISTIC, epochs=2, sites=sites) for sites in ("cape", "independent")),
 ]
-# with published noise their pairs and their rounds are in `test_pairs.py` and `test_planted_psgd_networks.py`
+# with published noise their pairs and their rounds are in `test_pairs.py` and `test_planted.py`
 LONG = "gop", "amp", "psgd", "nn_cape", "nn_conv"
 BOTH = [
     pytest.param(
@@ -122,9 +119,9 @@ def test_the_published_claims_that_do_not_hold() -> None:
     violated = "claim violated"
     # composition, in every view
     for views, draws in (({"transcript", "colluders"}, 3_000), ({"release", "aggregate", "client"}, 50_000)):
-        found = attacked(CapeFM(SQUARED), draws, views, PROBLEM)
+        found = attacked(CAPE(SQUARED), draws, views, PROBLEM)
         assert {view: finding.verdict for view, finding in found.items()} == dict.fromkeys(views, violated)
-    capefm = verdicts(CapeFM(LOGISTIC), 10_000, self_test=True)
+    capefm = verdicts(CAPE(LOGISTIC), 10_000, self_test=True)
     assert capefm == {  # the whole view
         "release": "consistent", "aggregate": "consistent", "client": "consistent",
         "transcript": violated, "colluders": violated,
@@ -133,7 +130,7 @@ def test_the_published_claims_that_do_not_hold() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "eps"), [(FunctionalMechanism, 0.1), (Conventional, 0.1), (CapeFM, 1.0)])
+@pytest.mark.parametrize(("kind", "eps"), [(FunctionalMechanism, 0.1), (CONV, 0.1), (CAPE, 1.0)])
 def test_a_million_draws_reach_four_fifths_of_what_is_proven(kind, eps) -> None:
     for finding in audit(kind(SQUARED, calibration="tight"), Budget(eps, 1e-5), PROBLEM, 1_000_000):
         if finding.proven < 0.8 * eps:  # weaker views need more draws
@@ -158,7 +155,7 @@ def halved(draw):
     ("algorithm", "name", "tries"),
     [
         (FunctionalMechanism(SQUARED, calibration="tight"), "gaussian", 0),
-        (PureFunctionalMechanism(SQUARED, calibration="tight"), "laplace", 200),  # its own pair is not bad enough
+        (LaplaceFunctionalMechanism(SQUARED, calibration="tight"), "laplace", 200),  # its own pair is not bad enough
         (Average(LOGISTIC, calibration="tight", lam=0.01), "l2_laplace", 0),
         (Vote(SOFTMAX, calibration="tight", lam=0.01), "l2_laplace", 0),
     ],
@@ -171,8 +168,8 @@ def test_too_little_noise_and_none(monkeypatch, algorithm, name, tries, change) 
 
 @pytest.mark.parametrize("kind", GAUSSIAN)
 def test_a_sensitivity_that_lacks_sqrt_2(monkeypatch, kind) -> None:
-    right = coefficients.joint_sensitivity
-    monkeypatch.setattr(noisy_coefficients, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
+    right = objective.joint_sensitivity
+    monkeypatch.setattr(objective, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
     assert set(verdicts(kind(SQUARED), 1_000).values()) == {"BUG"}
 
 
@@ -189,7 +186,7 @@ def test_a_forgotten_composition(monkeypatch) -> None:
         square = np.sqrt(2) * quadratic.square / scales.square
         return max(quadratic.constant_range / scales.constant, 2 * quadratic.linear_bound / scales.linear, square)
 
-    monkeypatch.setattr(noisy_coefficients, "joint_sensitivity", worst_alone)
+    monkeypatch.setattr(objective, "joint_sensitivity", worst_alone)
     assert verdicts(FunctionalMechanism(SQUARED), 1_000) == {"release": "BUG"}
 
 
@@ -219,14 +216,14 @@ def test_the_search_finds_worse_neighbours() -> None:
     def distance(pair):
         return exposures(algorithm, pair, BUDGET)[-1].distance()
 
-    proven = coefficients.joint_sensitivity(algorithm.quadratic, algorithm.scales(BUDGET, PROBLEM), PROBLEM.d)
+    proven = joint_sensitivity(SQUARED.quadratic, algorithm.scales(BUDGET, PROBLEM), PROBLEM.d)
     assert distance(start) < 0.9 * proven
     assert 0.95 * proven <= distance(found) <= proven * (1 + 1e-9)
 
 
 def test_refusals(run_command) -> None:
     with pytest.raises(UserError, match="at least 100 draws"):
-        audit(CapeFM(LOGISTIC), BUDGET, PROBLEM, 10)
+        audit(CAPE(LOGISTIC), BUDGET, PROBLEM, 10)
     for words, sentence in ((["M=[5,10]"], "takes one M"), (["d=two"], "whole number"), (["algo=capfm"], "capefm")):
         found = run_command("dpml", "audit", *words)
         assert found.code == 2

@@ -8,24 +8,21 @@ import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-from dpml.algorithms.adaptive_statistics import AdaptiveStatistics
-from dpml.algorithms.cape import CapeFM
-from dpml.algorithms.functional_mechanism import Conventional, FunctionalMechanism, Local
-from dpml.algorithms.network import ConventionalNetwork
-from dpml.algorithms.noisy_descent import Central, Jayaraman
-from dpml.algorithms.noisy_gradient_sums import PrivateSGD
-from dpml.algorithms.output_perturbation import Average, LocalAggregation
-from dpml.algorithms.pure_functional_mechanism import PureFunctionalMechanism
-from dpml.algorithms.sufficient_statistics import SufficientStatistics
-from dpml.algorithms.voting import Soft, Vote
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.network import Network
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.perturbation.objective import ObjectivePerturbation
+from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.pairs import worst_case
 from dpml.audit.search import distance, moved
 from dpml.audit.views import exposures
@@ -41,18 +38,18 @@ ALARM = 1e-6  # the false-alarm rate of every test of a law; all are seeded
 @pytest.mark.parametrize(
     ("algorithm", "rounds", "noise_of_a_round"),
     [
-        (Central(LOGISTIC, rounds=50), 50, lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 2),
+        (NoisyDescent(LOGISTIC, rounds=50), 50, lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 2),
         (
-            Jayaraman(LOGISTIC, rounds=200, calibration="tight", clip=0.3),
+            NoisyDescent(LOGISTIC, sites="mpc", rounds=200, calibration="tight", clip=0.3),
             200,
             lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 0.6,
         ),
         (
             PrivateSGD(LOGISTIC, rounds=30, calibration="tight"),
             30,
-            lambda a: a.fresh(BUDGET, PROBLEM) / 2,
+            lambda a: a.messages(BUDGET, PROBLEM)[0].noise / 2,
         ),
-        (ConventionalNetwork(LOGISTIC, epochs=40), 40, lambda a: a.scale(BUDGET, PROBLEM, PROBLEM.N) / 2),
+        (Network(LOGISTIC, epochs=40, sites="independent"), 40, lambda a: a.scale(BUDGET, PROBLEM, PROBLEM.N) / 2),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -129,10 +126,10 @@ def test_zero_sum_noise_of_different_parties() -> None:
 # ---- sensitivities
 
 MECHANISMS = [
-    *(kind(loss) for kind in (FunctionalMechanism, Local, CapeFM) for loss in (SQUARED, LOGISTIC)),
-    CapeFM(LOGISTIC, calibration="tight"),
-    Conventional(SQUARED, calibration="tight"),
-    *(PureFunctionalMechanism(loss, calibration=c) for loss in (SQUARED, LOGISTIC) for c in ("published", "tight")),
+    *(FunctionalMechanism(loss, sites=s) for s in ("curator", "last", "cape") for loss in (SQUARED, LOGISTIC)),
+    FunctionalMechanism(LOGISTIC, sites="cape", calibration="tight"),
+    FunctionalMechanism(SQUARED, sites="independent", calibration="tight"),
+    *(LaplaceFunctionalMechanism(loss, calibration=c) for loss in (SQUARED, LOGISTIC) for c in ("published", "tight")),
     SufficientStatistics(SQUARED),
     SufficientStatistics(LOGISTIC, unit="party"),
     *(AdaptiveStatistics(SQUARED, calibration=c) for c in ("published", "tight")),

@@ -6,19 +6,19 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.noisy_descent import Jayaraman
-from dpml.algorithms.output_perturbation import Average
 from noise_samplers import SAMPLERS
 from scipy import stats
 
-from dpml.algorithms import discrete_noise
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.ensemble.averages import Average
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.audit import POWER, Finding, audit
 from dpml.audit.attacks import RATIO, informed
 from dpml.audit.bounds import mu_by_rates, mu_from_rates, trade_off
 from dpml.audit.half_noise import HalfNoise
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
+from dpml.mechanism import discrete
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, noise
 from dpml.reporting.trade_off import allowed
@@ -36,7 +36,7 @@ def test_half_of_the_noise_is_half_of_it(name) -> None:
     assert half == pytest.approx(whole / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize("draw", [discrete_noise.parts, discrete_noise.total])
+@pytest.mark.parametrize("draw", [discrete.parts, discrete.total])
 def test_half_of_the_noise_on_integers_is_half_of_it(draw) -> None:
     """Variances of 20,000 numbers, within six standard errors (false alarm 2e-9 each)."""
     whole, half = (
@@ -68,7 +68,9 @@ def test_what_could_not_have_been_seen_is_not_called_consistent() -> None:
 
 
 def test_a_weak_pair_says_so() -> None:
-    found = audit(Jayaraman(LOGISTIC, calibration="tight", rounds=1, clip=1.0), Budget(1.0, 1e-5), PROBLEM, 20_000)
+    found = audit(
+        NoisyDescent(LOGISTIC, sites="mpc", calibration="tight", rounds=1, clip=1.0), Budget(1.0, 1e-5), PROBLEM, 20_000
+    )
     weak = next(finding for finding in found if finding.view == "aggregate")
     assert 0 < weak.power < POWER
     assert weak.judgement == f"no violation seen (power {weak.power:.2f})"
@@ -96,7 +98,7 @@ def test_no_rates_show_more_mu_than_there_is(mu) -> None:
 
 def test_the_stopped_score_is_normal_whatever_the_models_do() -> None:
     """Shifts that depend on what was seen before: the ratio of a run is not normal, the stopped score is."""
-    algorithm = Jayaraman(LOGISTIC, calibration="tight", rounds=5)
+    algorithm = NoisyDescent(LOGISTIC, sites="mpc", calibration="tight", rounds=5)
     budget = Budget(20.0, 1e-3)
     pair = worst_case(algorithm, budget, PROBLEM)
     exposure = next(e for e in exposures(algorithm, pair, budget) if e.view == "aggregate")

@@ -57,7 +57,7 @@ class Statistics(Statistic):
     off_diagonal: float
 
     def lengths(self, d: int) -> tuple[int, ...]:
-        return (1 + d + d * (d + 1) // 2,)
+        return 1, d, d * (d + 1) // 2
 
     def on(self, parties: Parties) -> "StatisticsTerms":
         return StatisticsTerms(self, parties)
@@ -143,7 +143,7 @@ class AdaptiveStatistics(Program):
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         of = Statistics(problem.N * self.lam / 2, self.off_diagonal)
-        return (Sum(of, self.sensitivity(problem.d), self.scale(budget, problem)),)
+        return (Sum(of, self.sensitivity(problem.d), self.scale(budget, problem), (1.0, 1.0, 1.0)),)
 
     def together(self, d: int) -> int:
         return draws_together(d)
