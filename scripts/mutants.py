@@ -159,7 +159,7 @@ MUTANTS = (
         "dpml/mechanism/message.py",
         "+ len(widths) * REST)",
         "+ REST)",
-        "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",
+        "mechanism/test_discrete.py::test_every_lot_of_discrete_noise_adds_what_is_left_of_the_grid_to_the_mu",
     ),
     Mutant(
         "dpml/mechanism/carriers.py",

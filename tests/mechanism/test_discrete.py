@@ -20,9 +20,10 @@ from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise
 from dpml.mechanism.discrete import BITS, target_mu, variance_of
+from dpml.mechanism.message import discrete_rest
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, gdp, worst
-from dpml.privacy.discrete.accounting import mu_of, smoothing, wrap_probability
+from dpml.privacy.discrete.accounting import REST, mu_of, smoothing, wrap_probability
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
@@ -372,6 +373,18 @@ def test_means_that_are_rounded_count_one_step_in_every_coordinate(loss) -> None
     expected = math.sqrt(sum((2.0**-40 / width) ** 2 for width in noise))
     assert message.of.rounding(widths, BITS, problem) == pytest.approx(expected, rel=1e-9)
     assert Coefficients(loss).rounding(widths, BITS, problem) < 1e-20
+
+
+def test_every_lot_of_discrete_noise_adds_what_is_left_of_the_grid_to_the_mu() -> None:
+    """Of sums and counts alike, in every round: too little to be seen in a mu, so that it is compared alone."""
+    problem = Problem(50, 500, 3)
+    for made, lots in (
+        (ClippedDescent(LOGISTIC, rounds=7), 7),
+        (ClippedDescent(LOGISTIC, unit="party", rounds=7), 14),
+        (SufficientStatistics(LOGISTIC), 3),  # L1, the diagonal of L2, and the entries beside it
+    ):
+        (message,) = made.messages(BUDGET, problem)
+        assert discrete_rest(message, problem) == pytest.approx(lots * REST, rel=1e-12, abs=0)
 
 
 @each_unit
