@@ -126,9 +126,15 @@ def one_number(noises: np.ndarray) -> np.ndarray:
     return np.repeat(noises[..., :1], noises.shape[-1], axis=-1)
 
 
-def first_without(noises: np.ndarray) -> np.ndarray:
-    """The first coordinate has none."""
-    return np.concatenate([0 * noises[..., :1], noises[..., 1:]], axis=-1)
+def without(*numbers: int) -> Change:
+    """Some coordinates have none."""
+
+    def change(noises: np.ndarray) -> np.ndarray:
+        noises = np.array(noises)
+        noises[..., list(numbers)] = 0
+        return noises
+
+    return change
 
 
 def drawn(change: Change, zero_sum: bool = True) -> Bug:

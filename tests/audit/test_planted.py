@@ -18,7 +18,6 @@ from planted import (
     bugs,
     drawn,
     first_round_only,
-    first_without,
     half,
     in_time,
     narrower,
@@ -29,6 +28,7 @@ from planted import (
     same_in_all_rounds,
     shared_seed,
     silent,
+    without,
 )
 from settings_audit import (
     ADASSP,
@@ -77,14 +77,18 @@ from settings_audit import (
 
 from dpml.algorithms.descent import network, newton
 from dpml.algorithms.descent.clipped_gradients import ClippedTerms
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.layouts import Clients
 from dpml.algorithms.perturbation import gaussian_output
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.algorithms.quadratic.sensitivity import Scales
+from dpml.optim import descent
 from dpml.optim.descent import Rows
+from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
 from dpml.optim.slopes import Slopes
-from dpml.privacy import Problem, noise
+from dpml.privacy import Problem, gdp, noise
 
 # Enough draws where nothing is hidden any more, or the pair itself shows more than is proven.
 FEW = 1_000
@@ -165,9 +169,10 @@ TOO_LITTLE = {
         *(case(drawn(silent(0)), a, 10_000, {"release", "aggregate"}, TWO) for a in (SSP_GRID, SSP_GRID_REAL)),
         case(drawn(silent(0)), DPGD_GRID, 10_000, {"release", "aggregate"}, TWO),
     ],
-    "a number without noise": [
-        *(case(drawn(first_without), a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
-        case(drawn(first_without), SSP, 2_000, SUMS),
+    "numbers without noise": [
+        *(case(drawn(without(0)), a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),  # the eigenvalue
+        *(case(drawn(without(4, 5)), a, 2_000, THREE) for a in (CAPE, CONV)),  # beside the diagonal
+        case(drawn(without(4, 5)), SSP, 2_000, SUMS),
     ],
     "one noise for all numbers": [case(drawn(one_number), ADASSP, 2_000, RELEASE)],
     "two parties with one seed": [
@@ -192,7 +197,6 @@ TOO_LITTLE = {
 IN_TIME = {
     "the same noise in all rounds": [
         case(same_in_all_rounds, DPGD, FEW, SUMS, FEW_ROWS),
-        case(same_in_all_rounds, STAGES, FEW, SUMS, BIG),
         case(same_in_all_rounds, NN_CAPE, FEW, WHOLE),
         case(same_in_all_rounds, NN_CONV, FEW, WHOLE, marks=slow),
         case(same_in_all_rounds, PSGD, PLAIN, SUMS),
@@ -238,7 +242,6 @@ COUNTED = {
         case(SECOND_HALF, LOCAL, PLAIN, {"client"}),
         *(case(narrower(0.4, blocks=blocks), a, PLAIN, SUMS) for blocks in ((0,), (1, 2)) for a in (SSP, SSP_PARTY)),
         *(case(narrower(0.4, blocks=blocks), SSP_REAL, PLAIN, SUMS, marks=slow) for blocks in ((0,), (1, 2))),
-        case(narrower(0.01, blocks=(2,)), SSP, 2_000, SUMS),  # nearly none beside the diagonal
     ],
     "one message with too little noise": [
         case(narrower(0.05, number=0), STAGES, FEW, SUMS, BIG),  # statistics
@@ -296,7 +299,7 @@ SENT = {
             DPGD_PARTY, FEW, {"aggregate"}, MANY,
         ),
         case(
-            patched(network, "clipped_sum", lambda right: lambda m, X, y, loss, clip, *a: right(m, X, y, loss, 9.0, *a)),
+            patched(network, "clipped_sum", lambda right: lambda m, X, y, loss, clip, n: right(m, X, y, loss, 9.0, n)),
             NN_CAPE, FEW, THREE,
         ),
         *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in (JAYARAMAN, SECURE)),
@@ -309,7 +312,7 @@ SENT = {
     "steps of a grid that are taken for larger ones": [
         case(
             patched(ClippedTerms, "integers", lambda right: lambda self, Q, *a: right(self, 2 * Q, *a)),
-            DPGD_GRID, FEW, {"aggregate"}, FOUR,
+            DPGD_GRID, 4_000, {"aggregate"}, FOUR,
         ),
     ],
     "sums of parties in place of means": [case(louder(2000.0), SSP_PARTY, 2_000, {"release", *SUMS})],
@@ -318,19 +321,100 @@ SENT = {
         case(SILENT_SITE, CAPE, 2_000, WHOLE),
         case(drawn(silent(-1)), CONV, 2_000, WHOLE),
     ],
-    "gradient balls of half the radius": [case(halved(newton, "logistic_radius"), replace(NEWTON, budget_share=0.8), 2_000, {"aggregate"})],
+    "gradient balls of half the radius": [
+        case(halved(newton, "logistic_radius"), replace(NEWTON, budget_share=0.8), 2_000, {"aggregate"}),
+    ],
     "a curvature that is forgotten": [
         case(patched(newton, "CURVATURE", lambda _: 0.05), replace(NEWTON, curvature="hessian"), 2_000, {"aggregate"}),
     ],
     "a sensitivity that is too small in noise and proof": [
-        *(case(halved(gaussian_output, "logistic_radius", factor), OUTPUTS[0], 2_000, RELEASE) for factor in (0.5, 0.8)),
-        *(case(halved(gaussian_output, "squared_radius", factor), OUTPUTS[1], 2_000, RELEASE) for factor in (0.5, 0.8)),
+        case(halved(gaussian_output, f"{a.loss.name}_radius", factor), a, 2_000, RELEASE)
+        for a in OUTPUTS
+        for factor in (0.5, 0.8)
     ],
     "a diameter that knows no long models": [  # 1/(N lam), that of gradients at w = 0
-        case(patched(gaussian_output, "logistic_radius", lambda _: lambda length: np.float64(0.5)), OUTPUTS[0], 2_000, RELEASE),
+        case(
+            patched(gaussian_output, "logistic_radius", lambda _: lambda length: np.float64(0.5)),
+            OUTPUTS[0], 2_000, RELEASE,
+        ),
     ],
 }  # fmt: skip
-GROUPS = TOO_LITTLE, IN_TIME, COUNTED, SENT
+
+
+def drawing(change) -> Bug:
+    """The noise of every round of a descent is drawn by ``change(draw)``."""
+
+    def descend(right):
+        return lambda groups, start, steps, scales, draw, *others, **named: right(
+            groups, start, steps, scales, change(draw), *others, **named
+        )
+
+    return patched(descent, "descend", descend)
+
+
+def same(draw):
+    drawn = draw()
+    return lambda: drawn
+
+
+def first_only(draw):
+    left = [1.0]
+    return lambda: (left.pop() if left else 0.0) * draw()
+
+
+def mus_times(factor: float) -> Bug:
+    """All of what is proven, less."""
+
+    def plant(patch, algorithm):
+        right = algorithm.guarantees
+        less = lambda *a: [replace(g, mu=factor * g.mu, eps=gdp.eps_of(factor * g.mu, g.delta)) for g in right(*a)]  # noqa: E731
+        patch.setattr(type(algorithm), "guarantees", lambda self, *arguments: less(*arguments))
+        return algorithm
+
+    return plant
+
+
+def oracle_as_if_fixed(patch, algorithm):
+    """The candidates of an oracle share their noise: whoever sees their rounds can take it out."""
+    right = algorithm.guarantees
+    counted = lambda self, *a: [replace(g, basis="proven") for g in right(*a) if g.basis == "conditional"]  # noqa: E731
+    patch.setattr(type(algorithm), "guarantees", counted)
+    return algorithm
+
+
+def exact_scores(patch, algorithm):
+    patch.setattr(NoisyDescent, "per_score", lambda self, budget, problem: 1e-12)
+    patch.setattr(NoisyDescent, "mus", lambda self, budget, problem: {"aggregate": 0.2, "release": 0.2})
+    return algorithm
+
+
+ANY: set[str] = set()  # some view beside the release
+SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
+DESCENTS = {
+    "half of the noise of rounds": [case(HALF, a, enough(a), ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
+    "no noise in rounds": [case(NONE, a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
+    "one noise in all rounds": [case(drawing(same), a, 2_000, ANY, marks=marked(a)) for a in OPEN],
+    "noise only at the start": [case(drawing(first_only), a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
+    "noise of clients divided twice": [
+        case(patched(Clients, "group_stds", lambda right, by=by: lambda self, parties: right(self, parties) / by), a,
+             5_000, ANY, marks=slow if by > 2 else ())
+        for a in (WDDP, SECURE) for by in (2, 3, 5)
+    ],
+    "half of the rounds": [case(mus_times(0.5**0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
+                           case(mus_times(0.5**0.5), SECURE, 2_000, SUMS)],
+    "the other adjacency": [case(mus_times(0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
+                            case(mus_times(0.5), SECURE, 2_000, SUMS)],
+    "a round that is forgotten": [
+        # the sigmoid loss is steepest at 0: of a row across the path of the model, and of its mirror image, always
+        case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, marks=slow if a is SIGMOID[0] else ())
+        for a in SIGMOID
+    ],
+    "a choice that is not counted": [
+        case(oracle_as_if_fixed, replace(JAYARAMAN, step_selection="oracle"), 2_000, SUMS),
+    ],
+    "scores without noise": [case(exact_scores, replace(JAYARAMAN, step_selection="private"), 2_000, {"aggregate"})],
+}  # fmt: skip
+GROUPS = TOO_LITTLE, IN_TIME, COUNTED, SENT, DESCENTS
 
 
 def named(each, title: str):
@@ -346,4 +430,5 @@ def named(each, title: str):
     [named(each, title) for group in GROUPS for title, cases in group.items() for each in cases],
 )
 def test_a_planted_bug_is_called_one(monkeypatch, bug, algorithm, draws, views, clear, problem) -> None:
-    assert bugs(bug(monkeypatch, algorithm), draws, views | clear, problem) == views
+    found = bugs(bug(monkeypatch, algorithm), draws, views | clear or BESIDE, problem)
+    assert found == views if views else found
