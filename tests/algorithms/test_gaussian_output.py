@@ -168,7 +168,7 @@ def test_the_ridge_is_where_what_is_lost_is_least() -> None:
     mu = gdp.mu_of(1.0, 1e-5)
     lams = np.geomspace(1e-6, 10, 20_001)
     for loss, steepest, W in ((LOGISTIC, 2.0, 3.0), (SQUARED, 4 * 1.299038, 1.0)):
-        algorithm = GaussianOutput(loss, norm=3.0)
+        algorithm = GaussianOutput(loss, model_norm=3.0)
         for N in (50, 30_000):
             lost = lams / 2 * W**2 + loss.smoothness / 2 * (steepest / (N * lams * mu)) ** 2
             strength = algorithm.ridge(BUDGET, Problem(1, N, 4))
@@ -258,7 +258,7 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
     [
         (lambda: GaussianOutput(SOFTMAX), "algo=outpert needs loss=squared or loss=logistic"),
         (lambda: GaussianOutput(LOGISTIC, calibration="published"), "calibration must be tight"),
-        (lambda: GaussianOutput(LOGISTIC, norm=0.0), "algo.norm must be a positive number"),
+        (lambda: GaussianOutput(LOGISTIC, model_norm=0.0), "algo.model_norm must be a positive number"),
         (lambda: GaussianOutput(SQUARED, radius=-1.0), "algo.radius must be a positive number"),
         (lambda: GaussianOutput(LOGISTIC).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
         (

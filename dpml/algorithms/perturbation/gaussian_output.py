@@ -58,7 +58,7 @@ class GaussianOutput:
         calibration: `tight`.
         variant: `paper`.
         lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
-        norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
+        model_norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
         radius: of the ball over which the squared loss is minimised.
     """
 
@@ -72,13 +72,13 @@ class GaussianOutput:
     calibration: Calibration = "tight"
     variant: str = "paper"
     lam: float = 0.0
-    norm: float = OUTPUT_NORM
+    model_norm: float = OUTPUT_NORM
     radius: float = 1.0
 
     def __post_init__(self) -> None:
         check_common(self, ("squared", "logistic"))
         check_choice("calibration", self.calibration, ("tight",))
-        check_positive("algo.norm", self.norm)
+        check_positive("algo.model_norm", self.model_norm)
         check_positive("algo.radius", self.radius)
 
     @property
@@ -120,7 +120,7 @@ class GaussianOutput:
         """lam and what is added to it: the coefficient of ||w||^2 / 2 beside the mean loss that is minimised."""
         if math.isinf(budget.eps):
             return self.lam
-        W = self.norm if self.logistic else min(self.norm, self.radius)
+        W = self.model_norm if self.logistic else min(self.model_norm, self.radius)
         steepest = 2.0 if self.logistic else self.apart(self.radius)
         return max(
             self.lam, (2 * self.loss.smoothness * (steepest / (problem.N * self.mu(budget) * W)) ** 2) ** (1 / 3)
