@@ -140,10 +140,7 @@ def unknown_key(key: str, remedy: str, target: Any = None) -> str:
         kind = class_of(target, key) if isinstance(target, str) else target
     except UserError:
         kind = None
-    names = [getattr(kind, "name", None), getattr(getattr(kind, "info", None), "name", None)]
-    names += [getattr(kind, "__name__", "").lower() or None]  # of one whose name depends on its fields
-    option = next((name for name in names if isinstance(name, str)), None)
-    return renamed.sentence(key, option) or f"unknown key {key!r}: {remedy}"
+    return renamed.sentence(key, getattr(kind, "__name__", None)) or f"unknown key {key!r}: {remedy}"
 
 
 def completed(option: DictConfig) -> DictConfig:

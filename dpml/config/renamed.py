@@ -2,13 +2,19 @@
 
 from collections.abc import Mapping
 
-RENAMED: Mapping[tuple[str, str | None], str] = {}
-"""The new key for an old key of one option, ``("algo.rate", "dpgd")``, or of a run, ``("epsilon", None)``."""
+RENAMED: Mapping[tuple[str, str | None], str] = {
+    ("algo.rate", "ClippedDescent"): "algo.noise_step",
+    ("algo.share", "PreconditionedDescent"): "algo.budget_share",
+    ("algo.share", "NoisyNewton"): "algo.budget_share",
+    ("algo.norm", "NoisyNewton"): "algo.model_norm",
+    ("algo.norm", "GaussianOutput"): "algo.model_norm",
+    ("algo.tuned", "NoisyDescent"): "algo.step_selection",
+    ("algo.protects", "NoisyDescent"): "algo.calibrate_for",
+    ("algo.c", "NoisyDescent"): "algo.noise_constant",
+}
+"""The new key for an old key of a class of options, or of a run, ``("epsilon", None)``."""
 
 
-def sentence(key: str, option: str | None = None) -> str | None:
-    """What a former key is called now; None if it never was one. `option` is the name of the option that it is of."""
-    if (key, option) in RENAMED:
-        of = f" of {key.partition('.')[0]}={option}" if option else ""
-        return f"{key}{of} is now called {RENAMED[key, option]}."
-    return None
+def sentence(key: str, kind: str | None = None) -> str | None:
+    """What a former key is called now; None if it never was one. `kind` is the name of the class that it is of."""
+    return f"{key} is now called {RENAMED[key, kind]}." if (key, kind) in RENAMED else None

@@ -1,6 +1,8 @@
 """A key that has another name now gets one sentence that says so, wherever it is used."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
@@ -11,64 +13,101 @@ from dpml.config import renamed
 from dpml.config.build import instantiate
 from dpml.config.compose import compose, options
 
-TABLE = renamed.RENAMED
-RENAMED = {("algo.pace", "dpgd"): "algo.rate", ("epsilon", None): "eps"}
-PACE, EPSILON = "algo.pace of algo=dpgd is now called algo.rate.", "epsilon is now called eps."
+EPSILON = "epsilon is now called eps."
 
 
-@pytest.fixture(autouse=True)
-def _renamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renamed, "RENAMED", RENAMED)
+def _named(group: str) -> dict[str, list[str]]:
+    """The options of a group, by the name of their class."""
+    found: dict[str, list[str]] = {}
+    for name in options(group):
+        target = OmegaConf.load(paths.folder("conf") / group / f"{name}.yaml").get("_target_", "")
+        found.setdefault(target.rpartition(".")[2], []).append(name)
+    return found
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["algo=dpgd", "algo.pace=1"], PACE),
-        (["-m", "algo=dpgd", "+algo.pace=1,2"], PACE),
-        (["epsilon=1"], EPSILON),
-        (["+epsilon=1"], EPSILON),
-        (["algo=capefm", "algo.pace=1"], "unknown key 'algo.pace': "),
-    ],
-)
-def test_on_the_command_line(run_command, words: list[str], expected: str) -> None:
-    done = run_command("dpml-run", *words)
-    assert done.code != 0
-    assert expected in done.err
+ALGORITHMS = _named("algo")
+KEYS = [(key, name, new) for (key, kind), new in renamed.RENAMED.items() for name in ALGORITHMS[str(kind)]]
+each_key = pytest.mark.parametrize(("key", "name", "new"), KEYS)
 
 
-def test_in_an_experiment(run_command, tmp_path) -> None:
-    path = tmp_path / "own/experiment/mine/tiny.yaml"
-    path.parent.mkdir(parents=True)
-    for settings, expected in (({"algo": "dpgd", "algo.pace": 1}, PACE), ({"epsilon": 1}, EPSILON)):
-        path.write_text("# @package experiment\n" + json.dumps({"title": "T", "source": "S", "settings": settings}))
-        done = run_command("dpml-run", "--config-dir", str(tmp_path / "own"), "experiment=mine/tiny")
-        assert done.code == 2
+@pytest.fixture
+def _epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(renamed, "RENAMED", {("epsilon", None): "eps"})
+
+
+def test_every_algorithm_of_a_class_with_a_former_key_is_tested() -> None:
+    assert {name for _, name, _ in KEYS} == {
+        *("dpgd", "ssp_descent", "newton", "outpert"),
+        *("wang", "jayaraman", "wddp"),
+    }
+
+
+@each_key
+def test_a_former_key(run_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str, new: str):
+    """On the command line, in an experiment, in the Python API, and in the options of an estimator."""
+    expected = f"{key} is now called {new}."
+    for words in ([f"algo={name}", f"{key}=1"], ["-m", f"algo={name}", f"+{key}=1,2"]):
+        done = run_command("dpml-run", *words)
+        assert done.code != 0
         assert expected in done.err
 
+    path = tmp_path / "own/experiment/mine/tiny.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"title": "T", "source": "S", "settings": {"algo": name, key: 1}}))
+    path.write_text(f"# @package experiment\n{path.read_text()}")
+    done = run_command("dpml-run", "--config-dir", str(tmp_path / "own"), "experiment=mine/tiny")
+    assert done.code == 2
+    assert expected in done.err
 
-def test_in_python(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(dpml.UserError, match=PACE):
-        dpml.run(algo="dpgd", **{"algo.pace": 1})
+    with pytest.raises(dpml.UserError, match=re.escape(expected)):
+        dpml.run(algo=name, **{key: 1})
+    with pytest.raises(dpml.UserError, match=re.escape(expected)):
+        dpml.guarantee(algo=name, eps=1.0, **{key: 1})
+
+
+@each_key
+def test_its_new_name_is_a_key_and_the_old_one_is_none(key: str, name: str, new: str) -> None:
+    config = compose([f"algo={name}"])
+    assert OmegaConf.select(config, new, default=OmegaConf) is not OmegaConf
+    assert OmegaConf.select(config, key, default=OmegaConf) is OmegaConf
+
+
+def test_the_key_of_another_algorithm_keeps_its_name() -> None:
+    assert OmegaConf.select(compose(["algo=nn_cape"]), "algo.rate") == 0.01
+
+
+def test_an_estimator_of_an_algorithm_with_a_former_key() -> None:
+    with pytest.raises(dpml.UserError, match=r"algo\.rate is now called algo\.noise_step\."):
+        dpml.PrivateClassifier(bounds=(0, 1), algo="dpgd", algo_options={"rate": 1}).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.usefixtures("_epsilon")
+@pytest.mark.parametrize("word", ["epsilon=1", "+epsilon=1"])
+def test_a_former_key_of_a_run(run_command, word: str) -> None:
+    done = run_command("dpml-run", word)
+    assert done.code != 0
+    assert EPSILON in done.err
+
+
+@pytest.mark.usefixtures("_epsilon")
+def test_a_former_key_of_a_run_in_an_experiment_and_in_python(run_command, tmp_path: Path) -> None:
+    path = tmp_path / "own/experiment/mine/tiny.yaml"
+    path.parent.mkdir(parents=True)
+    content = json.dumps({"title": "T", "source": "S", "settings": {"epsilon": 1}})
+    path.write_text(f"# @package experiment\n{content}")
+    done = run_command("dpml-run", "--config-dir", str(tmp_path / "own"), "experiment=mine/tiny")
+    assert done.code == 2
+    assert EPSILON in done.err
     with pytest.raises(dpml.UserError, match=EPSILON):
         dpml.guarantee(epsilon=1)
-    with pytest.raises(dpml.UserError, match=PACE):
-        dpml.PrivateClassifier(bounds=(0, 1), algo_options={"pace": 1}).fit([[0.0], [1.0]], [0, 1])
 
 
 @pytest.mark.parametrize("group", ["algo", "dataset", "partition"])
 def test_every_option_can_have_some(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
-    for name in options(group):
-        monkeypatch.setattr(renamed, "RENAMED", {(f"{group}.former", name): f"{group}.new"})
-        node = OmegaConf.load(paths.folder("conf") / group / f"{name}.yaml")
-        with pytest.raises(dpml.UserError, match=f"{group}.former of {group}={name} is now called {group}.new."):
-            instantiate(OmegaConf.create({**node, "former": 1}), group)
-
-
-@pytest.mark.parametrize(("old", "new"), TABLE.items(), ids=str)
-def test_the_new_name_is_a_key_and_the_old_one_is_none(old: tuple[str, str | None], new: str) -> None:
-    (key, option) = old
-    config = compose([f"{key.partition('.')[0]}={option}"] if option else [])
-    assert OmegaConf.select(config, new, default=OmegaConf) is not OmegaConf
-    assert OmegaConf.select(config, key, default=OmegaConf) is OmegaConf
+    for kind, names in _named(group).items():
+        monkeypatch.setattr(renamed, "RENAMED", {(f"{group}.former", kind): f"{group}.new"})
+        for name in names:
+            node = OmegaConf.load(paths.folder("conf") / group / f"{name}.yaml")
+            with pytest.raises(dpml.UserError, match=f"{group}.former is now called {group}.new."):
+                instantiate(OmegaConf.create({**node, "former": 1}), group)

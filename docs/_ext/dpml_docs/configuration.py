@@ -11,6 +11,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from dpml import paths
+from dpml.algorithms.descent.kang2019 import KINDS, NoisyDescent
 from dpml.config.build import class_of, completed
 from dpml.config.compose import options
 from dpml.config.docstrings import meaning, parse
@@ -18,7 +19,7 @@ from dpml.data.preprocess import STEPS
 from dpml_docs import docstrings, rst, yaml_keys
 
 _HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
-_CHOICES = {"variant": "variants", "protects": "protectable"}  # fields, and the class attributes that list their values
+_CHOICES = {"variant": "variants", "calibrate_for": "targets"}  # fields, and the attributes that list their values
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text", tuple: "list"}
 
 
@@ -89,8 +90,9 @@ def option_rows(group: str, name: str) -> list[list[str]]:
     content = completed(OmegaConf.create(yaml.safe_load(_file(group, name).read_text("utf-8"))))
     for key, value in OmegaConf.to_container(content).items():
         if key != "_target_":
-            # a class says which of the values that its annotation admits are its own
-            values = getattr(cls, _CHOICES[key], ()) if key in _CHOICES else ()
+            # a class, or what is fixed by its sites, says which of the values that its annotation admits are its own
+            owner = KINDS[content["sites"]] if cls is NoisyDescent else cls
+            values = getattr(owner, _CHOICES[key], ()) if key in _CHOICES else ()
             kind = docstrings.inline(_choice(values) if values else ", ".join(_kinds(hints.get(key))))
             shown = yaml.safe_dump(value, default_flow_style=True, width=math.inf).splitlines()[0]
             words = docstrings.inline(meaning(cls, key))
