@@ -21,10 +21,10 @@ TUNED = {
         "draws": 2,
         "algo.rounds": 4,
     },
-    "grid": {"a_eps": [{"algo": "wang", "algo.tuned": ["oracle", "rule"], "eps": [0.5, 1.0]}]},
+    "grid": {"a_eps": [{"algo": "wang", "algo.step_selection": ["oracle", "rule"], "eps": [0.5, 1.0]}]},
     "panels": [
-        {"block": "a_eps", "x": "eps", "y": "accuracy", "curve": ["algo.tuned"]},
-        {"block": "a_eps", "x": "eps", "y": "conditional_eps", "curve": ["algo.tuned"]},
+        {"block": "a_eps", "x": "eps", "y": "accuracy", "curve": ["algo.step_selection"]},
+        {"block": "a_eps", "x": "eps", "y": "conditional_eps", "curve": ["algo.step_selection"]},
     ],
     "reference": "wang",
 }
@@ -39,7 +39,7 @@ def results(tmp_path_factory):
 
 def test_rows_say_why_and_what_would_hold(results) -> None:
     summary = pd.read_csv(results / "tiny.csv")
-    oracle, rule = (summary[summary["algo.tuned"] == tuned] for tuned in ("oracle", "rule"))
+    oracle, rule = (summary[summary["algo.step_selection"] == tuned] for tuned in ("oracle", "rule"))
     assert len(oracle) == len(rule) > 0
     assert oracle["proven_eps"].map(math.isinf).all()
     assert set(oracle["not_proven"]) == {"selection by the private objective is not counted"}
@@ -47,7 +47,7 @@ def test_rows_say_why_and_what_would_hold(results) -> None:
     assert rule["conditional_eps"].isna().all()
     # the same noise, the same steps at most: what would hold is what holds by rule
     metric = summary["metric"] == "accuracy"
-    pairs = summary[metric].pivot(index="eps", columns="algo.tuned", values=["proven_eps", "conditional_eps"])
+    pairs = summary[metric].pivot(index="eps", columns="algo.step_selection", values=["proven_eps", "conditional_eps"])
     assert pairs["conditional_eps", "oracle"].to_numpy() == pytest.approx(pairs["proven_eps", "rule"].to_numpy())
 
 
