@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dpml.algorithms.cape import CapeFM
 from limits import labelled_rows
 from limits import lines as limits
 from scipy.optimize import minimize
@@ -37,6 +36,7 @@ from threadpoolctl import threadpool_limits
 
 from dpml.algorithms.ensemble.voting import Soft
 from dpml.algorithms.prepared import PreparedOutput
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data import Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
@@ -95,7 +95,7 @@ def capefm_cases() -> list[Case]:
     """1000 draws x 9 eps of capeFM at d = 101."""
     parties, budgets = capefm_parties(), [Budget(eps, DELTA) for eps in EPSILONS]
     draws, tried = 1000, 20
-    prepared = CapeFM(LOSSES["squared"]).prepare(parties, np.random.default_rng(0))
+    prepared = FunctionalMechanism(LOSSES["squared"], sites="cape").prepare(parties, np.random.default_rng(0))
 
     def batched() -> object:
         return prepared.release(budgets, np.random.default_rng(0), draws)

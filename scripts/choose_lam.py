@@ -9,10 +9,10 @@ noise; each is used for all algorithms. No budget is spent on the choice.
 import sys
 
 import numpy as np
-from dpml.algorithms.noisy_gradient_sums import PrivateSGD
 
 from dpml.algorithms import Algorithm
 from dpml.algorithms.baselines import NonPrivate
+from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
 from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data import Source

@@ -82,10 +82,10 @@ settings: {dataset: wdbc, M: 4, eps: 0.5, delta: 1e-3, seed: 0, draws: 3, algo.r
 grid:
   wdbc_u:
     - {partition: two_group, partition.u: [1, 3], algo: wddp}
-    - {partition: two_group, partition.u: [1, 3], algo: wddp, calibration: tight, algo.protects: [client, aggregate]}
+    - {partition: two_group, partition.u: [1, 3], algo: wddp, calibration: tight, algo.calibrate_for: [client, aggregate]}
 panels:
-  - {block: wdbc_u, x: partition.u, y: accuracy, curve: [calibration, algo.protects], xscale: linear}
-  - {block: wdbc_u, x: partition.u, y: proven_eps, curve: [calibration, algo.protects], xscale: linear}
+  - {block: wdbc_u, x: partition.u, y: accuracy, curve: [calibration, algo.calibrate_for], xscale: linear}
+  - {block: wdbc_u, x: partition.u, y: proven_eps, curve: [calibration, algo.calibrate_for], xscale: linear}
 reference: wddp
 twins: false
 """
@@ -100,6 +100,6 @@ twins: false
     assert set(accuracy["partition.u"]) == {1, 3}
     client = accuracy[accuracy["calibration"] == "published"].set_index("partition.u")["proven_eps"]
     assert client[3] > client[1] > 0.5
-    assert accuracy[accuracy["algo.protects"] == "client"]["proven_eps"].to_numpy() == pytest.approx([0.5, 0.5])
+    assert accuracy[accuracy["algo.calibrate_for"] == "client"]["proven_eps"].to_numpy() == pytest.approx([0.5, 0.5])
     page = (tmp_path / "out" / "small.md").read_text()
     assert re.search(r"\| wddp \| paper \| tight \| client \|.* client \| - \| 0\.5 \|", page)

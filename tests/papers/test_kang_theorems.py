@@ -31,7 +31,7 @@ def risk(loss: str, X, y, w, lam):
 
 
 def measured(loss: str, eps, draws=1, seed=1, **options):
-    options = {"variant": "once", "tuned": "fixed", "lam": 0.05, "rounds": 200} | options
+    options = {"variant": "once", "step_selection": "fixed", "lam": 0.05, "rounds": 200} | options
     mechanism = MeasuredDescent(LOSSES[loss], **options).prepare(dealt(), np.random.default_rng(0))
     budgets = [Budget(e, DELTA) for e in np.atleast_1d(eps)]
     return mechanism, mechanism.release(budgets, np.random.default_rng(seed), draws)
@@ -82,6 +82,6 @@ def test_theorem_2_has_the_noise_that_is_there_and_bounds_the_mean(variant, shar
 
 
 def test_the_theorems_are_about_synchronous_rounds_with_step_1_over_L():
-    for options in ({"variant": "paper"}, {"tuned": "rule"}, {"step": 0.5}):
+    for options in ({"variant": "paper"}, {"step_selection": "rule"}, {"step": 0.5}):
         with pytest.raises(UserError, match="the theorems need"):
             measured("logistic", 1.0, **options)
