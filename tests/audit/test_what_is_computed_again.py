@@ -51,7 +51,7 @@ def test_a_change_of_the_neighbours_changes_no_key(tmp_path, monkeypatch) -> Non
         (folder / file).write_text(content.replace(old, new, 1), encoding="utf-8")
 
     before = keys()
-    change("audit/neighbours.py", "CONSTANT", "OTHER")
+    change("audit/neighbours.py", "np.linspace(0.1, 1, 19)", "np.linspace(0.2, 1, 19)")
     assert keys() == before
     change("privacy/noise.py", "import numpy as np\n", "import numpy as np\n\nOTHER = 1\n")
     assert not set(keys()) & set(before)
