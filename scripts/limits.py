@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpml.arrays import Array, in_cache
+from dpml.arrays import Array, blocks
 from dpml.optim import convex, logistic
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import LOSSES
@@ -142,8 +142,8 @@ def newtons() -> Iterator[Line]:
     steps = len(_arguments(convex._Problems, "newton_steps", tilted))
     evaluations = len(_arguments(convex._Problems, "at", tilted))
     products = len(_arguments(convex._Problems, "_hessian_times", tilted))
-    pair = fastest(lambda: [(X[i] @ tilt.T).T @ X[i] for i in in_cache(n, B + d)])
-    gram = fastest(lambda: [X[i].T @ X[i] for i in in_cache(n, d)])
+    pair = fastest(lambda: [(X[i] @ tilt.T).T @ X[i] for i in blocks(n, B + d)])
+    gram = fastest(lambda: [X[i].T @ X[i] for i in blocks(n, d)])
     bound = (evaluations + products) * pair + steps * gram
     yield title, f"its {evaluations + products} pairs of products and {steps} X'X", seconds, bound
     yield title, f"{B} X'X in each of its {steps} steps, had every problem a Hessian", seconds, B * steps * gram

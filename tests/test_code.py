@@ -81,7 +81,7 @@ def test_relative_imports_are_followed(package, tmp_path):
 
 def test_the_classes_of_dpml_reach_their_mathematics():
     reached = set()
-    names = ["dpml.algorithms.functional_mechanism"]
+    names = ["dpml.algorithms.quadratic.functional_mechanism"]
     while names:
         name = names.pop()
         if name not in reached and name.startswith("dpml"):

@@ -3,12 +3,21 @@
 import ast
 import pkgutil
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import get_args
 
+import hydra
 import pytest
+import yaml
+
+from dpml.config.build import build_algorithm, instantiate
+from dpml.config.compose import initialise
+from dpml.privacy import Budget, Problem, View
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dpml"
@@ -32,6 +41,10 @@ ORDER = (
     ("commands",),
     ("cli", "api"),
 )
+TARGETS = {
+    path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))["_target_"]
+    for path in sorted((ROOT / "conf" / "algo").glob("*.yaml"))
+}
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 
 MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 450, 50, 6, 4
@@ -41,8 +54,9 @@ SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",
     "standard_normal",
 }  # fmt: skip
+DRAWING = {"privacy", "optim", "protocols", "mechanism", "algorithms", "running"}
 # what is drawn from these distributions and is no privacy noise: the initial model, which knows no budget and no data
-INITIAL_MODELS = {"initial_model", "initial_weights"}
+INITIAL_MODELS = {"initial_model": "descent/kang2019.py", "initial_weights": "descent/network.py"}
 
 
 @cache
@@ -118,14 +132,6 @@ def test_every_module_has_a_place_in_the_order() -> None:
     assert {room(name) for name in modules()} - {""} <= set(RANK)
 
 
-# algorithms whose neighbours and views are still methods of their own
-AUDITED_INSIDE = {
-    "adaptive_statistics", "clipped_rounds", "network", "noisy_coefficients", "noisy_gradient_sums", "noisy_newton",
-    "noisy_rounds", "noisy_views", "preconditioned_descent", "pure_functional_mechanism", "sufficient_statistics",
-    "transcript",
-}  # fmt: skip
-
-
 def test_imports_go_one_way() -> None:
     """The package itself, the public API, stands above everything and is imported by nothing inside."""
     wrong = [
@@ -133,7 +139,6 @@ def test_imports_go_one_way() -> None:
         for name, others in graph().items()
         for other in sorted(others)
         if room(name) and RANK[room(name)] < RANK.get(room(other), len(ORDER))
-        if not (room(other) == "audit" and name.removeprefix("dpml.algorithms.") in AUDITED_INSIDE)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -145,10 +150,10 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" -> ".join(reversed(error.args[1])))
 
 
-@pytest.mark.parametrize("name", ["privacy", "optim", "protocols", "algorithms"])
+@pytest.mark.parametrize("name", ["privacy", "optim", "protocols", "mechanism", "algorithms"])
 def test_mathematics_knows_no_screen_no_files_and_no_plots(name: str) -> None:
     foreign = {"matplotlib", "rich", "hydra", "omegaconf", "requests", "urllib3"}
-    if name == "algorithms":
+    if name in ("mechanism", "algorithms"):
         foreign |= {"pathlib", "pandas"}
     wrong = [
         f"{module} imports {other}"
@@ -223,6 +228,63 @@ def test_depth_is_counted_as_it_is_read() -> None:
     assert depth(ast.parse("if a:\n  b\nelif c:\n  d\nelif e:\n  f\n").body) == 1
 
 
+# ---- classes
+
+
+@cache
+def classes() -> list[tuple[Path, ast.ClassDef]]:
+    """Every class of the package, with the path of its module."""
+    return [
+        (path.relative_to(PACKAGE), node)
+        for path in modules().values()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef)
+    ]
+
+
+def test_no_two_classes_have_one_name() -> None:
+    count = Counter(node.name for _, node in classes())
+    assert not {name: number for name, number in count.items() if number > 1}
+
+
+def test_classes_of_algorithms_extend_others_once_at_most() -> None:
+    """A class, and below it one more: what an algorithm does is read in one file, beside one base."""
+    bases = {node.name: [re.sub(r"\[.*", "", ast.unparse(base)) for base in node.bases] for _, node in classes()}
+
+    def depth(name: str) -> int:
+        return 1 + max((depth(base) for base in bases[name] if base in bases and base != "Protocol"), default=0)
+
+    named = [node.name for path, node in classes() if path.parts[0] in ("mechanism", "algorithms")]
+    wrong = {name: depth(name) for name in named if depth(name) > 2}
+    assert not wrong, listed(wrong)
+
+
+def test_nothing_asks_which_algorithm_it_has() -> None:
+    """What differs between algorithms is said by their methods, or registered for their class."""
+    named = {target.rpartition(".")[2] for target in TARGETS.values()}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+        for path in modules().values()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass")
+        if named & {inner.id for inner in ast.walk(node.args[1]) if isinstance(inner, ast.Name)}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("algo", TARGETS)
+def test_views_have_the_names_that_all_algorithms_use(algo: str) -> None:
+    with initialise():
+        config = hydra.compose("config", [f"algo={algo}", *(["loss=squared"] if algo == "adassp" else [])])
+        algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
+    problem = Problem(M=5, N=500, d=3, auxiliary=50, classes=2, colluders=1, smallest=100)
+    views = {guarantee.view for guarantee in algorithm.guarantees(Budget(1.0, 1e-5), problem)}
+    assert views <= set(get_args(View))
+    if algo in ("psgd", "ssp", "dpgd", "ssp_descent"):
+        tight = replace(algorithm, calibration="tight").guarantees(Budget(1.0, 1e-5), problem)
+        assert {guarantee.view for guarantee in tight} == {"release", "aggregate", "colluders"}
+
+
 # ---- noise
 
 
@@ -236,21 +298,23 @@ def draws(node: ast.AST) -> set[str]:
     }
 
 
+def is_initial_model(path: Path, name: str) -> bool:
+    return name in INITIAL_MODELS and path == Path("dpml/algorithms", INITIAL_MODELS[name])
+
+
 def test_privacy_noise_is_drawn_in_one_module() -> None:
     wrong = [
         f"{path}: {name} calls {call}"
         for path, name, node in functions()
-        if room(".".join(path.with_suffix("").parts)) in ("privacy", "optim", "protocols", "algorithms", "running")
-        and path != Path("dpml/privacy/noise.py")
-        and name not in INITIAL_MODELS
+        if path.parts[1] in DRAWING and path != Path("dpml/privacy/noise.py") and not is_initial_model(path, name)
         for call in sorted(draws(node))
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_the_list_of_other_draws_has_nothing_that_is_gone() -> None:
-    drawing = {name for path, name, node in functions() if path.parts[1] == "algorithms" and draws(node)}
-    assert drawing == INITIAL_MODELS
+    drawing = {name for path, name, node in functions() if draws(node) and is_initial_model(path, name)}
+    assert drawing == set(INITIAL_MODELS)
 
 
 # ---- the map in CONTRIBUTING.md

@@ -6,7 +6,7 @@ from typing import Any
 from dpml.api.arguments import one_job
 from dpml.audit import Finding
 from dpml.commands import data
-from dpml.commands.audit import Attack
+from dpml.commands.audit import AttackRequest
 from dpml.commands.guarantee import guarantees_of
 from dpml.data import Dataset
 from dpml.errors import UserError, nearest
@@ -60,7 +60,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
     Raises:
         UserError: a setting is wrong, has several values, or the algorithm cannot be attacked.
     """
-    return Attack.of(one_job("attack", overrides, keys, config_dir)).findings()
+    return AttackRequest.of(one_job("attack", overrides, keys, config_dir)).findings()
 
 
 def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Dataset:

@@ -12,14 +12,14 @@ from rich.console import Console
 from dpml.audit import Finding
 from dpml.audit.scores import CONFIDENCE
 from dpml.cli.table import print_table, set_aside_common
-from dpml.commands.audit import Attack
+from dpml.commands.audit import AttackRequest
 from dpml.commands.settings import Settings
 from dpml.privacy import Problem
 
 
 def run(arguments: Namespace) -> None:
     """Print what the attacks achieve; exit with 1 if one exceeds the proven guarantee."""
-    attack = Attack.of(Settings(arguments.overrides, config_dir=arguments.config_dir))
+    attack = AttackRequest.of(Settings(arguments.overrides, config_dir=arguments.config_dir))
     findings = attack.findings()
     if arguments.json:
         print(json.dumps([_plain(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))

@@ -18,7 +18,7 @@ from dpml.federated.local import federation, parties
 from dpml.federated.party import Member, serve, signing_key
 from dpml.federated.party_rows import own_rows
 from dpml.federated.plan import (
-    Plan,
+    FederationPlan,
     Seat,
     check_columns,
     check_setting,
@@ -93,15 +93,15 @@ def _seat(arguments: Namespace, data: Path, key: Path) -> Seat:
     return Seat(data.stem, len(y), signing_key(key).public_key().public_bytes_raw())
 
 
-def _agreed(arguments: Namespace, seats: list[Seat]) -> Plan:
+def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
-    plan = Plan(tuple(arguments.overrides), load(arguments.bounds), tuple(seats), colluders, dropouts)
+    plan = FederationPlan(tuple(arguments.overrides), load(arguments.bounds), tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)
     return plan
 
 
-def _say(plan: Plan) -> None:
+def _say(plan: FederationPlan) -> None:
     console = Console()
     sums = len(plan.sums.lengths)
     rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"

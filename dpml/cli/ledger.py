@@ -10,7 +10,7 @@ from rich.console import Console
 
 from dpml.cli.table import print_table
 from dpml.errors import UserError
-from dpml.release.ledger import Audience, Cap, Entry, Ledger, spent
+from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, spent
 
 _SEEN = {"release": "those who see what is published", "worst": "whoever sees most of every release"}
 _NEVER = "not published, and counted: nobody can know what was seen of it"
@@ -36,7 +36,7 @@ def run(arguments: Namespace) -> None:
     _show(entries, totals, caps)
 
 
-def _totals(entries: list[Entry], delta: float) -> list[dict[str, Any]]:
+def _totals(entries: list[LedgerEntry], delta: float) -> list[dict[str, Any]]:
     """The total of all releases per unit and audience; eps is infinite where a release does not protect that unit."""
     found = []
     units: tuple[Literal["sample", "party"], ...] = ("sample", "party")
@@ -50,7 +50,7 @@ def _totals(entries: list[Entry], delta: float) -> list[dict[str, Any]]:
     return found
 
 
-def _show(entries: list[Entry], totals: list[dict[str, Any]], caps: list[Cap]) -> None:
+def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[Cap]) -> None:
     console = Console()
     heads = ["release", "time (UTC)", "unit", "eps published", "eps worst view", "delta", "data", "setting", "model"]
     lines = []

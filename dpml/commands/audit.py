@@ -10,7 +10,7 @@ from dpml.privacy import Budget, Problem
 
 
 @dataclass(frozen=True)
-class Attack:
+class AttackRequest:
     """The attacked release, on synthetic data, and the number of draws."""
 
     algorithm: Algorithm
@@ -20,7 +20,7 @@ class Attack:
     seed: int
 
     @classmethod
-    def of(cls, settings: Settings) -> "Attack":
+    def of(cls, settings: Settings) -> "AttackRequest":
         """The attack on a setting, with the audit's own defaults.
 
         Raises:

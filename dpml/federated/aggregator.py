@@ -11,7 +11,7 @@ import numpy as np
 from dpml.arrays import Array, Index
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
-from dpml.federated.plan import Plan
+from dpml.federated.plan import FederationPlan
 from dpml.federated.relay import MESSAGE, OPEN, Opening
 from dpml.federated.sums import Summed
 from dpml.protocols.errors import RefusedError
@@ -35,7 +35,7 @@ class Federated:
     refused: tuple[str, ...]
 
 
-def aggregate(plan: Plan, nodes: Iterable[int], exchange: Exchange) -> Federated:
+def aggregate(plan: FederationPlan, nodes: Iterable[int], exchange: Exchange) -> Federated:
     """Run the rounds of one release with the parties behind some nodes.
 
     Raises:
@@ -49,7 +49,7 @@ def aggregate(plan: Plan, nodes: Iterable[int], exchange: Exchange) -> Federated
 class _Run:
     """The secure sums of a release, one after the other. A party that drops out of one is not asked in the next."""
 
-    def __init__(self, plan: Plan, nodes: Iterable[int], exchange: Exchange) -> None:
+    def __init__(self, plan: FederationPlan, nodes: Iterable[int], exchange: Exchange) -> None:
         self._plan, self._nodes, self._exchange = plan, tuple(nodes), exchange
         self._number = 0
         self.refused: list[str] = []
@@ -79,7 +79,7 @@ class _Run:
         return Summed(server.total, server.beside, server.survivors)
 
 
-def _model(plan: Plan, weights: Array) -> Model:
+def _model(plan: FederationPlan, weights: Array) -> Model:
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,

@@ -18,7 +18,7 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.federated.party_rows import agreed_rows, content_digest
-from dpml.federated.plan import Plan
+from dpml.federated.plan import FederationPlan
 from dpml.federated.relay import LONGEST, MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.sums import Answer
 from dpml.protocols.codec import Ring
@@ -41,7 +41,7 @@ class Member:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: FederationPlan,
         signer: Ed25519PrivateKey,
         data: Path,
         ledger: Path,

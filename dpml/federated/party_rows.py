@@ -16,7 +16,7 @@ from dpml.data.partition import Parties
 from dpml.data.preprocess import scale_target, stated_apply
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
-from dpml.federated.plan import Plan, task_of, with_file
+from dpml.federated.plan import FederationPlan, task_of, with_file
 
 
 def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Array]:
@@ -40,7 +40,7 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
     return X, y
 
 
-def agreed_rows(plan: Plan, party: int, path: Path) -> tuple[Array, Array]:
+def agreed_rows(plan: FederationPlan, party: int, path: Path) -> tuple[Array, Array]:
     """The rows of a party, if they match the plan and satisfy the assumptions of the guarantee.
 
     Raises:

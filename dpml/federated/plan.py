@@ -48,7 +48,7 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FederationPlan:
     """The content of the agreement.
 
     Attributes:
@@ -229,7 +229,7 @@ def check_columns(dataset: CSV, stated: ColumnBounds) -> None:
     maps(dataset.steps, stated.columns)
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> FederationPlan:
     """The plan in a file.
 
     Raises:
@@ -251,7 +251,7 @@ def read_plan(path: Path) -> Plan:
         numbers = int(content["colluders"]), int(content["dropouts"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is no plan: {error!r}.") from None
-    return Plan(setting, bounds_from(path, content["stated"]), seats, *numbers)
+    return FederationPlan(setting, bounds_from(path, content["stated"]), seats, *numbers)
 
 
 def read_card(path: Path) -> Seat:

@@ -234,11 +234,11 @@ class Carrier:
         self, number: int, shares: Array, spread: float, transport: Any, topology: Any
     ) -> tuple[Array, Array | None]:
         """What the aggregator of CAPE has: the zero-sum noise in the ring, the messages sent openly."""
-        from dpml.protocols.cape import Settings, cape_sum
+        from dpml.protocols.cape import CapeSettings, cape_sum
 
         of, d, widths = self.statistic(number), self.problem.d, self.widths(number)
         secrets: list[Array] = []
-        settings = Settings(
+        settings = CapeSettings(
             transport, self.draws, spread, topology=topology, drawn=sum(of.drawn(d)),
             project=lambda unit: of.project(unit, d), rounding=self._rounding,
         )  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from dpml.mechanism.algorithm import Hyperparameters
-from dpml.mechanism.outputs import Message, Proof
+from dpml.mechanism.outputs import NoisyModel, Proof
 from dpml.privacy import Budget, Guarantee, Problem, View
 
 Unit = Literal["sample", "party"]
@@ -43,7 +43,7 @@ class Declared(Hyperparameters, Protocol):
         """Who publishes the noise; None: nobody."""
         ...
 
-    def messages(self, budget: Budget, problem: Problem) -> Sequence[Message]:
+    def messages(self, budget: Budget, problem: Problem) -> Sequence[NoisyModel]:
         """What is released: the noise is drawn, and the guarantee proven, from these values."""
         ...
 

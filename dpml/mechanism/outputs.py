@@ -1,6 +1,6 @@
 """A model plus noise, as a value from which the noise is drawn and the guarantee proven.
 
-What such a release says of itself is a `Message`, and so are those of `dpml.mechanism.objectives`.
+What such a release says of itself is a `NoisyModel`, and so are those of `dpml.mechanism.objectives`.
 """
 
 import math
@@ -30,7 +30,7 @@ class Proof(NamedTuple):
     mu: float | None = None
 
 
-class Message(Protocol):
+class NoisyModel(Protocol):
     """One release of a model, under one budget. Its scale is 0 where there is no noise."""
 
     @property
@@ -87,7 +87,7 @@ class NoisyOutput:
         return Proof(self.ratio * (math.sqrt(self.size) if self.law == "laplace" else 1.0), self.source)
 
 
-def drawn(messages: Sequence[Message], rng: Generator, draws: int, size: int) -> Array:
+def drawn(messages: Sequence[NoisyModel], rng: Generator, draws: int, size: int) -> Array:
     """The noise of one message for every budget, all of one law: (budgets, draws, size). Budgets share directions."""
     law = messages[0].law
     sample = getattr(noise, law)

@@ -67,7 +67,7 @@ class Cape:
 
 
 @dataclass(frozen=True)
-class Settings:
+class CapeSettings:
     """The options of a sum.
 
     Attributes:
@@ -93,14 +93,14 @@ class Settings:
     rounding: Generator | None = None
 
 
-_SIMULATE = Settings()
+_SIMULATE = CapeSettings()
 
 
 def cape_sum(
     shares: Array,
     scales: Array,
     rng: Generator,
-    settings: Settings = _SIMULATE,
+    settings: CapeSettings = _SIMULATE,
     heard: Callable[[Array], None] | None = None,
 ) -> Cape:
     """The sum of the sites' shares with CAPE's noise, through secure aggregation or, without a transport, simulated.
@@ -144,12 +144,12 @@ def cape_sum(
     return cape
 
 
-def codec_of(parties: int, settings: Settings) -> FixedPoint:
+def codec_of(parties: int, settings: CapeSettings) -> FixedPoint:
     """The codec that puts the ehat_k into the ring."""
     return FixedPoint.fit(parties, _WIDTHS * settings.spread)
 
 
-def _drawn(rng: Generator, parties: int, d: int, settings: Settings) -> tuple[Array, Array]:
+def _drawn(rng: Generator, parties: int, d: int, settings: CapeSettings) -> tuple[Array, Array]:
     """The ``ehat_k`` and ``g_k`` of all sites, (M, draws, d) each, in units of tau."""
     ehat, g = noise.cape_parties(rng, settings.draws, parties, settings.drawn or d)
     if settings.project is not None:
@@ -164,7 +164,7 @@ def _messages(shares: Array, scales: Array, added: Array) -> Array:
     return shares[:, None, None] + scales[:, None] * added[:, None]
 
 
-def _carried(encoded: Ring, sent: Array, scales: Array, codec: FixedPoint, settings: Settings) -> Cape:
+def _carried(encoded: Ring, sent: Array, scales: Array, codec: FixedPoint, settings: CapeSettings) -> Cape:
     """The aggregator's data after the transport has carried ehat (M, draws, d), encoded, with the open messages."""
     parties = len(encoded)
     inputs, beside = encoded.reshape(parties, -1), sent.reshape(parties, -1)
@@ -177,7 +177,7 @@ def _carried(encoded: Ring, sent: Array, scales: Array, codec: FixedPoint, setti
 
 
 def cape_mean(
-    values: Array, scale: float, rng: Generator, sizes: Index | None = None, settings: Settings = _SIMULATE
+    values: Array, scale: float, rng: Generator, sizes: Index | None = None, settings: CapeSettings = _SIMULATE
 ) -> Array:
     """The mean (d,) over the sites' samples of the sites' own means `values` (M, d), with noise of deviation `scale`.
 

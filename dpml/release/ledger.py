@@ -72,7 +72,7 @@ class Cap:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """A release in the ledger.
 
     Attributes:
@@ -111,7 +111,7 @@ class Ledger:
 
     path: Path
 
-    def enter(self, data: str, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None) -> Entry:
+    def enter(self, data: str, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None) -> LedgerEntry:
         """Enter a release whose noise is not drawn yet; the entry is on disk when this returns.
 
         Args:
@@ -127,10 +127,10 @@ class Ledger:
         if not proven or worst(proven).eps == float("inf"):
             raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
 
-        def add(connection: sqlite3.Connection) -> Entry:
+        def add(connection: sqlite3.Connection) -> LedgerEntry:
             events = _events(connection, self.path)
             before = _entries(events)
-            entry = Entry(len(before) + 1, _now(), data, setting, proven)
+            entry = LedgerEntry(len(before) + 1, _now(), data, setting, proven)
             for limit in (*_caps(events), *([cap] if cap else [])):
                 self._check(before, entry, limit)
             content = {
@@ -144,7 +144,7 @@ class Ledger:
 
         return self._transaction(add)
 
-    def publish(self, entry: Entry, model: str) -> None:
+    def publish(self, entry: LedgerEntry, model: str) -> None:
         """Record the SHA-256 of the file in which a release was published."""
         self._transaction(
             lambda connection: _append(
@@ -152,7 +152,7 @@ class Ledger:
             )
         )
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """All releases, in order; none where there is no ledger.
 
         Raises:
@@ -168,7 +168,7 @@ class Ledger:
         """All releases added up, for one unit and audience; None: some release does not protect this unit."""
         return spent(self.entries(), unit, audience)
 
-    def _check(self, before: Sequence[Entry], entry: Entry, cap: Cap) -> None:
+    def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
         unit: Literal["sample", "party"] = "party" if entry.unit == "party" else "sample"
         now, then = (spent(entries, unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
@@ -250,7 +250,7 @@ def _damaged(path: Path, what: str) -> str:
     )
 
 
-def spent(entries: Sequence[Entry], unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
+def spent(entries: Sequence[LedgerEntry], unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
     """Releases added up, for one unit and audience; None: some release does not protect this unit.
 
     A guarantee for a party also holds for each of its samples; the reverse does not hold.
@@ -307,15 +307,15 @@ def _checksum(before: str, *values: object) -> str:
     return hashlib.sha256(json.dumps([before, *map(str, values)]).encode()).hexdigest()
 
 
-def _entries(events: Sequence[_Event]) -> list[Entry]:
+def _entries(events: Sequence[_Event]) -> list[LedgerEntry]:
     models = {event.values["entry"]: event.values["model"] for event in events if event.kind == "published"}
-    found: list[Entry] = []
+    found: list[LedgerEntry] = []
     for event in events:
         if event.kind == "release":
             number, values = len(found) + 1, event.values
             guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
             setting = values["data"], values["setting"]
-            found.append(Entry(number, event.time, *setting, guarantees, models.get(number)))
+            found.append(LedgerEntry(number, event.time, *setting, guarantees, models.get(number)))
     return found
 
 

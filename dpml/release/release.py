@@ -16,7 +16,7 @@ from dpml.data.partition import Partition, partition
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.ledger import Cap, Entry, Ledger
+from dpml.release.ledger import Cap, Ledger, LedgerEntry
 from dpml.release.model import Model
 from dpml.release.statement import has_exact_noise, statement
 from dpml.running.cell import limit_blas
@@ -48,7 +48,7 @@ class Request:
     setting: str
 
 
-def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, Entry]:
+def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
 
     Raises:

@@ -44,7 +44,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.data.preprocess import private_note
-from dpml.privacy import Budget, Guarantee, worst
+from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.running.cell import Cell, Measured
 
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
@@ -103,15 +103,20 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
         | own,
         columns=[*COLUMNS, *own],
     )
-    count = getattr(algorithm, "secure_sums", None)
-    known = None if count is None or not budgets else count(budgets[0], measured.problem)
-    sums = {"secure_sums": math.nan if known is None else known}
+    sums = {"secure_sums": _secure_sums(cell, budgets, measured.problem)}
     guarantees = [
         context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | sums | own
         for budget, given in zip(budgets, measured.guarantees, strict=True)
         for guarantee in given
     ]
     return rows, pd.DataFrame(guarantees)
+
+
+def _secure_sums(cell: Cell, budgets: Sequence[Budget], problem: Problem) -> float:
+    """How many vectors a release sums securely; NaN: none, or nothing was released."""
+    count = getattr(cell.algorithm, "secure_sums", None)
+    known = count(budgets[0], problem) if count and budgets else None
+    return math.nan if known is None else known
 
 
 def setting(cell: Cell, key: str) -> Any:

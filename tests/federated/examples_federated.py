@@ -21,7 +21,7 @@ from dpml.federated import plan as plans
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.party import Member
 from dpml.federated.party_rows import own_rows
-from dpml.federated.plan import Plan, Seat
+from dpml.federated.plan import FederationPlan, Seat
 from dpml.privacy import Adversary, Budget
 from dpml.protocols import Stage
 from dpml.seeds import generator
@@ -39,7 +39,7 @@ class Clinics:
     """The files, keys and plan of four parties."""
 
     folder: Path
-    plan: Plan
+    plan: FederationPlan
     files: tuple[Path, ...]
     keys: tuple[Ed25519PrivateKey, ...]
 
@@ -98,7 +98,7 @@ def default() -> DictConfig:
 
 
 @cache
-def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Plan:
+def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> FederationPlan:
     """The same plan for all tests that want it: composing its configuration takes longer than a release.
 
     So one composed by Hydra serves all; the tests of plans and of the command have Hydra compose theirs.
@@ -106,7 +106,7 @@ def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Plan:
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
     with patch.object(plans, "compose", lambda words: composed(default(), words)):
-        return Plan((*words, *COMMON), stated(), tuple(seats), colluders, dropouts)
+        return FederationPlan((*words, *COMMON), stated(), tuple(seats), colluders, dropouts)
 
 
 def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:
@@ -116,7 +116,9 @@ def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) 
     return Clinics(folder, plan_of(setting or ("algo=ssp",), colluders, dropouts), files, signing_keys())
 
 
-def run(members: list[Member], plan: Plan, silent: Mapping[int, Stage] | None = None, first: int = 0) -> Federated:
+def run(
+    members: list[Member], plan: FederationPlan, silent: Mapping[int, Stage] | None = None, first: int = 0
+) -> Federated:
     """A release in this process; some parties fall silent, at the message that is named of the sum number `first`."""
     stages = cycle(list(Stage)[: Stage.DONE])
     stage, number = Stage.DONE, -1

@@ -8,7 +8,7 @@ from examples_federated import STATED, clinics
 
 from dpml.cli import dpml
 from dpml.errors import UserError
-from dpml.federated.plan import Plan, agreed_topology, most_dropouts, read_plan
+from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_plan
 from dpml.federated.relay import flower
 from dpml.privacy import Budget
 from dpml.protocols import Session
@@ -114,13 +114,13 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
 def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:
     plan = clinics(tmp_path).plan
     with pytest.raises(UserError, match=said):
-        Plan((*words, *plan.setting[1:]), plan.stated, plan.seats, 0, 1)
+        FederationPlan((*words, *plan.setting[1:]), plan.stated, plan.seats, 0, 1)
 
 
 def test_one_key_is_one_party(tmp_path) -> None:
     plan = clinics(tmp_path).plan
     with pytest.raises(UserError, match="the same key"):
-        Plan(plan.setting, plan.stated, (plan.seats[0], *plan.seats), 0, 1)
+        FederationPlan(plan.setting, plan.stated, (plan.seats[0], *plan.seats), 0, 1)
 
 
 @pytest.mark.parametrize(

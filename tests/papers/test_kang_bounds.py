@@ -11,7 +11,7 @@ from harness import without_pictures
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import LOSSES, mean_loss
-from dpml.papers.kang2019.bounds import Descent, Setting, excess_risk_bound, published_bounds, table1, theorem2
+from dpml.papers.kang2019.bounds import BoundSetting, Descent, excess_risk_bound, published_bounds, table1, theorem2
 
 LOGISTIC = LOSSES["logistic"]
 AT = {"p": 10, "G": 1.0, "N": 4000, "M": 8, "n_min": 500, "T": 50, "lam": 0.1, "eps": 0.5, "delta": 1e-3}
@@ -47,7 +47,7 @@ def test_the_bound_is_its_recursion():
 
 def test_rows_of_table_1():
     """Ratios that the text states: (M n_min/N)^2 in the noise, log(N) between Wang et al. and WD-DP."""
-    pathak, jayaraman, zhang, wang, wddp = published_bounds(Setting(**AT | {"n_min": 100}))
+    pathak, jayaraman, zhang, wang, wddp = published_bounds(BoundSetting(**AT | {"n_min": 100}))
     assert jayaraman.noise / wddp.noise == pytest.approx((4000 / 800) ** 2)
     assert wang.noise == wddp.noise == pytest.approx(50 * math.log(1e3) / (4000 * 0.5) ** 2)
     assert wang.excess_risk / wddp.excess_risk == pytest.approx(math.log(4000))
@@ -58,7 +58,7 @@ def test_rows_of_table_1():
     first, second, third = 49 / 100**2, (10 / (100 * 0.5) * math.log(1e4)) ** 2, 7 * 10 / (100**2 * 0.5) * math.log(1e4)
     assert pathak.excess_risk == pytest.approx(1.1 / 0.01 * (first + second + third))
     assert [row.distributed for row in (pathak, jayaraman, zhang, wang, wddp)] == [True, True, False, False, True]
-    assert published_bounds(Setting(**AT))[1].noise == pytest.approx(wddp.noise)  # equal sizes
+    assert published_bounds(BoundSetting(**AT))[1].noise == pytest.approx(wddp.noise)  # equal sizes
 
 
 def test_tables():
@@ -82,7 +82,11 @@ settings: {dataset: wdbc, M: 4, eps: 0.5, delta: 1e-3, seed: 0, draws: 3, algo.r
 grid:
   wdbc_u:
     - {partition: two_group, partition.u: [1, 3], algo: wddp}
-    - {partition: two_group, partition.u: [1, 3], algo: wddp, calibration: tight, algo.calibrate_for: [client, aggregate]}
+    - partition: two_group
+      partition.u: [1, 3]
+      algo: wddp
+      calibration: tight
+      algo.calibrate_for: [client, aggregate]
 panels:
   - {block: wdbc_u, x: partition.u, y: accuracy, curve: [calibration, algo.calibrate_for], xscale: linear}
   - {block: wdbc_u, x: partition.u, y: proven_eps, curve: [calibration, algo.calibrate_for], xscale: linear}

@@ -13,7 +13,7 @@ from dpml.mechanism.sharing import MASK, CapeNoise, cape_spread
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, noise
 from dpml.protocols import FixedPoint, ProtocolError, Stage, in_process
-from dpml.protocols.cape import Cape, Settings, cape_mean, cape_sum
+from dpml.protocols.cape import Cape, CapeSettings, cape_mean, cape_sum
 
 WIDE = 20_000  # independent coordinates: as many samples of the noise
 
@@ -64,8 +64,8 @@ def test_a_mean_over_unequal_sites_is_the_mean_over_their_samples() -> None:
     n, values = np.array([1, 20, 300]), rng().normal(size=(3, 4))
     due = n @ values / n.sum()
     assert np.allclose(cape_mean(values, 0.0, rng(), sizes=n), due, atol=1e-12)
-    assert np.allclose(cape_mean(values, 0.0, rng(), n, Settings(in_process)), due, atol=1e-12)
-    dropped = cape_mean(values, 0.0, rng(), n, Settings(dropouts={1: Stage.MASKED}))
+    assert np.allclose(cape_mean(values, 0.0, rng(), n, CapeSettings(in_process)), due, atol=1e-12)
+    dropped = cape_mean(values, 0.0, rng(), n, CapeSettings(dropouts={1: Stage.MASKED}))
     assert np.allclose(dropped, n[[0, 2]] @ values[[0, 2]] / 301, atol=1e-12)
 
 
@@ -80,7 +80,7 @@ def test_zero_sum_noise_sums_to_zero_over_whoever_survives(data: st.DataObject) 
     transport = data.draw(st.sampled_from([None, in_process]))
     scales = np.array([[1.0, 2.0, 0.0], [0.1, 0.0, 3.0]])
     shares = rng(1).normal(size=(parties, d))
-    found = cape_sum(shares, scales, rng(2), Settings(transport, 4, spread, dropouts=silent))
+    found = cape_sum(shares, scales, rng(2), CapeSettings(transport, 4, spread, dropouts=silent))
     assert found.survivors.tolist() == [k for k in range(parties) if silent.get(k, Stage.DONE) > Stage.MASKED]
     _, g = noise.cape_parties(rng(2), 4, parties, d)
     own = g.transpose(1, 0, 2)[found.survivors] / np.sqrt(parties)
@@ -96,13 +96,13 @@ def test_noise_with_drop_outs_and_least() -> None:
     """n survivors leave n/M tau^2; with `least` = n the g_k are wide enough for tau^2."""
     silent = {0: Stage.MASKED, 3: Stage.SHARES}
     zeros, scales = np.zeros((8, WIDE)), np.ones((1, WIDE))
-    assert of_variance(cape_sum(zeros, scales, rng(), Settings(dropouts=silent)).total, 6 / 8)
-    assert of_variance(cape_sum(zeros, scales, rng(), Settings(dropouts=silent, least=6)).total, 1.0)
+    assert of_variance(cape_sum(zeros, scales, rng(), CapeSettings(dropouts=silent)).total, 6 / 8)
+    assert of_variance(cape_sum(zeros, scales, rng(), CapeSettings(dropouts=silent, least=6)).total, 1.0)
     with pytest.raises(ProtocolError, match="6 sites are left, fewer than the 7 whose noise was to be enough"):
-        cape_sum(zeros, scales, rng(), Settings(dropouts=silent, least=7))
+        cape_sum(zeros, scales, rng(), CapeSettings(dropouts=silent, least=7))
     for impossible in (0, 9):
         with pytest.raises(ProtocolError, match="least must be between 1 and the 8 sites"):
-            cape_sum(zeros, scales, rng(), Settings(least=impossible))
+            cape_sum(zeros, scales, rng(), CapeSettings(least=impossible))
 
 
 @pytest.mark.parametrize(("parties", "survivors", "colluders"), [(10, 10, 3), (10, 7, 3), (9, 8, 0), (5, 2, 1)])
@@ -146,8 +146,8 @@ def test_parties_draw_the_numbers_whose_sum_is_simulated(monkeypatch) -> None:
 
 def both(shares: np.ndarray, scales: np.ndarray, spread: float, seeds=(5, 5), draws: int = 3) -> tuple[Cape, Cape]:
     return (
-        cape_sum(shares, scales, rng(seeds[0]), Settings(None, draws, spread)),
-        cape_sum(shares, scales, rng(seeds[1]), Settings(in_process, draws, spread)),
+        cape_sum(shares, scales, rng(seeds[0]), CapeSettings(None, draws, spread)),
+        cape_sum(shares, scales, rng(seeds[1]), CapeSettings(in_process, draws, spread)),
     )
 
 
@@ -169,14 +169,14 @@ def test_with_shared_seeds_both_agree_up_to_the_codecs_bound(spread: float) -> N
 def test_what_is_put_into_the_secure_sum_is_what_the_messages_have(transport) -> None:
     """To the last bit: a message is its share, tau times its secret, and tau times the site's own g."""
     shares, scales, kept = rng(1).normal(size=(4, 3)), np.array([[2.0, 0.0, 1.0]]), []
-    cape = cape_sum(shares, scales, rng(2), Settings(transport, 5, 30.0), kept.append)
+    cape = cape_sum(shares, scales, rng(2), CapeSettings(transport, 5, 30.0), kept.append)
     (secrets,) = kept
     assert secrets.shape == (4, 5, 3)
     assert np.allclose(secrets.sum(axis=0), cape.zero_sum, rtol=0, atol=1e-12)
     _, g = noise.cape_parties(rng(2), 5, 4, 3)
     own = g.transpose(1, 0, 2) / 2
     assert np.array_equal(cape.sent, shares[:, None, None] + scales[:, None] * (secrets + own)[:, None])
-    alone = cape_sum(shares, scales, rng(2), Settings(transport, 5, 30.0))
+    alone = cape_sum(shares, scales, rng(2), CapeSettings(transport, 5, 30.0))
     assert np.array_equal(cape.sent, alone.sent)
     assert np.array_equal(cape.zero_sum, alone.zero_sum)
 

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
-from dpml.release.ledger import Cap, Entry, Ledger, spent
+from dpml.release.ledger import Cap, Ledger, LedgerEntry, spent
 
 DATA = "0" * 64
 
@@ -117,8 +117,8 @@ def test_what_is_not_proven_cannot_be_entered(ledger, guarantees):
 @settings(max_examples=10, deadline=None)
 def test_the_order_of_releases_does_not_matter(mus, epsilons):
 
-    entries = [Entry(1, "", "", "", (gaussian(mu),)) for mu in mus] + [
-        Entry(1, "", "", "", (pure(e),)) for e in epsilons
+    entries = [LedgerEntry(1, "", "", "", (gaussian(mu),)) for mu in mus] + [
+        LedgerEntry(1, "", "", "", (pure(e),)) for e in epsilons
     ]
     one, other = (spent(order, "sample", "worst").eps(1e-5) for order in (entries, entries[::-1]))
     assert one == pytest.approx(other, rel=1e-6)

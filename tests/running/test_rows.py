@@ -1,7 +1,6 @@
 """What a row says of a setting."""
 
-from dpml.algorithms.functional_mechanism import FunctionalMechanism
-
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data.partition import Equal
 from dpml.data.sets.crime import Crime
 from dpml.data.sets.synthetic import Synthetic

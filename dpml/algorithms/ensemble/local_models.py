@@ -24,7 +24,7 @@ Noisy = TypeVar("Noisy", bound=Any)
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
 
 
-class Reading(NamedTuple):
+class NoiseReading(NamedTuple):
     """What a variant says: the law of the noise, whether losses are summed, whether bounds are those of two classes."""
 
     law: Law = "l2_laplace"
@@ -32,14 +32,14 @@ class Reading(NamedTuple):
     binary: bool = False
 
 
-READINGS: Mapping[str, Reading] = {
-    "paper": Reading(),
-    "binary": Reading(binary=True),
-    "per_coordinate": Reading("laplace"),
-    "radial": Reading("radial"),
-    "sum": Reading(sums=True),
-    "sum_per_coordinate": Reading("laplace", sums=True),
-    "sum_radial": Reading("radial", sums=True),
+READINGS: Mapping[str, NoiseReading] = {
+    "paper": NoiseReading(),
+    "binary": NoiseReading(binary=True),
+    "per_coordinate": NoiseReading("laplace"),
+    "radial": NoiseReading("radial"),
+    "sum": NoiseReading(sums=True),
+    "sum_per_coordinate": NoiseReading("laplace", sums=True),
+    "sum_radial": NoiseReading("radial", sums=True),
 }
 
 
@@ -77,7 +77,7 @@ def check_classifiers(algorithm: Hyperparameters) -> None:
     check_positive(f"algo.lam of {algorithm.name}", algorithm.lam)
 
 
-def reading(algorithm: Hyperparameters) -> Reading:
+def reading(algorithm: Hyperparameters) -> NoiseReading:
     """That of the algorithm's variant."""
     return READINGS[algorithm.variant]
 

@@ -42,7 +42,7 @@ def excess_risk_bound(descent: Descent, variance: float, start: float) -> float:
 
 
 @dataclass(frozen=True)
-class Setting:
+class BoundSetting:
     """The quantities that the bounds of Table 1 depend on.
 
     Args:
@@ -83,7 +83,7 @@ class Row:
     nonconvex: bool
 
 
-def published_bounds(setting: Setting) -> list[Row]:
+def published_bounds(setting: BoundSetting) -> list[Row]:
     """Table 1's five rows; the paper derives constants only for the first."""
     p, G, N, n_min, lam, eps = setting.p, setting.G, setting.N, setting.n_min, setting.lam, setting.eps
     log = math.log(1 / setting.delta)
@@ -115,7 +115,7 @@ def table1(  # many parameters: the keys of a block in an experiment's file
     """Table 1 at named `settings` of M and n_min: a row per setting, method and metric."""
     rows = []
     for name, own in settings.items():
-        for bounds in published_bounds(Setting(p, G, N, own["M"], own["n_min"], T, lam, eps, delta)):
+        for bounds in published_bounds(BoundSetting(p, G, N, own["M"], own["n_min"], T, lam, eps, delta)):
             columns = {
                 "setting": name,
                 "method": bounds.method,

@@ -74,13 +74,13 @@ class PreparedMeasurement(PreparedNoisyDescent):
         seen: list[Array] = []
         rounds = iter(range(algorithm.rounds))
 
-        def heard(before: Single, _: Single) -> None:
+        def keep(before: Single, _: Single) -> None:
             if next(rounds) % EVERY == 0:
                 seen.append(before[0, :, 0].astype(float))
 
         last = descent.descend(
             self.groups, self.start, self.tried(budgets), noises[None],
-            algorithm.layout.noise_source(self.parties, rng, draws, observer), algorithm.rounds, algorithm.lam, heard,
+            algorithm.layout.noise_source(self.parties, rng, draws, observer), algorithm.rounds, algorithm.lam, keep,
         )[0, :, 0].astype(float)  # fmt: skip
         return Release(last, self._measured(np.array([*seen, last]), noises))
 
