@@ -15,7 +15,7 @@ Numbers = NDArray[Any]
 
 
 class Observer(Protocol):
-    """An observer of the messages of a release under one budget. Without one the same numbers are drawn."""
+    """An observer of the messages of a release under one budget, whose noise is then drawn source by source."""
 
     def drawn(self, parts: Numbers) -> None:
         """The noise in the next message, source by source: (sources, B, k), in units of the message's scale."""

@@ -44,7 +44,9 @@ def test_an_algorithm_of_a_configuration_is_that_of_its_class(composed: DictConf
     loss = "squared" if name == "adassp" else "logistic"
     config = OmegaConf.create({"algo": composed.every.algo[name], "loss": loss, "calibration": composed.calibration})
     built = build_algorithm(config, Synthetic(recipe="logistic"))
-    assert built == type(built)(LOSSES[loss])  # calibration, from config.yaml, included
+    own = OmegaConf.to_container(OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml"))
+    own = {key: value for key, value in own.items() if key != "_target_"}
+    assert built == type(built)(LOSSES[loss], **own)  # calibration, from config.yaml, included
 
 
 OWN = {
