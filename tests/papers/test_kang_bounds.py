@@ -82,11 +82,8 @@ settings: {dataset: wdbc, M: 4, eps: 0.5, delta: 1e-3, seed: 0, draws: 3, algo.r
 grid:
   wdbc_u:
     - {partition: two_group, partition.u: [1, 3], algo: wddp}
-    - partition: two_group
-      partition.u: [1, 3]
-      algo: wddp
-      calibration: tight
-      algo.calibrate_for: [client, aggregate]
+    - {partition: two_group, partition.u: [1, 3], algo: wddp, calibration: tight,
+       algo.calibrate_for: [client, aggregate]}
 panels:
   - {block: wdbc_u, x: partition.u, y: accuracy, curve: [calibration, algo.calibrate_for], xscale: linear}
   - {block: wdbc_u, x: partition.u, y: proven_eps, curve: [calibration, algo.calibrate_for], xscale: linear}

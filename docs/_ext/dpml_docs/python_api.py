@@ -8,6 +8,8 @@ from dpml_docs import docstrings, rst
 
 MODULES = [  # what a plug-in implements or calls
     "dpml.algorithms",
+    "dpml.mechanism.program",
+    "dpml.mechanism.message",
     "dpml.privacy.guarantee",
     "dpml.privacy.noise",
     "dpml.privacy.accountant",

@@ -145,8 +145,9 @@ class NoisyDescent:
         check_choice("algo.sites", self.sites, tuple(KINDS))
         check_common(self, (*descent.LOSSES, "squared"), self.kind.variants)
         check_choice("algo.step_selection", self.step_selection, STEP_SELECTIONS)
-        if self.calibrate_for is not None:
-            check_choice("algo.calibrate_for", self.calibrate_for, self.kind.targets)
+        if self.calibrate_for is None:
+            object.__setattr__(self, "calibrate_for", self.kind.targets[0])
+        check_choice("algo.calibrate_for", self.target, self.kind.targets)
         self._set_clip()
         check_rounds(self.name, self.rounds)
         check_positive("algo.noise_constant", self.noise_constant)
@@ -207,7 +208,8 @@ class NoisyDescent:
     @property
     def target(self) -> View:
         """The view that `tight` noise is calibrated to."""
-        return self.calibrate_for or self.kind.targets[0]
+        assert self.calibrate_for is not None  # set at the start
+        return self.calibrate_for
 
     @property
     def once(self) -> bool:
