@@ -75,10 +75,10 @@ def test_the_report_shows_nothing_of_a_damaged_file(whole: Path, folder: Path, n
     page = (folder / "out/report/mine.html").read_text()
     if name == "tiny.json":
         assert f"out/mine/{name} is damaged: its experiment is left out until it is run again" in err
-        assert "id=tiny" not in page
+        assert '<section id="tiny"' not in page
     else:
         assert f"note: out/mine: not as written: {path.name}; make it again: dpml-run" in err
         assert f"Not as written: {path.name}. The command makes it again." in page
-        shown = page.split("<section id=tiny")[1].split("</section>")[0]
+        shown = page.split('<section id="tiny"')[1].split("</section>")[0]
         assert "<svg" not in shown
         assert "application/gzip" not in shown
