@@ -84,8 +84,6 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     given = given.assign(**{key: given[key].map(text) for key in dict.fromkeys(others) if key in given})
     keys = _telling(given, dict.fromkeys(others), also)
     for key in keys:
-        if key == "calibration":  # said of every line, also where another setting goes with it
-            continue
         given = given.assign(**{key: given[key].where(_matters(given, key, keys), "")})
     names = ["algo", "variant", *keys, "view"]
     conditional = given["basis"] == "conditional"
