@@ -112,12 +112,13 @@ def _claims(algo: str) -> dict[str, str]:
     file = paths.folder("conf") / "algo" / f"{algo}.yaml"
     if not file.is_file():  # a user's own algorithm
         return {}
-    kind = get_class(yaml.safe_load(file.read_text("utf-8"))["_target_"])
+    own = yaml.safe_load(file.read_text("utf-8"))
+    kind = get_class(own.pop("_target_"))
     few = {key: count for key, count in ROUNDS.items() if hasattr(kind, key)}
     problem = Problem(5, 10_000, 2, auxiliary=10, classes=2)
     for loss in ("logistic", "squared"):
         with suppress(UserError):  # the algorithm does not support this loss
-            given = kind(LOSSES[loss], **few).guarantees(Budget(1.0, 1e-5), problem)
+            given = kind(LOSSES[loss], **own | few).guarantees(Budget(1.0, 1e-5), problem)
             return {one.view: one.source for one in given if one.basis == "published" and math.isfinite(one.eps)}
     return {}
 
