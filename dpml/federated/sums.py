@@ -12,7 +12,7 @@ parties may be missing from different sums.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -181,7 +181,7 @@ def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
         UserError: the algorithm is not made of sums that parties can add up securely, with noise of every sum's own.
     """
     program: Any = algorithm
-    if hasattr(program, "protocol") and hasattr(program, "messages"):
+    if "protocol" in {option.name for option in fields(program)} and hasattr(program, "messages"):
         sharing = program.sharing(setting.problem)
         messages = program.messages(setting.budget, setting.problem)
         if sharing.secure and sums_in(messages) and not any(message.constant for message in messages):

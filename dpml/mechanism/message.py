@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,24 +19,34 @@ from dpml.errors import UserError
 from dpml.privacy import Problem
 from dpml.privacy.discrete.rounding import Integers
 
+_NO_GRID = "algo.noise=discrete is not possible for this sum: set algo.noise=continuous."
 
-class Terms(Protocol):
+
+class Terms(ABC):
     """The rows of some parties, ready to be summed. `at` is what a message is about: the models on the way, say.
 
     Sums are of B runs, (B, k), or where they depend on nothing but the rows the same for all, (k,).
     """
 
+    @abstractmethod
     def total(self, *at: Any) -> Array:
         """The sum over all parties: (B, k) or (k,)."""
-        ...
 
     def each(self, *at: Any) -> Array:
-        """Every party's part of it: (M, B, k) or (M, k)."""
-        ...
+        """Every party's part of it: (M, B, k) or (M, k).
+
+        Raises:
+            UserError: it is computed where all rows are, and parties have no part of it.
+        """
+        raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum."""
-        ...
+        """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum.
+
+        Raises:
+            UserError: it has no grid.
+        """
+        raise UserError(_NO_GRID)
 
 
 class Statistic(ABC):
@@ -79,11 +89,11 @@ class Statistic(ABC):
         Raises:
             UserError: so much noise does not fit into 64 bits, or the statistic has no grid.
         """
-        raise UserError("algo.noise=discrete is not possible for this sum: set algo.noise=continuous.")
+        raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
         """What a step of the grid is, for every block."""
-        raise NotImplementedError
+        raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
         """How much rounding parts to the grid adds to the mu of a sum."""

@@ -22,7 +22,7 @@ from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS, whole_steps
-from dpml.mechanism.message import Statistic
+from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.options import Unit, check_positive
 from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
@@ -71,7 +71,7 @@ class ClippedRows(Statistic):
         Raises:
             UserError: so much noise does not fit into 64 bits.
         """
-        return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0] * (1 << BITS)).bit_length() - 1
+        return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
         return (0.5**resolution,)
@@ -81,7 +81,7 @@ class ClippedRows(Statistic):
 
 
 @dataclass(frozen=True)
-class RowTerms:
+class RowTerms(Terms):
     """The clipped vectors of some parties' rows."""
 
     statistic: ClippedRows

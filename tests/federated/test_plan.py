@@ -104,6 +104,9 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
     ("words", "said"),
     [
         (("algo=gop",), "choose an algorithm of secure sums, as algo=ssp"),
+        (("algo=nn_cape",), "choose an algorithm of secure sums, as algo=ssp"),
+        (("algo=conv",), "choose an algorithm of secure sums, as algo=ssp"),
+        (("algo=newton",), "choose an algorithm of secure sums, as algo=ssp"),
         (("algo=psgd", "algo.variant=halving"), "set calibration=published"),
         (("algo=ssp", "epz=1"), "did you mean 'eps'"),
         (("algo=ssp", "seed=1"), "a plan has no 'seed'"),

@@ -21,7 +21,7 @@ from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS, whole_steps
-from dpml.mechanism.message import Statistic
+from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.observer import Numbers
 from dpml.mechanism.options import Unit
 from dpml.optim.descent import Rows, Single
@@ -98,7 +98,7 @@ class ClippedGradients(Statistic):
 
 
 @dataclass(frozen=True)
-class ClippedTerms:
+class ClippedTerms(Terms):
     """The clipped gradients of some parties' rows."""
 
     statistic: ClippedGradients

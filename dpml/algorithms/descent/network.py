@@ -31,14 +31,13 @@ from dpml.data.preprocess import distinct
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import no_privacy
-from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.options import VARIANTS, Variant, check_choice, check_common, check_positive, check_published_only
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.losses import Loss
 from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
-from dpml.privacy.discrete.rounding import Integers
 
 _CHECKS = 10  # how often the training loss is evaluated on the way
 
@@ -77,7 +76,7 @@ class NetworkGradients(Statistic):
 
 
 @dataclass(frozen=True)
-class NetworkTerms:
+class NetworkTerms(Terms):
     """The training rows with a one at their ends, folded where some are the same."""
 
     statistic: NetworkGradients
@@ -92,12 +91,6 @@ class NetworkTerms:
         if clip is None:
             return sum_of_clipped_terms(models, X, y, loss, counts).flat()
         return clipped_sum(models, X, y, loss, clip, counts).flat()
-
-    def each(self, *at: Any) -> Array:
-        raise NotImplementedError("the parties of networks are simulated")
-
-    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        raise NotImplementedError("networks have continuous noise")
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:

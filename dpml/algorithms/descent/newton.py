@@ -39,18 +39,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpml.algorithms.defaults import NEWTON_NORM, NEWTON_ROUNDS, NEWTON_SHARE
-from dpml.arrays import Array, Index, blocks
+from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.options import check_choice, check_common, check_positive
 from dpml.mechanism.program import Program, check_rounds, check_share
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import mean_hessian
 from dpml.optim.losses import LOSSES, Curved, Loss, mean_gradient
 from dpml.privacy import Budget, Calibration, Problem
-from dpml.privacy.discrete.rounding import Integers
 from dpml.privacy.proofs.gradient_balls import logistic_radius
 
 CURVATURE = 0.25
@@ -110,7 +109,7 @@ class Newton(Statistic):
 
 
 @dataclass(frozen=True)
-class NewtonTerms:
+class NewtonTerms(Terms):
     """Gradients and directions of some rows; they are at one curator, so that parties have no part of them."""
 
     statistic: Newton
@@ -136,12 +135,6 @@ class NewtonTerms:
             K += floor[some, :, None] * np.eye(d)
             directions[some] = np.linalg.solve(K, G[some, :, None])[..., 0]
         return directions
-
-    def each(self, *at: Any) -> Array:
-        raise NotImplementedError("a curator's rounds are not sent by parties")
-
-    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        raise NotImplementedError("a direction is no sum of integers")
 
 
 @dataclass(frozen=True)

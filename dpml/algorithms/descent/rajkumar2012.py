@@ -41,13 +41,13 @@ from dpml.algorithms.perturbation.calibration import (
     published_perturbation,
     tight_perturbation,
 )
-from dpml.arrays import Array, Index, blocks
+from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.observer import Channel
 from dpml.mechanism.options import (
     SUM_PROTOCOLS,
@@ -63,7 +63,6 @@ from dpml.mechanism.program import Program, check_rounds
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, noise
-from dpml.privacy.discrete.rounding import Integers
 from dpml.privacy.proofs import noisy_sums
 
 _BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
@@ -88,7 +87,7 @@ class Gradients(Statistic):
 
 
 @dataclass(frozen=True)
-class GradientTerms:
+class GradientTerms(Terms):
     """The rows times their labels."""
 
     parties: Parties
@@ -98,9 +97,6 @@ class GradientTerms:
 
     def each(self, *at: Any) -> Array:
         return np.array([_summed(at[0], *rows) for rows in self._by_party])
-
-    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        raise NotImplementedError("psgd has continuous noise")
 
     @cached_property
     def _all(self) -> tuple[Array, Array | None]:

@@ -29,18 +29,17 @@ import numpy as np
 from dpml.algorithms.quadratic.coefficients import quadratic_of
 from dpml.algorithms.quadratic.objective import draws_together
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
-from dpml.arrays import Array, Index
+from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.options import check_common
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.privacy import Budget, Calibration, Problem, gdp
-from dpml.privacy.discrete.rounding import Integers
 
 RHO = 0.05
 """How likely the noise on X'X may be longer than the ridge rule assumes: the paper's."""
@@ -67,7 +66,7 @@ class Statistics(Statistic):
 
 
 @dataclass(frozen=True)
-class StatisticsTerms:
+class StatisticsTerms(Terms):
     """The statistics of some rows. They are no sum over parties: lambda_min is not."""
 
     statistic: Statistics
@@ -83,12 +82,6 @@ class StatisticsTerms:
         i, j = np.triu_indices(X.shape[1])
         triangle = square[i, j] / np.where(i == j, 1.0, self.statistic.off_diagonal)
         return np.concatenate([[float(np.linalg.eigvalsh(square)[0])], y @ X, triangle])
-
-    def each(self, *at: Any) -> Array:
-        raise NotImplementedError("a curator's statistics are not sent by parties")
-
-    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        raise NotImplementedError("lambda_min is no sum of integers")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import numpy as np
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.mechanism.discrete import BITS, whole_steps
-from dpml.mechanism.message import Statistic
+from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.options import Unit
 from dpml.optim.losses import Loss, Quadratic
 from dpml.privacy import Problem
@@ -121,7 +121,7 @@ class Coefficients(Statistic):
 
 
 @dataclass(frozen=True)
-class CoefficientTerms:
+class CoefficientTerms(Terms):
     """The coefficients of some parties' rows."""
 
     statistic: Coefficients
