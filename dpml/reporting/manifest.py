@@ -116,8 +116,8 @@ def manifests(results: Path) -> list[dict[str, Any]]:
     known = []
     for path in sorted(results.glob("*/*.json")):
         content = Manifest(path).read()
-        if "experiment" in content:
+        if content.get("experiment") == f"{path.parent.name}/{path.stem}":  # it chooses no folder but its own
             known.append(content)
-        elif not content:
+        elif not content or "experiment" in content:
             print(f"note: {path} is damaged: its experiment is left out until it is run again.", file=sys.stderr)
     return sorted(known, key=lambda content: natural(str(content["experiment"])))

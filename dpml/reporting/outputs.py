@@ -174,7 +174,18 @@ def _whole(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _outputs(about: Mapping[str, Any], results: Path, published: pd.DataFrame) -> Outputs:
     folder = (results / about["experiment"]).parent
     verdicts = [Verdict.stored(claim) for claim in about["claims"] if isinstance(claim, dict)]
-    return Outputs(about, verdicts, [_figure(figure, folder, about) for figure in about["figures"]], published)
+    figures = [_figure(figure, folder, about) for figure in about["figures"] if _is_own(figure, about["experiment"])]
+    return Outputs(about, verdicts, figures, published)
+
+
+def _is_own(figure: Any, experiment: str) -> bool:
+    """Whether an entry of a manifest is a figure of its experiment: a manifest chooses no other file that is read."""
+    stem = experiment.rpartition("/")[2]
+    return (
+        isinstance(figure, dict)
+        and {"name", "twin", "sections"} <= set(figure)
+        and figure["name"] in (stem, f"{stem}_tight", f"{stem}_published")
+    )
 
 
 def _figure(figure: Mapping[str, Any], folder: Path, about: Mapping[str, Any]) -> FigureFiles:

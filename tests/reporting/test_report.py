@@ -20,6 +20,7 @@ from dpml import paths
 from dpml.commands.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
+from dpml.reporting import outputs
 from dpml.reporting.claims import Decision
 from dpml.reporting.html import DECISIONS, block, inline, write_report
 from dpml.reporting.manifest import Manifest, manifests
@@ -368,3 +369,18 @@ def test_the_start_page_tells_the_claims_and_the_audit(committed):
                 name,
                 metric,
             )
+
+
+def test_a_manifest_chooses_no_file_but_those_of_its_own_experiment(tmp_path):
+    """A results folder comes from outside: what a manifest names is read only if it is its own."""
+    secret = tmp_path / "secret.md"
+    secret.write_text("do not read this")
+    folder = tmp_path / "results" / "mine"
+    folder.mkdir(parents=True)
+    named = {"twin": None, "drawn": False, "sections": []}
+    about = {"title": "t", "source": "s", "command": "c", "figures": [{"name": "../../secret", **named}, "tiny", {}]}
+    Manifest(folder / "tiny.json").keep({"experiment": "mine/tiny", **about})
+    Manifest(folder / "other.json").keep({"experiment": "../../secret", **about})
+    (paper,) = outputs.read(tmp_path / "results")
+    assert [experiment.name for experiment in paper.experiments] == ["mine/tiny"]
+    assert paper.experiments[0].figures == []
