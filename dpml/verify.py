@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Check what a published model guarantees, without dpml: ``python3 verify.py model.json``.
+
+This file needs Python's standard library only and shares no code with dpml. It reads the certificate in a model, or one
+that ``dpml guarantee --certificate FILE`` wrote: for every message of the release how far one unit moves it at most, the
+law and the width of its noise, and how often it was sent; and who drew the noise. From these it computes for every view
+an eps that holds, and compares it with the stated one. It does not see the rows: that a message moves by at most its
+sensitivity, and that the noise was drawn as is said, is the word of whoever made the model.
+
+Arithmetic is in rational numbers. Irrational ones are enclosed by two rational ones, and whatever is uncertain counts
+against the guarantee. What is used:
+
+1. *Gaussian noise* of deviation s on a message that moves by at most D in L2 norm is mu-GDP with mu = D/s. Messages
+   compose to ``mu^2 = sum times (D/s)^2``, adaptively chosen or not (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
+2. mu-GDP is (eps, delta)-DP, ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu, with the upper tail Q of
+   N(0, 1) (Balle & Wang 2018, Thm 8). With the density phi and Mills' ratio m = Q/phi, this is phi(z1) (m(z1) - m(z2)).
+3. *Discrete Gaussian noise* of h parties with variance v >= 2 r^2 each, on integers, counts as Gaussian noise of variance
+   ``h v - r^2``, ``r^2 = 13/4 + (binary digits of h k)/28`` for k numbers, but for 1e-25 in mu (Theorem 1 of
+   docs/privacy/discrete_noise.md).
+4. *Laplace noise* of scale b, on reals or on integers: eps = D/b with the move D in L1 norm (Dwork et al. 2006; Ghosh,
+   Roughgarden & Sundararajan 2009). Noise of density exp(-|z|/b): the same with the norm |.|. Such eps add up.
+5. *Objective perturbation*, logistic loss, Gaussian noise s, ridge R: the curve of mu = 2/s at eps <= 1/s^2 and at
+   eps >= 2/R - 2/s^2 (docs/privacy/perturbed_minima.md). A model beside its exact minimiser: delta(eps - c) + delta(c).
+6. *Views.* The noise of parties is as wide in each; one who knows the noise of all but h of M sees h/M of its variance.
+   CAPE (Imtiaz, Mohammadi & Sarwate 2019) with zero-sum noise: docs/privacy/imtiaz2019.md.
+"""
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Callable
+from fractions import Fraction as Q
+from typing import Any
+
+Pair = tuple[Q, Q]
+"""A lower and an upper bound."""
+
+BITS = 180
+FAR = 1 << 14  # e^-FAR is as good as 0
+PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # the digits of pi, cut
+VIEWS = ("release", "aggregate", "client", "transcript", "colluders", "another party")
+
+
+def down(x: Q, bits: int = BITS) -> Q:
+    """The largest multiple of 2^-bits that is at most x."""
+    return Q((x.numerator << bits) // x.denominator, 1 << bits)
+
+
+def up(x: Q, bits: int = BITS) -> Q:
+    """The least multiple of 2^-bits that is at least x."""
+    return -down(-x, bits)
+
+
+def root_above(x: Q) -> Q:
+    """Just above the square root of x >= 0."""
+    shift = BITS + max(0, x.denominator.bit_length() - x.numerator.bit_length())
+    return Q(math.isqrt((x.numerator << 2 * shift) // x.denominator) + 1, 1 << shift)
+
+
+ROOT_2PI: Pair = 1 / root_above(1 / (2 * PI)), root_above(2 * (PI + Q(1, 10**61)))
+
+
+def exp_minus(x: Q) -> Pair:
+    """e^-x for x >= 0: the series of e^-y, y = x/2^k below 1/16, squared k times."""
+    if x > FAR:
+        return Q(0), Q(1, 1 << FAR)
+    k = math.ceil(x).bit_length() + 4
+    w = BITS + 3 * int(x) // 2 + 2 * k + 16
+    y = (x.numerator << w - k) // x.denominator
+    total = term = 1 << w
+    n = 0
+    while term:
+        n += 1
+        term = (term * y >> w) // n
+        total += -term if n % 2 else term
+    # a term is at most 2 units off, the terms that are left are less than 8, and y is less than 1 off
+    low, high = total - 2 * n - 9, total + 2 * n + 9
+    for _ in range(k):
+        low, high = low * low >> w, (high * high >> w) + 1
+    return Q(low, 1 << w), Q(high, 1 << w)
+
+
+def density(z: Q) -> Pair:
+    """phi(z)."""
+    low, high = exp_minus(z * z / 2)
+    return low / ROOT_2PI[1], high / ROOT_2PI[0]
+
+
+def mills(z: Q) -> Pair:
+    """m(z) = Q(z)/phi(z) for z >= 0."""
+    if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest lies between z and z + n/z
+        low, high = down(z), up(z + 200 / z)
+        for n in range(199, 0, -1):
+            low, high = down(z + n / high), up(z + n / low)
+        return down(1 / high), up(1 / low)
+    total = term = down(z)
+    k = 0
+    while term > Q(1, 1 << BITS) or k < 40:  # then terms fall by more than half
+        k += 1
+        term = up(term * z * z / (2 * k + 1))
+        total += term
+    low, high = exp_minus(z * z / 2)
+    error = Q(k + 8, 1 << BITS - 40)  # what is cut from z and from terms grows by less than e^(z^2/2) < 2^19
+    return ROOT_2PI[0] / 2 / high - total - error, ROOT_2PI[1] / 2 / low - total + error
+
+
+def delta_of(mu: Q, eps: Q) -> Q:
+    """An upper bound on the least delta with which mu-GDP implies (eps, delta)-DP, eps >= 0."""
+    if mu == 0:
+        return Q(0)
+    z1, z2 = eps / mu - mu / 2, eps / mu + mu / 2
+    phi, first, second = density(z1), mills(abs(z1)), mills(z2)
+    if z1 >= 0:
+        return phi[1] * (first[1] - second[0])
+    return 1 - phi[0] * (first[0] + second[0])
+
+
+def least_eps(delta_at: Callable[[Q], Q], delta: Q) -> Q | None:
+    """An eps at which an upper bound on delta is at most `delta`, to nine digits; None: there is none below 2^40."""
+    high = Q(1, 1 << 40)
+    while delta_at(high) > delta:
+        high *= 2
+        if high > 1 << 40:
+            return None
+    low = high / 2
+    while high - low > high / 10**9:
+        middle = down((low + high) / 2, 120)
+        low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
+    return high
+
+
+# ---- messages
+
+
+class Rejected(Exception):
+    """A certificate that says nothing, or something impossible."""
+
+
+def number(content: dict[str, Any], key: str, least: Q = Q(0)) -> Q:
+    """A number of a certificate, exactly as it is written."""
+    value = content.get(key)
+    if isinstance(value, str) and value.replace("/", "", 1).isdigit() and len(value) < 200:
+        found = Q(value)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        found = Q(value)
+    else:
+        raise Rejected(f"{key} is no number: {str(value)[:40]!r}")
+    if found < least:
+        raise Rejected(f"{key}={value} is below {least}")
+    return found
+
+
+def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
+    found = number(content, key, Q(least))
+    if found.denominator != 1:
+        raise Rejected(f"{key} is no whole number")
+    return int(found)
+
+
+def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
+    """Of a view: the parties h whose noise it does not know, of how many n, and what the variance h/n is multiplied by."""
+    by = noise.get("by")
+    if by == "curator":
+        return 1, 1, Q(1)
+    M, C, away = whole(noise, "parties", 1), whole(noise, "colluders"), whole(noise, "away")
+    if by not in ("parties", "open", "cape") or C + away >= M:
+        raise Rejected(f"nobody's noise is counted: by={str(by)[:20]!r}, {C} of {M} parties collude, {away} are away")
+    honest = {"colluders": M - C, "another party": M - 1}.get(view, M) - away
+    if view in ("release", "aggregate"):
+        return M - away, M, Q(1)
+    if by == "open":  # a message has its sender's noise alone
+        return 1, M, Q(1)
+    if honest < 1:
+        raise Rejected("no honest party is left")
+    if by == "parties":
+        return honest, M, Q(1)
+    wide = number(noise, "spread") ** 2
+    if view == "client":
+        return 1, M, 1 + wide * (M - 1)
+    return honest, M, 1 / (1 + Q(honest - 1, M) / (wide + Q(1, M)))
+
+
+def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
+    """An upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
+    h, n, factor = heads
+    moved = number(message, "sensitivity")
+    if message["law"] == "gaussian":
+        deviation = number(message, "deviation")
+        if deviation == 0:
+            raise Rejected("a message has no noise")
+        return moved**2 * Q(n, h) / (deviation**2 * factor)
+    least = None
+    for block in message["blocks"]:
+        variance, count = number(block, "variance"), whole(block, "numbers", 1)
+        rest = Q(13, 4) + Q((h * count).bit_length(), 28)
+        if factor != 1 or variance < 2 * rest:
+            raise Rejected("discrete noise is too narrow, or not of this kind")
+        width = (h * variance - rest) * number(block, "step") ** 2  # in units of the sensitivity
+        least = width if least is None else min(least, width)
+    if not least:
+        raise Rejected("a message has no noise")
+    blocks = len(message["blocks"])
+    return (root_above(moved**2 / least) + number(message, "rounding") + blocks * Q(1, 10**25)) ** 2
+
+
+def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Callable[[Q], Q]:
+    """An upper bound on the delta of all messages together, as a function of eps."""
+    squares, pure, apart = Q(0), Q(0), []
+    for message in messages:
+        times, law = whole(message, "times"), message.get("law")
+        if law in ("gaussian", "discrete gaussian"):
+            squares += times * squared_mu(message, heads)
+        elif law in ("laplace", "discrete laplace", "l2 laplace"):
+            if number(message, "scale") == 0:
+                raise Rejected("a message has no noise")
+            pure += times * number(message, "sensitivity") / number(message, "scale")
+        elif law == "gaussian objective":
+            apart += [(number(message, "deviation"), number(message, "ridge"))] * times
+        else:
+            raise Rejected(f"unknown law {str(law)[:40]!r}")
+    mu = root_above(squares) if squares else Q(0)
+    if len(apart) > 1 or any(0 in each for each in apart):
+        raise Rejected("objectives are not composed here, and need noise and a ridge")
+
+    def delta_at(eps: Q) -> Q:
+        left = eps - pure
+        if left < 0:
+            return Q(1)
+        if not apart:
+            return delta_of(mu, left)
+        ((deviation, ridge),) = apart
+        if not mu and left <= 1 / deviation**2:
+            return delta_of(2 / deviation, left)
+        free = 2 / ridge - 2 / deviation**2  # the curvature of the loss costs nothing from here on
+        costs = [left * k / 64 for k in range(1, 64)] if mu else [Q(0)]
+        splits = (delta_of(2 / deviation, left - c) + delta_of(mu, c) for c in costs if left - c >= free)
+        return min(splits, default=Q(1))
+
+    return delta_at
+
+
+# ---- a certificate
+
+
+def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
+    """For every view: its name, the stated eps, and an eps that holds, at most the stated one where that is proven.
+
+    Raises:
+        Rejected: the certificate is none, or has an open condition under which nothing is proven.
+    """
+    if certificate.get("format") != "dpml certificate 1":
+        raise Rejected("this is no certificate that this file can read")
+    for condition in certificate["open"]:
+        raise Rejected(f"nothing is proven: {condition}")
+    delta, messages = number(certificate, "delta"), certificate["messages"]
+    if not messages or not certificate["views"] or delta >= 1:
+        raise Rejected("there is no message, no view, or no delta below 1")
+    found = []
+    for view, stated in certificate["views"].items():
+        if view not in VIEWS:
+            raise Rejected(f"unknown view {view[:40]!r}")
+        at = delta_with(messages, unknown_noise(certificate["noise"], view))
+        eps = number({"eps": stated}, "eps")
+        found.append((view, eps, eps if at(eps) <= delta else least_eps(at, delta)))
+    return found
+
+
+def main(path: str) -> int:
+    """Print what holds; 0 if every stated eps does, 1 if one does not, 2 if the file cannot be judged."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        seal = content.pop("sha256")
+        if hashlib.sha256(json.dumps(content).encode()).hexdigest() != seal:
+            raise Rejected("the file is not as it was written: its checksum is another")
+        results = verify(content.get("certificate", content))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, Rejected) as error:
+        print(f"{path}: not verified: {error if isinstance(error, Rejected) else repr(error)}")
+        return 2
+    for view, stated, proven in results:
+        word = "holds" if proven == stated else f"NOT VERIFIED, {'nothing' if proven is None else float(proven)} is proven"
+        print(f"{view}: eps = {float(stated):.9g} {word}")
+    return 0 if all(stated == proven for _, stated, proven in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else "usage: python3 verify.py model.json")
