@@ -48,7 +48,8 @@ class PerturbedObjective:
         """By `dpml.privacy.proofs.objective_perturbation`."""
         source = "dpml.privacy.proofs.objective_perturbation"
         if self.law == "gaussian":
-            return Proof(objective_perturbation.eps_of(self.scale, self.ridge, delta), source)
+            curve = (self.scale, self.ridge, 0.0) if self.scale and self.ridge else None
+            return Proof(objective_perturbation.eps_of(self.scale, self.ridge, delta), source, curve=curve)
         if self.scale == 0:
             return Proof(math.inf, "no noise")
         if self.ridge == 0:
@@ -75,4 +76,5 @@ class ApproximateMinimum(PerturbedObjective):
     def proven(self, delta: float) -> Proof:
         """By `dpml.privacy.proofs.approximate_minima`."""
         eps = approximate_minima.eps_of(self.scale, self.ridge, self.beside.ratio, delta)
-        return Proof(eps, "dpml.privacy.proofs.approximate_minima")
+        curve = (self.scale, self.ridge, self.beside.ratio) if math.isfinite(eps) else None
+        return Proof(eps, "dpml.privacy.proofs.approximate_minima", curve=curve)

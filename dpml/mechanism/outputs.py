@@ -23,11 +23,12 @@ coordinate; density exp(-||z||/s); a length of mean s with the exponential law, 
 
 
 class Proof(NamedTuple):
-    """The eps that is proven at some delta, by what, and the mu where mu-GDP is."""
+    """The eps that is proven at some delta, by what, and the `mu` or the `curve` of `Guarantee`."""
 
     eps: float
     source: str
     mu: float | None = None
+    curve: tuple[float, float, float] | None = None
 
 
 class NoisyModel(Protocol):

@@ -88,7 +88,9 @@ class Guarantee:
     """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, claimed or proven, and its `source`.
 
     `conditional` stands beside a proven eps of infinity: what would be proven for hyper-parameters fixed beforehand.
-    `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta.
+    `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta. `curve` is given of
+    objective perturbation with a Gaussian term: the deviation of the term, the ridge, and the mu of a Gaussian release
+    beside the minimiser (0: none), from which `accountant` composes it.
     """
 
     view: View
@@ -98,6 +100,7 @@ class Guarantee:
     basis: Literal["published", "proven", "conditional"]
     source: str
     mu: float | None = None
+    curve: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True)

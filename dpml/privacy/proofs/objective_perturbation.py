@@ -53,12 +53,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpml.arrays import Array
-from dpml.privacy import gdp
+from dpml.privacy import gdp, pld
 
 SMOOTHNESS = 0.25  # the largest s (1 - s)
 _CELLS = 256  # of the integral over s: an upper sum, 1 % above it where delta is 1e-8 or more
 _SPLITS = 13  # of eps in each round of the search for the best one
 _ROUNDS = 5
+_POINTS = 1 << 10  # of a curve; those between are bounded by chords
+_PAID_POINTS = 32  # of them where the curvature is paid for
 _NEGLIGIBLE = 40.0  # e^-40 of a curve is added for what the integral leaves out
 
 
@@ -148,6 +150,22 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     ratio = np.minimum(least - log_most, 0.0)
     cells = log_most + np.log(-np.expm1(ratio)) + np.log((right - left) / math.sqrt(2 * math.pi))
     return np.logaddexp(np.logaddexp.reduce(cells, axis=1), plain - _NEGLIGIBLE)
+
+
+@lru_cache(maxsize=1 << 8)
+def losses(sigma: float, ridge: float) -> pld.Losses:
+    """The privacy loss of a release, from its whole curve, to be composed with others."""
+    low, high = 1 / sigma / sigma, max(paid(sigma, ridge), 1 / sigma / sigma)
+    top = max(high, 2 / sigma * (1 / sigma + 12)) * 1.01  # 12 standard deviations of a Gaussian release's loss
+    plain = np.linspace(0.0, top, _POINTS)
+    plain = plain[(plain <= low) | (plain >= high)]
+    eps = np.unique(np.concatenate([plain, np.linspace(low, high, _PAID_POINTS)]))
+    delta = np.exp([log_delta_of(float(each), sigma, ridge) for each in eps]) * (1 + 1e-9)
+    # replace-one adjacency is symmetric: the curve below 0 follows from that above
+    below = -eps[:0:-1]
+    return pld.from_curve(
+        np.concatenate([below, eps]), np.concatenate([-np.expm1(below) + np.exp(below) * delta[:0:-1], delta])
+    )
 
 
 @lru_cache(maxsize=1 << 12)
