@@ -2,7 +2,6 @@
 
 import json
 from argparse import Namespace
-from dataclasses import asdict
 
 from rich.console import Console
 
@@ -16,7 +15,7 @@ def run(arguments: Namespace) -> None:
     guarantees, problem = guarantees_of(Settings(arguments.overrides, config_dir=arguments.config_dir))
     if arguments.json:
         # JSON has no infinity; every parser reads 1e999 as one
-        print(json.dumps([asdict(guarantee) for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
+        print(json.dumps([guarantee.shown for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
         return
     heads = ["view", "per", "eps", "delta", "basis", "source"]
     lines = [[g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source] for g in guarantees]

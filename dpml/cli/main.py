@@ -190,7 +190,7 @@ def _federate(commands: Any) -> None:
         return parser
 
     def adversary(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--colluders", type=int, default=0, metavar="C", help="default: %(default)s")
+        parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
         parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
 
     card = action("card", "a party's card for a plan: how many rows it has, and its verification key", setting=True)
@@ -224,6 +224,7 @@ def _release(commands: Any) -> None:
         "-o", "--output", type=Path, default=Path("model.json"), help="the model's file (default: %(default)s)"
     )
     release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
+    release.add_argument("--delta-anyway", action="store_true", help="take a delta of 1/N or more")
     release.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
     release.add_argument(
         "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="at this delta (default: %(default)g)"

@@ -20,6 +20,7 @@ from dpml.config.build import (
     optional,
     whole,
 )
+from dpml.config.complete import require_complete
 from dpml.data import Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.sets.csv import CSV
@@ -27,8 +28,11 @@ from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.release.release import Request
 
+_DEFAULTS = {"calibration": "tight", "algo": "dpgd"}
+"""Where those of an experiment are another."""
 
-def request_of(settings: Settings) -> tuple[Request, Path]:
+
+def request_of(settings: Settings, any_delta: bool = False) -> tuple[Request, Path]:
     """The requested release, and the path of its data's ledger unless another one is named.
 
     Raises:
@@ -38,7 +42,7 @@ def request_of(settings: Settings) -> tuple[Request, Path]:
     for key, why in (("seed", "its noise is nobody's to know"), ("draws", "it is one model")):
         if key in given:
             raise UserError(f"a release has no {key}, as {why}: leave {key}= out.")
-    defaults = {"calibration": "tight"} if "calibration" not in given else {}
+    defaults = {key: value for key, value in _DEFAULTS.items() if key not in given}
     config, d = compose_one(replace(settings, values={**defaults, **settings.values}), "release")
     if d is not None:
         raise UserError("unknown key 'd': the data set says how many features there are.")
@@ -58,10 +62,17 @@ def request_of(settings: Settings) -> tuple[Request, Path]:
         budget=budget(config.eps, config.delta),
         adversary=build_adversary(config.adversary),
         files=here,
-        setting=shlex.join(word for word in settings.words if not is_private(word)),
+        setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
+        any_delta=any_delta,
     )
     beside = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
     return request, beside.with_name(f"{beside.name}.ledger")
+
+
+def _names_a_file(word: str) -> bool:
+    """Whether a word says where the owner's files are; dataset.bounds=public names none."""
+    key, _, value = word.partition("=")
+    return key in ("dataset.path", "dataset.test_path") or (key == "dataset.bounds" and value != "public")
 
 
 def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
@@ -73,14 +84,11 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
     node = config.dataset
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node.test_fraction = 0.0
-    if "missing" in node:
-        if "dataset.missing" not in given:
-            node.missing = "refuse"
-        if node.missing == "drop":
-            raise UserError(
-                "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
-                "how many there are: a release needs dataset.missing=refuse, or keep with the step impute."
-            )
+    require_complete(node, given)
+    if "M" not in given and config.partition.get("_target_", "").rpartition(".")[2] != "Natural":
+        config.M = 1
+    if config.adversary.colluders is None and "M" in given and 1 < whole(config.M, "M") <= 3:
+        config.adversary.colluders = 1  # another party knows its own noise
 
 
 def _with_exact_noise(config: DictConfig, dataset: Source, given: Container[str]) -> Algorithm:

@@ -1,6 +1,5 @@
 """A party's own rows, read with the plan's columns."""
 
-import hashlib
 import json
 import tempfile
 from pathlib import Path
@@ -57,8 +56,3 @@ def agreed_rows(plan: FederationPlan, party: int, path: Path) -> tuple[Array, Ar
     data = Dataset(str(path), task_of(plan.stated), X, y, X[:0], y[:0])
     require_domain(Parties(data, np.arange(n), np.array([0, n]), X, y, X[:0]), plan.algorithm.loss)
     return X, y
-
-
-def content_digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of, budget, check_keys, instantiate
+from dpml.config.complete import require_complete
 from dpml.config.compose import compose
 from dpml.data import Task
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
@@ -30,7 +31,8 @@ from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
-from dpml.release.statement import has_exact_noise, statement
+from dpml.release.facts import Facts, facts_about, named
+from dpml.release.statement import statement
 
 FORMAT = "dpml plan 1"
 
@@ -125,26 +127,36 @@ class FederationPlan:
         return sums_of(self.algorithm, Setting(chosen, self.problem, self._sizes, self.task))
 
     @cached_property
-    def guarantees(self) -> list[Guarantee]:
-        """The proven guarantees of a release, for every view.
+    def facts(self) -> Facts:
+        """What every release under this plan is like.
 
         If parties may drop out, every view gets the guarantee of the view that sees most: the other guarantees assume
         the noise of all parties.
         """
-        chosen = budget(self._config.eps, self._config.delta)
-        proven = [g for g in self.algorithm.guarantees(chosen, self.problem) if g.basis == "proven"]
-        most = worst(proven)
-        return [replace(g, eps=most.eps, mu=most.mu, source=most.source) for g in proven] if self.dropouts else proven
+        trust = (
+            f"no place had the records of two parties; {len(self.seats)} parties ran secure aggregation, of which "
+            f"{self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing, who "
+            "count as colluders"
+        )
+        facts = facts_about(
+            self.algorithm, self.problem, budget(self._config.eps, self._config.delta), dealt="natural",
+            parties=named(seat.key.hex() for seat in self.seats), trust=trust, missing=self.dataset.missing == "drop",
+        )  # fmt: skip
+        most = worst(facts.proven)
+        if not self.dropouts:
+            return facts
+        alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.proven)
+        return replace(facts, given=alike)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The proven guarantees of a release, for every view."""
+        return self.facts.proven
 
     @property
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
-        trust = (
-            f"no place had the records of two parties. {len(self.seats)} parties ran secure aggregation, of "
-            f"which {self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing: "
-            f"above, both count as colluders."
-        )
-        return statement(self.guarantees, self.problem, has_exact_noise(self.algorithm), trust)
+        return statement(self.facts)
 
     @property
     def topology(self) -> Topology:
@@ -210,8 +222,10 @@ def check_setting(words: Iterable[str]) -> None:
 
 def compose_setting(words: Iterable[str]) -> Any:
     """The configuration of a plan's words."""
+    words = list(words)
     config = compose([*words, "dataset=csv"])
     check_keys(config)
+    require_complete(config.dataset, {word.partition("=")[0] for word in words})
     return config
 
 

@@ -32,6 +32,8 @@ class Program(ABC):
     auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str | None] = None
     """Where the guarantee of published noise is claimed; None: nowhere."""
+    linear: ClassVar[bool] = True
+    """Whether it releases linear models, which can be published."""
     proof: ClassVar[str] = "Gaussian DP of all noisy sums"
     calibration: Any = "tight"
     variant: Any = "paper"
@@ -75,6 +77,15 @@ class Program(ABC):
         total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete")
         mus = {view: total * factor for view, factor in self.sharing(problem).views(problem).items()}
         return {view: Proof(gdp.eps_of(mu, delta), self.proof, mu) for view, mu in mus.items()}
+
+    def against_another_party(self, budget: Budget, problem: Problem) -> float | None:
+        """The eps that is proven against one other party alone, who knows its own noise; None: there is none."""
+        if problem.M == 1 or math.isinf(budget.eps):
+            return None
+        one = replace(problem, colluders=1)
+        factor = self.sharing(one).views(one).get("colluders")
+        total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete")
+        return None if factor is None else gdp.eps_of(total * factor, budget.require_delta(f"algo={self.name}"))
 
     def claimed(self, view: View) -> str | None:
         """Where the budget is claimed as the guarantee of a view; None: nowhere."""

@@ -26,8 +26,9 @@ class Accountant:
 
     Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release counts as the worst of its kind:
     with probability delta everything is revealed, else it is a randomised response with odds e^eps (Kairouz, Oh &
-    Viswanath 2015, Thm 3.3); the minimiser of a perturbed objective by its whole curve. Equal ones compose in closed form, different ones by privacy loss
-    distributions (`pld`), whose errors only ever raise the answer. The order of releases does not matter.
+    Viswanath 2015, Thm 3.3); the minimiser of a perturbed objective by its whole curve. Equal ones compose in closed
+    form, different ones by privacy loss distributions (`pld`), whose errors only ever raise the answer. The order of
+    releases does not matter.
 
     Args:
         mu: of all Gaussian releases together.
@@ -125,7 +126,8 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether privacy losses are composed: not needed for Gaussian releases alone, not possible with little noise."""
+        """Whether privacy losses are composed: not needed for Gaussian releases alone, not possible with little
+        noise."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
@@ -141,7 +143,7 @@ class Accountant:
         parts = [(pld.pure(each, times), 1) for each, times in self._pure.items()]
         parts += [(minima.losses(sigma, ridge), times) for sigma, ridge, times in self.objectives]
         parts += [(pld.gaussian(self.mu), 1)] if self.mu else []
-        return parts[0][0] if parts == [(parts[0][0], 1)] else pld.compose(parts, delta=delta, eps=eps)
+        return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else pld.compose(parts, delta=delta, eps=eps)
 
 
 def _counted(times: int) -> int:

@@ -5,6 +5,7 @@ not counted. The statements have the form of a bounds file (`dpml.data.csv.colum
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,7 +70,7 @@ class Model:
             "weights": self.weights.tolist(),  # repr of a float reads back as the same bits
             "offset": self.offset,
             "scale": self.scale,
-            "guarantees": [asdict(guarantee) for guarantee in self.guarantees],
+            "guarantees": [_plain(guarantee) for guarantee in self.guarantees],
             "statement": list(self.statement),
             "setting": self.setting,
             "versions": dict(self.versions),
@@ -103,6 +104,15 @@ class Model:
         return table
 
 
+def _plain(guarantee: Guarantee) -> dict[str, Any]:
+    """For JSON, which has no infinity: null instead."""
+    return asdict(guarantee) | {"eps": guarantee.eps if math.isfinite(guarantee.eps) else None}
+
+
+def _guarantee(content: Mapping[str, Any]) -> Guarantee:
+    return Guarantee(**{**content, "eps": math.inf if content["eps"] is None else content["eps"]})
+
+
 def read_model(path: Path) -> Model:
     """The model in a file.
 
@@ -127,7 +137,7 @@ def read_model(path: Path) -> Model:
             weights=np.array(content["weights"], dtype=float),
             offset=float(content["offset"]),
             scale=float(content["scale"]),
-            guarantees=tuple(Guarantee(**guarantee) for guarantee in content["guarantees"]),
+            guarantees=tuple(map(_guarantee, content["guarantees"])),
             statement=tuple(content["statement"]),
             setting=content["setting"],
             versions=content["versions"],

@@ -37,7 +37,6 @@ Guarantees, one for each view and basis of a budget:
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -105,7 +104,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
     )
     sums = {"secure_sums": _secure_sums(cell, budgets, measured.problem)}
     guarantees = [
-        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | sums | own
+        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | guarantee.shown | sums | own
         for budget, given in zip(budgets, measured.guarantees, strict=True)
         for guarantee in given
     ]

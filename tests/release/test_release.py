@@ -82,7 +82,8 @@ def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) 
 def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, people, tmp_path) -> None:
     """Else a replaced row would change how long the published weights are, and how much noise they have."""
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, ill, well, young]"))
-    words = (*FOUR, "algo=avg", "algo.lam=0.1", "eps=500")
+    people.assign(clinic=np.arange(len(people)) % 4).to_csv("people.csv", index=False)
+    words = (*FOUR, "dataset.party=clinic", "partition=natural", "algo=avg", "algo.lam=0.1", "eps=500")
     assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
     model = read_model(tmp_path / "model.json")
     assert model.weights.shape == (4, 6)

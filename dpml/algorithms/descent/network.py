@@ -137,6 +137,7 @@ class Network(Program):
     """
 
     proof: ClassVar[str] = "Gaussian DP of all rounds (descent.network)"
+    linear: ClassVar[bool] = False
 
     loss: Loss
     calibration: Calibration = "published"

@@ -2,19 +2,21 @@
 """Check what a published model guarantees, without dpml: ``python3 verify.py model.json``.
 
 This file needs Python's standard library only and shares no code with dpml. It reads the certificate in a model, or one
-that ``dpml guarantee --certificate FILE`` wrote: for every message of the release how far one unit moves it at most, the
-law and the width of its noise, and how often it was sent; and who drew the noise. From these it computes for every view
-an eps that holds, and compares it with the stated one. It does not see the rows: that a message moves by at most its
-sensitivity, and that the noise was drawn as is said, is the word of whoever made the model.
+that ``dpml guarantee --certificate FILE`` wrote: for every message of the release how far one unit moves it at most,
+the law and the width of its noise, and how often it was sent; and who drew the noise. From these it computes for every
+view an eps that holds, and compares it with the stated one. It does not see the rows: that a message moves by at most
+its sensitivity, and that the noise was drawn as is said, is the word of whoever made the model.
 
 Arithmetic is in rational numbers. Irrational ones are enclosed by two rational ones, and whatever is uncertain counts
 against the guarantee. What is used:
 
 1. *Gaussian noise* of deviation s on a message that moves by at most D in L2 norm is mu-GDP with mu = D/s. Messages
    compose to ``mu^2 = sum times (D/s)^2``, adaptively chosen or not (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
-2. mu-GDP is (eps, delta)-DP, ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu, with the upper tail Q of
+2. mu-GDP is (eps, delta)-DP, ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu, with the upper tail Q
+of
    N(0, 1) (Balle & Wang 2018, Thm 8). With the density phi and Mills' ratio m = Q/phi, this is phi(z1) (m(z1) - m(z2)).
-3. *Discrete Gaussian noise* of h parties with variance v >= 2 r^2 each, on integers, counts as Gaussian noise of variance
+3. *Discrete Gaussian noise* of h parties with variance v >= 2 r^2 each, on integers, counts as Gaussian noise of
+variance
    ``h v - r^2``, ``r^2 = 13/4 + (binary digits of h k)/28`` for k numbers, but for 1e-25 in mu (Theorem 1 of
    docs/privacy/discrete_noise.md).
 4. *Laplace noise* of scale b, on reals or on integers: eps = D/b with the move D in L1 norm (Dwork et al. 2006; Ghosh,
@@ -31,6 +33,7 @@ import math
 import sys
 from collections.abc import Callable
 from fractions import Fraction as Q
+from pathlib import Path
 from typing import Any
 
 Pair = tuple[Q, Q]
@@ -133,46 +136,49 @@ def least_eps(delta_at: Callable[[Q], Q], delta: Q) -> Q | None:
 # ---- messages
 
 
-class Rejected(Exception):
+class RejectedError(Exception):
     """A certificate that says nothing, or something impossible."""
 
 
 def number(content: dict[str, Any], key: str, least: Q = Q(0)) -> Q:
     """A number of a certificate, exactly as it is written."""
     value = content.get(key)
-    if isinstance(value, str) and value.replace("/", "", 1).isdigit() and len(value) < 200:
-        found = Q(value)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+    if (isinstance(value, str) and value.replace("/", "", 1).isdigit() and len(value) < 200) or (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    ):
         found = Q(value)
     else:
-        raise Rejected(f"{key} is no number: {str(value)[:40]!r}")
+        raise RejectedError(f"{key} is no number: {str(value)[:40]!r}")
     if found < least:
-        raise Rejected(f"{key}={value} is below {least}")
+        raise RejectedError(f"{key}={value} is below {least}")
     return found
 
 
 def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
+    """A whole number of a certificate."""
     found = number(content, key, Q(least))
     if found.denominator != 1:
-        raise Rejected(f"{key} is no whole number")
+        raise RejectedError(f"{key} is no whole number")
     return int(found)
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Of a view: the parties h whose noise it does not know, of how many n, and what the variance h/n is multiplied by."""
+    """Of a view: the parties h whose noise it does not know, of how many n, and a factor of the variance h/n."""
     by = noise.get("by")
     if by == "curator":
         return 1, 1, Q(1)
     M, C, away = whole(noise, "parties", 1), whole(noise, "colluders"), whole(noise, "away")
     if by not in ("parties", "open", "cape") or C + away >= M:
-        raise Rejected(f"nobody's noise is counted: by={str(by)[:20]!r}, {C} of {M} parties collude, {away} are away")
+        raise RejectedError(
+            f"nobody's noise is counted: by={str(by)[:20]!r}, {C} of {M} parties collude, {away} are away"
+        )
     honest = {"colluders": M - C, "another party": M - 1}.get(view, M) - away
     if view in ("release", "aggregate"):
         return M - away, M, Q(1)
     if by == "open":  # a message has its sender's noise alone
         return 1, M, Q(1)
     if honest < 1:
-        raise Rejected("no honest party is left")
+        raise RejectedError("no honest party is left")
     if by == "parties":
         return honest, M, Q(1)
     wide = number(noise, "spread") ** 2
@@ -188,18 +194,18 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
     if message["law"] == "gaussian":
         deviation = number(message, "deviation")
         if deviation == 0:
-            raise Rejected("a message has no noise")
+            raise RejectedError("a message has no noise")
         return moved**2 * Q(n, h) / (deviation**2 * factor)
     least = None
     for block in message["blocks"]:
         variance, count = number(block, "variance"), whole(block, "numbers", 1)
         rest = Q(13, 4) + Q((h * count).bit_length(), 28)
         if factor != 1 or variance < 2 * rest:
-            raise Rejected("discrete noise is too narrow, or not of this kind")
+            raise RejectedError("discrete noise is too narrow, or not of this kind")
         width = (h * variance - rest) * number(block, "step") ** 2  # in units of the sensitivity
         least = width if least is None else min(least, width)
     if not least:
-        raise Rejected("a message has no noise")
+        raise RejectedError("a message has no noise")
     blocks = len(message["blocks"])
     return (root_above(moved**2 / least) + number(message, "rounding") + blocks * Q(1, 10**25)) ** 2
 
@@ -213,15 +219,15 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
             squares += times * squared_mu(message, heads)
         elif law in ("laplace", "discrete laplace", "l2 laplace"):
             if number(message, "scale") == 0:
-                raise Rejected("a message has no noise")
+                raise RejectedError("a message has no noise")
             pure += times * number(message, "sensitivity") / number(message, "scale")
         elif law == "gaussian objective":
             apart += [(number(message, "deviation"), number(message, "ridge"))] * times
         else:
-            raise Rejected(f"unknown law {str(law)[:40]!r}")
+            raise RejectedError(f"unknown law {str(law)[:40]!r}")
     mu = root_above(squares) if squares else Q(0)
     if len(apart) > 1 or any(0 in each for each in apart):
-        raise Rejected("objectives are not composed here, and need noise and a ridge")
+        raise RejectedError("objectives are not composed here, and need noise and a ridge")
 
     def delta_at(eps: Q) -> Q:
         left = eps - pure
@@ -247,19 +253,19 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
     """For every view: its name, the stated eps, and an eps that holds, at most the stated one where that is proven.
 
     Raises:
-        Rejected: the certificate is none, or has an open condition under which nothing is proven.
+        RejectedError: the certificate is none, or has an open condition under which nothing is proven.
     """
     if certificate.get("format") != "dpml certificate 1":
-        raise Rejected("this is no certificate that this file can read")
+        raise RejectedError("this is no certificate that this file can read")
     for condition in certificate["open"]:
-        raise Rejected(f"nothing is proven: {condition}")
+        raise RejectedError(f"nothing is proven: {condition}")
     delta, messages = number(certificate, "delta"), certificate["messages"]
     if not messages or not certificate["views"] or delta >= 1:
-        raise Rejected("there is no message, no view, or no delta below 1")
+        raise RejectedError("there is no message, no view, or no delta below 1")
     found = []
     for view, stated in certificate["views"].items():
         if view not in VIEWS:
-            raise Rejected(f"unknown view {view[:40]!r}")
+            raise RejectedError(f"unknown view {view[:40]!r}")
         at = delta_with(messages, unknown_noise(certificate["noise"], view))
         eps = number({"eps": stated}, "eps")
         found.append((view, eps, eps if at(eps) <= delta else least_eps(at, delta)))
@@ -269,17 +275,27 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
 def main(path: str) -> int:
     """Print what holds; 0 if every stated eps does, 1 if one does not, 2 if the file cannot be judged."""
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-        seal = content.pop("sha256")
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        seal = content.pop("checksum")
         if hashlib.sha256(json.dumps(content).encode()).hexdigest() != seal:
-            raise Rejected("the file is not as it was written: its checksum is another")
+            raise RejectedError("the file is not as it was written: its checksum is another")
         results = verify(content.get("certificate", content))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, Rejected) as error:
-        print(f"{path}: not verified: {error if isinstance(error, Rejected) else repr(error)}")
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+        RejectedError,
+    ) as error:
+        print(f"{path}: not verified: {error if isinstance(error, RejectedError) else repr(error)}")
         return 2
     for view, stated, proven in results:
-        word = "holds" if proven == stated else f"NOT VERIFIED, {'nothing' if proven is None else float(proven)} is proven"
+        word = (
+            "holds" if proven == stated else f"NOT VERIFIED, {'nothing' if proven is None else float(proven)} is proven"
+        )
         print(f"{view}: eps = {float(stated):.9g} {word}")
     return 0 if all(stated == proven for _, stated, proven in results) else 1
 

@@ -1,0 +1,133 @@
+"""What happened in a release: one value, from which all that is said of it is computed.
+
+Whoever carries a release out makes its `Facts`. The guarantees, the statement, the model's file and the ledger's entry
+follow from them; nothing else says what is proven of a release. Facts under which the proof does not hold make the
+proven eps infinite, with the reason; what would hold otherwise then stands beside it as *conditional*.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dpml.algorithms import Algorithm
+from dpml.data.partition import LabelRule, Natural, Parties, Partition
+from dpml.errors import UserError
+from dpml.privacy import Budget, Guarantee, Problem, worst
+
+Randomness = Literal["system", "seed"]
+Ranges = Literal["stated", "fitted"]
+Dealt = Literal["one place", "natural", "at random", "by labels"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a guarantee depends on, beside the mathematics of its algorithm.
+
+    Attributes:
+        algorithm: its name. problem: the public facts about the data: rows, parties, features, colluders. given: what
+        the algorithm's proof says of every view, if all that follows is as the proof assumes. exact: whether noise and
+        sums are integers, so that the proof is about the very numbers that are published. randomness: the operating
+        system's random numbers, or a generator with a seed. ranges: ranges, categories and classes were stated, or
+        fitted to the rows. dealt: how rows came to their parties. missing: how many rows were left out for what is in
+        them is not known in public: some may have been. parties: who the parties are, a digest; None: nobody said.
+        another: the eps against one other party alone, who knows its own noise; None: no party's noise protects
+        another. trust: a sentence about who saw rows; None: one place had all of them.
+    """
+
+    algorithm: str
+    problem: Problem
+    given: tuple[Guarantee, ...]
+    exact: bool
+    randomness: Randomness = "system"
+    ranges: Ranges = "stated"
+    dealt: Dealt = "one place"
+    missing: bool = False
+    parties: str | None = None
+    another: float | None = None
+    trust: str | None = None
+
+    @property
+    def unit(self) -> Literal["sample", "party"]:
+        """What is protected."""
+        return self.given[0].unit
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Why nothing is proven, in the words that follow "because"; nothing where the proof holds."""
+        return tuple(self._open())
+
+    def _open(self) -> Iterator[str]:
+        if self.randomness == "seed":
+            yield "the noise was made from a seed, and whoever has or guesses it can subtract the noise"
+        if self.ranges == "fitted":
+            yield "ranges were fitted to the private rows, which no budget counts"
+        if self.dealt == "by labels":
+            yield "rows were dealt to parties by their private labels, on which the parties' sizes then depend"
+        if self.missing:
+            yield "rows were left out because of what is in them, so that a replaced row changes how many there are"
+        if self.unit == "party" and self.dealt == "at random":
+            yield "the parties were made up by chance, so that a guarantee for one of them protects nobody"
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What is proven of every view, and what would be proven if the facts were those that the proof assumes."""
+        if not self.open:
+            return self.given
+        why = "; ".join(self.open)
+        found: list[Guarantee] = []
+        for guarantee in self.given:
+            if guarantee.basis != "proven":
+                found.append(guarantee)
+                continue
+            found.append(replace(guarantee, eps=math.inf, source=why, mu=None, curve=None))
+            found.append(replace(guarantee, basis="conditional"))
+        return tuple(found)
+
+    @property
+    def proven(self) -> tuple[Guarantee, ...]:
+        """What is proven of every view."""
+        return tuple(guarantee for guarantee in self.guarantees if guarantee.basis == "proven")
+
+    def require_proof(self, eps: float) -> None:
+        """Raise UserError unless at most `eps` is proven of every view."""
+        if self.open:
+            raise UserError(f"nothing can be proven of this release, because {self.open[0]}.")
+        least = worst(self.proven).eps if self.proven else math.inf
+        if least > eps * (1 + 1e-9):
+            found = "nothing" if math.isinf(least) else f"eps={least:.4g}"
+            raise UserError(
+                f"eps={eps:g} was asked for, and {found} is proven of algo={self.algorithm} in its worst view: set "
+                "calibration=tight, or take another algorithm."
+            )
+
+
+def facts_of(algorithm: Algorithm, parties: Parties, rule: Partition, budget: Budget, **others: Any) -> Facts:
+    """The facts of a release of parties that `rule` made, in one place; `others` are fields of `Facts`."""
+    problem = parties.problem
+    natural = isinstance(rule, Natural)
+    dealt: Dealt = "natural" if natural else "by labels" if isinstance(rule, LabelRule) else "at random"
+    names = parties.data.provenance.get("parties") or [] if natural else []
+    return facts_about(algorithm, problem, budget, dealt=dealt, parties=named(names), **others)
+
+
+def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, **others: Any) -> Facts:
+    """The facts of a release about which this much is public; `others` are fields of `Facts`."""
+    if problem.M == 1:
+        others["dealt"] = "one place"
+    another = getattr(algorithm, "against_another_party", lambda *_: None)(budget, problem)
+    guarantees = tuple(algorithm.guarantees(budget, problem))
+    return Facts(algorithm.name, problem, guarantees, has_exact_noise(algorithm), another=another, **others)
+
+
+def named(parties: Iterable[str]) -> str | None:
+    """A digest of who the parties are, in any order; None: nobody says."""
+    names = sorted(map(str, parties))
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32] if names else None
+
+
+def has_exact_noise(algorithm: Algorithm) -> bool:
+    """Whether an algorithm's noise is discrete, so that the guarantee does not depend on floating-point arithmetic."""
+    return getattr(algorithm, "noise", "continuous") == "discrete"
