@@ -184,7 +184,7 @@ def test_lists_are_lists_where_keys_take_them_and_sweeps_elsewhere():
 
 def plain(values):
     """Frozen values as JSON has them; NaN is null."""
-    known = json.loads(json.dumps([value.shown for value in values], default=lambda array: array.tolist()))
+    known = json.loads(json.dumps([getattr(value, "shown", None) or asdict(value) for value in values], default=lambda array: array.tolist()))
     return [{key: None if value != value else value for key, value in one.items()} for one in known]
 
 
