@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -184,7 +185,11 @@ def test_lists_are_lists_where_keys_take_them_and_sweeps_elsewhere():
 
 def plain(values):
     """Frozen values as JSON has them; NaN is null."""
-    known = json.loads(json.dumps([getattr(value, "shown", None) or asdict(value) for value in values], default=lambda array: array.tolist()))
+    known = json.loads(
+        json.dumps(
+            [getattr(value, "shown", None) or asdict(value) for value in values], default=lambda array: array.tolist()
+        )
+    )
     return [{key: None if value != value else value for key, value in one.items()} for one in known]
 
 

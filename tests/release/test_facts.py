@@ -224,6 +224,12 @@ def test_one_file_is_one_place_and_the_file_names_no_path(run_command, words) ->
     assert "t.yaml" not in Path("model.json").read_text()
 
 
+def test_a_release_leaves_no_copy_of_the_rows(run_command, words, tmp_path) -> None:
+    assert run_command(*words, "dataset.drop=[who]", "delta=1e-5").code == 0
+    assert not list(tmp_path.rglob("*.npy"))
+    assert not list((tmp_path / "cache").rglob("*.json"))
+
+
 def test_natural_parties_are_named_in_the_ledger_and_collude_with_the_aggregator(run_command, words) -> None:
     more = ["algo=ssp", "algo.unit=party", "dataset.party=who", "partition=natural", "M=3", "delta=1e-5"]
     for number in range(2):
