@@ -1,4 +1,4 @@
-"""Discrete Laplace noise as drawn, against masses computed with mpmath. Tests of a law: false-alarm rate 1e-6, seeded."""
+"""Discrete Laplace noise as drawn, against masses computed with mpmath. Tests of a law: seeded, false alarms 1e-6."""
 
 import math
 from fractions import Fraction

@@ -10,7 +10,7 @@ this one draws arrays, from the same exact law.
 from dpml.privacy.discrete.accounting import continuous_variance, least_variance, mu_of, wrap_probability
 from dpml.privacy.discrete.gaussian import DiscreteGaussian
 from dpml.privacy.discrete.laplace import DiscreteLaplace
-from dpml.privacy.discrete.rounding import divide, integer_radius, rounded_sensitivity, to_integers
+from dpml.privacy.discrete.rounding import divide, integer_radius, rounded_sensitivity, to_grid, to_integers
 
 __all__ = [
     "DiscreteGaussian",
@@ -21,6 +21,7 @@ __all__ = [
     "least_variance",
     "mu_of",
     "rounded_sensitivity",
+    "to_grid",
     "to_integers",
     "wrap_probability",
 ]
