@@ -20,6 +20,7 @@ from dpml.config.build import algorithm_of
 from dpml.errors import UserError
 from dpml.optim.losses import Loss
 from dpml.privacy.guarantee import REAL, Guarantee
+from dpml.release.statement import has_exact_noise
 
 _SUGGESTED = ("dpgd", "outpert", "avg")  # what has exact noise, for any loss that a linear model has
 
@@ -41,19 +42,14 @@ def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None
     return algorithm_of(OmegaConf.create(dict(node)), loss, calibration)
 
 
-def is_exact(algorithm: Algorithm) -> bool:
-    """Whether all that is published of it is made of integers with exact noise."""
-    return getattr(algorithm, "noise", "continuous") == "discrete"
-
-
 def require_exact(algorithm: Algorithm, remedy: str) -> None:
     """Raise UserError unless the algorithm's noise is exact; `remedy` is how to publish it in spite of that."""
-    if is_exact(algorithm):
+    if has_exact_noise(algorithm):
         return
     found = []
     for name in dict.fromkeys((algorithm.name, *_SUGGESTED)):
         with suppress(UserError):
-            if is_exact(exact_algorithm(option_node(name), algorithm.loss, "tight")):
+            if has_exact_noise(exact_algorithm(option_node(name), algorithm.loss, "tight")):
                 found.append(f"algo={name}")
     raise UserError(
         f"algo={algorithm.name} is asked to publish floating-point noise, whose last bits can tell neighbours apart: "
@@ -64,7 +60,7 @@ def require_exact(algorithm: Algorithm, remedy: str) -> None:
 
 def of_these_bits(guarantees: Iterable[Guarantee], algorithm: Algorithm) -> list[Guarantee]:
     """The guarantees with the basis that they have for the numbers as published: what is proven may be `REAL` only."""
-    if is_exact(algorithm):
+    if has_exact_noise(algorithm):
         return list(guarantees)
     return [
         replace(each, basis=REAL) if each.basis == "proven" and math.isfinite(each.eps) else each for each in guarantees

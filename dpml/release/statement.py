@@ -5,6 +5,7 @@ NIST SP 800-226 is "Guidelines for Evaluating Differential Privacy Guarantees" (
 
 from collections.abc import Sequence
 
+from dpml.algorithms import Algorithm
 from dpml.privacy import Guarantee, Problem, worst
 
 NOT_THESE_BITS = "proven for real numbers, not for these bits"
@@ -24,6 +25,11 @@ _TRUST = {
     "records. The views above hold for parties that run the protocol on their own machines.",
 }
 """Keyed by whether there is only one party."""
+
+
+def has_exact_noise(algorithm: Algorithm) -> bool:
+    """Whether an algorithm's noise is discrete, so that the guarantee does not depend on floating-point arithmetic."""
+    return getattr(algorithm, "noise", "continuous") == "discrete"
 
 
 def statement(guarantees: Sequence[Guarantee], problem: Problem, trust: str | None = None) -> tuple[str, ...]:
