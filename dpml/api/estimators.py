@@ -6,6 +6,7 @@ With public ranges (`bounds`) each row is mapped independently of the others, so
 is fitted.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +19,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from dpml import paths
 from dpml.algorithms import Algorithm
 from dpml.api.account import count, setting_of
 from dpml.api.arguments import plain
@@ -33,6 +33,7 @@ from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee
 from dpml.privacy.entropy import SystemGenerator
+from dpml.release.exactness import exact_algorithm, option_node
 from dpml.release.facts import Facts, facts_about, named
 from dpml.release.ledger import Ledger, LedgerEntry
 from dpml.running.cell import limit_blas
@@ -128,9 +129,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         own = self.algo_options or {}
         if not isinstance(own, Mapping):
             raise UserError(f"algo_options must be a dictionary, got {own!r}.")
-        node = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
-        node = OmegaConf.create({**node, **{key: plain(value, f"algo.{key}") for key, value in own.items()}})
-        algorithm = algorithm_of(node, for_task(task), optional(text)(self.calibration, "calibration"))
+        node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in own.items()}}
+        make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
+        algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
         if not getattr(algorithm, "linear", True):
             raise UserError(f"algo={name} releases no linear model: choose another, such as dpgd.")
         if algorithm.auxiliary:
@@ -185,15 +186,19 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             weights = np.column_stack([weights, np.atleast_1d(self.intercept_)])
         return scores(rows, weights.reshape(1, -1), classes)[:, 0]
 
-    def save(self, path: str | Path, unsafe: bool = False) -> None:
+    def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False) -> None:
         """Write the model to a file that `dpml predict` reads too, at an unused `path`.
 
+        Args:
+            path: of the file.
+            floating: also with floating-point noise: the file says that it is proven for real numbers only.
+            unsafe: also if nothing is proven of the model, or it is in no ledger: the file says so.
+
         Raises:
-            UserError: ranges were fitted to the rows; or nothing is proven of the model, or it is in no ledger, and it
-                is not to be saved `unsafe` nevertheless, as its file then says.
+            UserError: it is not allowed, or ranges were fitted to the rows, which the file would show.
         """
         check_is_fitted(self)
-        save(self, Path(path), setting_of(self), unsafe)
+        save(self, Path(path), setting_of(self), floating, unsafe)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -252,8 +257,9 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     `guarantees_`. Public: the number of rows and features, the set of labels (`classes_`), the parties' number and
     sizes, and all parameters. Every `fit` spends its budget anew; so does every fold of a cross-validation, every point
     of a grid search and every class of `OneVsRestClassifier` on the same rows (`ledger` adds them up).
-    `score` on training rows is not private. Noise is floating-point (Mironov 2012) unless `algo_options` has
-    ``{"noise": "discrete"}``.
+    `score` on training rows is not private. Noise is exact integers where the algorithm has such noise; else, or with
+    ``{"noise": "continuous"}`` in `algo_options`, it is floating-point numbers (Mironov 2012), and the basis in
+    `guarantees_` is `proven for real numbers`.
 
     Args:
         algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more (only some

@@ -18,14 +18,15 @@ _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "samp
 """The steps of `estimators.into_ball`, with and without a constant feature."""
 
 
-def save(estimator: Any, path: Path, setting: str, unsafe: bool) -> None:
+def save(estimator: Any, path: Path, setting: str, floating: bool, unsafe: bool) -> None:
     """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
 
     Raises:
         UserError: the preprocessing is fitted to private rows, so the file would reveal them; `path` exists; or the
-            model is not to be saved `unsafe`, and nothing is proven of it, or no ledger has it.
+            model has floating-point noise, or nothing is proven of it, or no ledger has it, and it is not said that
+            this may be.
     """
-    _check(estimator, path, unsafe)
+    _check(estimator, path, floating, unsafe)
     names = getattr(estimator, "feature_names_in_", [f"x{number}" for number in range(estimator.n_features_in_)])
     low, high = estimator.bounds_
     columns = {str(name): Range(float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
@@ -58,7 +59,7 @@ def save(estimator: Any, path: Path, setting: str, unsafe: bool) -> None:
         estimator.ledger_.publish(estimator.entry_, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _check(estimator: Any, path: Path, unsafe: bool) -> None:
+def _check(estimator: Any, path: Path, floating: bool, unsafe: bool) -> None:
     """Raise UserError unless a fitted estimator's model may be written to `path`."""
     check_writable(path)
     facts = getattr(estimator, "facts_", None)
@@ -70,6 +71,12 @@ def _check(estimator: Any, path: Path, unsafe: bool) -> None:
             raise UserError(
                 f"a model's file needs public ranges, and {key} were fitted to the rows: give {key}=(low, high)."
             )
+    if not (floating or facts.exact):
+        raise UserError(
+            f"this model of algo={estimator.algo} has floating-point noise, whose last bits can tell neighbours apart: "
+            "fit one whose noise is exact, such as algo='dpgd' with calibration='tight', or save(path, floating=True), "
+            "and its file says that it is proven for real numbers, not for these bits."
+        )
     if not unsafe and facts.open:
         raise UserError(
             f"nothing is proven of this model, because {facts.open[0]}: save(path, unsafe=True) says so in it."

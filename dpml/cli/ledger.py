@@ -9,6 +9,8 @@ from rich.console import Console
 
 from dpml.cli.table import print_table
 from dpml.errors import UserError
+from dpml.privacy.guarantee import REAL
+from dpml.release.exactness import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
 
 _SEEN = {"release": "those who see what is published", "worst": "whoever sees most of every release"}
@@ -66,6 +68,9 @@ def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[C
     for cap in caps:
         sentence = f"Cap for one {cap.unit}: eps = {cap.eps:g} at delta = {cap.delta:g}."
         console.print(sentence, highlight=False, markup=False)
+    floating = [str(entry.number) for entry in entries if any(each.basis == REAL for each in entry.guarantees)]
+    if floating:
+        console.print(f"Release {', '.join(floating)}: {NOT_THESE_BITS}.", highlight=False, markup=False)
     lost = [str(entry.number) for entry in entries if entry.model is None]
     if lost:
         console.print(f"Release {', '.join(lost)}: {_NEVER}.", highlight=False, markup=False)

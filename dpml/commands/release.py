@@ -8,12 +8,10 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from dpml.algorithms import Algorithm
 from dpml.commands.settings import Settings, compose_one, is_private
 from dpml.config.build import (
     budget,
     build_adversary,
-    build_algorithm,
     build_partition,
     files,
     instantiate,
@@ -26,14 +24,18 @@ from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
+from dpml.optim.losses import for_task
+from dpml.release.exactness import exact_algorithm
 from dpml.release.release import Request
 
 _DEFAULTS = {"calibration": "tight", "algo": "dpgd"}
 """Where those of an experiment are another."""
 
 
-def request_of(settings: Settings, any_delta: bool = False) -> tuple[Request, Path]:
+def request_of(settings: Settings, floating: bool = False, any_delta: bool = False) -> tuple[Request, Path]:
     """The requested release, and the path of its data's ledger unless another one is named.
+
+    `floating`: floating-point noise may be published; `any_delta`: a delta of 1/N or more.
 
     Raises:
         UserError: a setting is wrong, or has several values, or needs more than what is stated of the data.
@@ -49,7 +51,8 @@ def request_of(settings: Settings, any_delta: bool = False) -> tuple[Request, Pa
     _choose_for_a_release(config, given)
     dataset: Source = instantiate(config.dataset, "dataset")
     stated, label = _stated(dataset, config)
-    algorithm = _with_exact_noise(config, dataset, given)
+    node = {key: value for key, value in config.algo.items() if key != "noise" or "algo.noise" in given}
+    algorithm = exact_algorithm(node, for_task(dataset.info.task, config.loss), config.calibration)
     here = files(config)
     request = Request(
         dataset=dataset,
@@ -63,6 +66,7 @@ def request_of(settings: Settings, any_delta: bool = False) -> tuple[Request, Pa
         adversary=build_adversary(config.adversary),
         files=here,
         setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
+        floating=floating,
         any_delta=any_delta,
     )
     beside = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
@@ -89,18 +93,6 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
         config.M = 1
     if config.adversary.colluders is None and "M" in given and 1 < whole(config.M, "M") <= 3:
         config.adversary.colluders = 1  # another party knows its own noise
-
-
-def _with_exact_noise(config: DictConfig, dataset: Source, given: Container[str]) -> Algorithm:
-    """The algorithm, with noise on a grid of integers where nothing else is said and it has such noise."""
-    if "noise" in config.algo and "algo.noise" not in given and config.calibration == "tight":
-        chosen = config.algo.noise
-        config.algo.noise = "discrete"
-        try:
-            return build_algorithm(config, dataset)
-        except UserError:  # as of `conv`; another mistake is found again below
-            config.algo.noise = chosen
-    return build_algorithm(config, dataset)
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:

@@ -6,7 +6,7 @@ it is in the plan. Every party compares the plan's checksum before it answers an
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
+from dpml.release.exactness import exact_algorithm, require_exact
 from dpml.release.facts import Facts, facts_about, named
 from dpml.release.statement import statement
 
@@ -218,6 +219,20 @@ def check_setting(words: Iterable[str]) -> None:
         key, equals, _ = word.partition("=")
         if not equals or not (key in _WORDS or key.startswith("algo.")) or key == "algo.protocol":
             raise UserError(f"a plan has no {key!r}: {nearest(key, _WORDS)}")
+
+
+def with_exact_noise(words: Sequence[str], stated: ColumnBounds) -> tuple[str, ...]:
+    """The words of a plan, with `algo.noise=discrete` where they say nothing of the noise.
+
+    Raises:
+        UserError: this algorithm has no such noise.
+    """
+    if any(word.startswith("algo.noise=") for word in words):
+        return tuple(words)
+    config = compose_setting(words)
+    node = {key: value for key, value in config.algo.items() if key != "noise"}
+    require_exact(exact_algorithm(node, for_task(task_of(stated), config.loss), "tight"), "say algo.noise=continuous")
+    return *words, "algo.noise=discrete"
 
 
 def compose_setting(words: Iterable[str]) -> Any:

@@ -16,6 +16,11 @@ from dpml.algorithms import Algorithm
 from dpml.data.partition import LabelRule, Natural, Parties, Partition
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, worst
+from dpml.privacy.guarantee import REAL
+from dpml.release.exactness import of_these_bits
+
+PROVEN = ("proven", REAL)
+"""The bases of what is proven, of the published numbers or of real ones."""
 
 Randomness = Literal["system", "seed"]
 Ranges = Literal["stated", "fitted"]
@@ -27,20 +32,21 @@ class Facts:
     """What a guarantee depends on, beside the mathematics of its algorithm.
 
     Attributes:
-        algorithm: its name. problem: the public facts about the data: rows, parties, features, colluders. given: what
-        the algorithm's proof says of every view, if all that follows is as the proof assumes. exact: whether noise and
-        sums are integers, so that the proof is about the very numbers that are published. randomness: the operating
-        system's random numbers, or a generator with a seed. ranges: ranges, categories and classes were stated, or
-        fitted to the rows. dealt: how rows came to their parties. missing: how many rows were left out for what is in
-        them is not known in public: some may have been. parties: who the parties are, a digest; None: nobody said.
-        another: the eps against one other party alone, who knows its own noise; None: no party's noise protects
-        another. trust: a sentence about who saw rows; None: one place had all of them.
+        algorithm: its name.
+        problem: the public facts about the data: rows, parties, features, colluders.
+        given: what the algorithm's proof says of every view, if all that follows is as the proof assumes.
+        randomness: the operating system's random numbers, or a generator with a seed.
+        ranges: ranges, categories and classes were stated, or fitted to the rows.
+        dealt: how rows came to their parties.
+        missing: whether rows may have been left out for what is in them.
+        parties: who the parties are, a digest; None: nobody said.
+        another: the eps against one other party alone, who knows its own noise; None: there is no such party.
+        trust: a sentence about who saw rows; None: one place had all of them.
     """
 
     algorithm: str
     problem: Problem
     given: tuple[Guarantee, ...]
-    exact: bool
     randomness: Randomness = "system"
     ranges: Ranges = "stated"
     dealt: Dealt = "one place"
@@ -53,6 +59,11 @@ class Facts:
     def unit(self) -> Literal["sample", "party"]:
         """What is protected."""
         return self.given[0].unit
+
+    @property
+    def exact(self) -> bool:
+        """Whether noise and sums are integers, so that the proof is about the very numbers that are published."""
+        return not any(guarantee.basis == REAL for guarantee in self.given)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -79,17 +90,17 @@ class Facts:
         why = "; ".join(self.open)
         found: list[Guarantee] = []
         for guarantee in self.given:
-            if guarantee.basis != "proven":
+            if guarantee.basis not in PROVEN:
                 found.append(guarantee)
                 continue
-            found.append(replace(guarantee, eps=math.inf, source=why, mu=None, curve=None))
+            found.append(replace(guarantee, eps=math.inf, basis="proven", source=why, mu=None, curve=None))
             found.append(replace(guarantee, basis="conditional"))
         return tuple(found)
 
     @property
     def proven(self) -> tuple[Guarantee, ...]:
         """What is proven of every view."""
-        return tuple(guarantee for guarantee in self.guarantees if guarantee.basis == "proven")
+        return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in PROVEN)
 
     def require_proof(self, eps: float) -> None:
         """Raise UserError unless at most `eps` is proven of every view."""
@@ -118,16 +129,11 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, **others
     if problem.M == 1:
         others["dealt"] = "one place"
     another = getattr(algorithm, "against_another_party", lambda *_: None)(budget, problem)
-    guarantees = tuple(algorithm.guarantees(budget, problem))
-    return Facts(algorithm.name, problem, guarantees, has_exact_noise(algorithm), another=another, **others)
+    given = of_these_bits(algorithm.guarantees(budget, problem), algorithm)
+    return Facts(algorithm.name, problem, tuple(given), another=another, **others)
 
 
 def named(parties: Iterable[str]) -> str | None:
     """A digest of who the parties are, in any order; None: nobody says."""
     names = sorted(map(str, parties))
     return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32] if names else None
-
-
-def has_exact_noise(algorithm: Algorithm) -> bool:
-    """Whether an algorithm's noise is discrete, so that the guarantee does not depend on floating-point arithmetic."""
-    return getattr(algorithm, "noise", "continuous") == "discrete"

@@ -17,6 +17,7 @@ from dpml.data.partition import Partition, partition
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
+from dpml.release.exactness import require_exact
 from dpml.release.facts import Facts, facts_of
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
@@ -35,7 +36,8 @@ class Request:
         label: the name of the column to predict.
         files: the paths of the data.
         setting: the requested setting, as on the command line, without paths.
-        any_delta: whether a delta of 1/N or more is wanted.
+        floating: whether floating-point noise may be published, of which less is proven.
+        any_delta: whether a delta of 1/N or more may be.
     """
 
     dataset: Source
@@ -49,6 +51,7 @@ class Request:
     adversary: Adversary
     files: Files
     setting: str
+    floating: bool = False
     any_delta: bool = False
 
     @property
@@ -106,6 +109,8 @@ def _check_setting(request: Request) -> None:
 def _check_facts(facts: Facts, request: Request) -> None:
     """Raise UserError unless what was asked for is proven, at a delta that means something."""
     facts.require_proof(request.budget.eps)
+    if not request.floating:
+        require_exact(request.algorithm, "say --floating")
     delta, N = request.budget.delta or 0.0, facts.problem.N
     if delta * N >= 1 and not request.any_delta:
         raise UserError(

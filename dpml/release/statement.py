@@ -7,6 +7,7 @@ order: the unit and the neighbours, the parameters, the trust model, the mechani
 import math
 
 from dpml.privacy import worst
+from dpml.release.exactness import NOT_THESE_BITS
 from dpml.release.facts import Facts
 
 HIGH = 10.0
@@ -53,10 +54,10 @@ def _guarantee(facts: Facts) -> str:
         otherwise = f" Otherwise eps = {worst(rest).eps:.4g} would hold." if rest else ""
         why = "; and because ".join(facts.open or (weakest.source,))
         return f"Guarantee: nothing is proven, because {why}.{otherwise}"
-    exact = "" if facts.exact else ", proven for real numbers, not for these bits"
+    proven = "proven for whoever sees most" if facts.exact else NOT_THESE_BITS
     high = f" So large an eps excludes little: odds of e^{weakest.eps:.4g} to one." if weakest.eps > HIGH else ""
     return (
-        f"Guarantee: eps = {weakest.eps:.6g}, delta = {weakest.delta:g}, proven{exact or ' for whoever sees most'}: "
+        f"Guarantee: eps = {weakest.eps:.6g}, delta = {weakest.delta:g}, {proven}: "
         f"from what is seen nobody can tell at odds above e^{weakest.eps:.4g}, but for a probability of "
         f"{weakest.delta:g}, which of two such neighbours it was made from.{high}"
     )
