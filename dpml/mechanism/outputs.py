@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.privacy import gdp, noise
+from dpml.privacy.safe import up
 
 Unit = Literal["sample", "party"]
 """What is replaced in a neighbour: one sample, or all samples of one party."""
@@ -28,6 +29,11 @@ class Proof(NamedTuple):
     eps: float
     source: str
     mu: float | None = None
+
+
+def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
+    """What a Gaussian release of this mu guarantees; it comes from a short formula (`dpml.privacy.safe`)."""
+    return Proof(gdp.eps_of(up(mu), delta), source, up(mu))
 
 
 class NoisyModel(Protocol):
@@ -66,8 +72,8 @@ class NoisyOutput:
 
     @property
     def ratio(self) -> float:
-        """Sensitivity over scale."""
-        return self.sensitivity / self.scale if self.scale else math.inf
+        """Sensitivity over scale, rounded up."""
+        return up(self.sensitivity / self.scale) if self.scale else math.inf
 
     def proven(self, delta: float) -> Proof:
         """The largest privacy loss over all neighbours, or the mu of the Gaussian mechanism.
@@ -77,7 +83,7 @@ class NoisyOutput:
         D > 1 the loss of an output close to it is above any bound.
         """
         if self.law == "gaussian":
-            return Proof(gdp.eps_of(self.ratio, delta), self.source, self.ratio)
+            return gaussian_proof(self.ratio, delta, self.source)
         if self.scale == 0:
             return Proof(math.inf, "no noise")
         if self.law == "radial" and self.size > 1:

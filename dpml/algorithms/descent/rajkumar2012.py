@@ -64,6 +64,7 @@ from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
+from dpml.privacy.safe import enough
 
 _BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
 _MOST_HALVINGS = 400  # the square of 2^400, in N d of them, is a number still
@@ -231,7 +232,7 @@ class PrivateSGD(Program):
         elif self.tight:
             width = SENSITIVITY * math.sqrt(self.rounds) / self.target_mu(budget, problem)
         else:
-            width = SENSITIVITY / budget.eps
+            width = enough(SENSITIVITY / budget.eps)
         if not self.halving:
             return (Sum(Gradients(), SENSITIVITY, width, times=self.rounds, constant=constant),)
         grown = (width * 2.0**t for t in range(1, self.rounds + 1))

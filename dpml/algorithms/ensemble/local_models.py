@@ -18,6 +18,7 @@ from dpml.mechanism.outputs import Law, NoisyOutput, Unit
 from dpml.optim.logistic import fit_parties, hard_targets
 from dpml.optim.losses import Loss, scores
 from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy.safe import enough
 
 Noisy = TypeVar("Noisy", bound=Any)
 
@@ -106,7 +107,7 @@ def model_plus_noise(
 ) -> list[NoisyOutput]:
     """A model of a (published, proven) sensitivity; the noise has the scale that / eps, the proven one if `tight`."""
     published, proven = sensitivity
-    scale = (proven if algorithm.calibration == "tight" else published) / budget.eps
+    scale = enough((proven if algorithm.calibration == "tight" else published) / budget.eps)
     kind = type(algorithm)
     source = f"L2 sensitivity ({kind.__module__.rpartition('.')[2]}.{kind.__name__})"
     known = problem.classes > 1 or algorithm.loss.name != "softmax"

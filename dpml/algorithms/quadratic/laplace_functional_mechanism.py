@@ -31,6 +31,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, gdp, noise
+from dpml.privacy.safe import enough, up
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class LaplaceFunctionalMechanism(Program):
         if self.calibration == "tight":
             return self._tight_scales(budget.eps, d)
         delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
-        scale = delta_fm / budget.eps
+        scale = enough(delta_fm / budget.eps)
         if not self.laplace:
             scale = delta_fm / gdp.classical_mu(budget.eps, budget.require_delta("algo=dpfm variant=authors"))
         constant = scale if quadratic_of(self.loss).constant_range else 0.0
@@ -140,7 +141,7 @@ class LaplaceFunctionalMechanism(Program):
 
         def stretched(log_ratio: float) -> tuple[float, float]:
             ratio = math.exp(log_ratio)
-            unit = self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps
+            unit = enough(self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps)
             return unit, unit * ratio
 
         def energy(log_ratio: float) -> float:
@@ -168,7 +169,7 @@ class LaplaceFunctionalMechanism(Program):
         if not self.laplace:
             return {view: Proof(proof.eps, SOURCE, proof.mu) for view, proof in super().proven(budget, problem).items()}
         scales = self.scales(budget, problem)
-        eps = math.inf if math.isinf(budget.eps) else self.pure_eps(scales, problem.d)
+        eps = math.inf if math.isinf(budget.eps) else up(self.pure_eps(scales, problem.d))
         return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
     def together(self, d: int) -> int:
