@@ -7,6 +7,7 @@ budget after all the numbers on the way were rounded up.
 """
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 ROUNDING = 1e-13
@@ -29,13 +30,21 @@ def enough(noise: float) -> float:
     return noise * (1 + SPARE)
 
 
-def above(number: Fraction) -> float:
+def above(number: Fraction | int) -> float:
     """The least floating-point number that is not below an exact one."""
     try:
         nearest = float(number)
     except OverflowError:
         return math.inf
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def total(terms: Iterable[tuple[float, int]]) -> float:
+    """The sum of numbers that count so many times each, rounded up once."""
+    terms = list(terms)
+    if not all(math.isfinite(x) for x, _ in terms):
+        return math.inf
+    return above(sum(Fraction(x) * times for x, times in terms))
 
 
 def written(number: float, digits: int = 4) -> str:

@@ -331,9 +331,7 @@ class NoisyDescent:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         mus = self.mus(budget, problem)
-        proofs = {
-            view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()
-        }
+        proofs = {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
         claims = dict.fromkeys(mus, self.kind.claim) if self.calibration == "published" else {}
         uncounted = _NOT_COUNTED[self.step_selection] if self.step_selection in UNCOUNTED else None
         return stated(proofs, claims, "sample", budget, delta, uncounted)
