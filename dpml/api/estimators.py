@@ -33,7 +33,8 @@ from dpml.data.preprocess import shrink, to_both_sides
 from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee, worst
-from dpml.privacy.entropy import SystemGenerator
+from dpml.privacy.entropy import SystemGenerator, check_tail
+from dpml.privacy.safe import written
 from dpml.release.statement import has_exact_noise, statement
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
@@ -94,8 +95,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             guarantees = algorithm.guarantees(asked, parties.problem)
-            mechanism = algorithm.prepare(parties, generator(seed, "start"))
             exact = has_exact_noise(algorithm)
+            if self.random_state is None:  # a release
+                check_tail(guarantees[0].delta, exact)
+            mechanism = algorithm.prepare(parties, generator(seed, "start"))
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
@@ -157,7 +160,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if weakest.eps > eps * (1 + 1e-9):
             warnings.warn(
                 f"eps={eps:g} was asked for, but what is proven of algo={self.algo} in the view {weakest.view} is "
-                f"eps={weakest.eps:.4g}: see guarantees_.",
+                f"eps={written(weakest.eps)}: see guarantees_.",
                 PrivacyWarning,
                 stacklevel=4,
             )
@@ -229,10 +232,13 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
     except (TypeError, ValueError):
         each = f", or {width} of them" if width > 1 else ""
         raise UserError(f"{key} must be a pair (low, high), each of them one number{each}.") from None
-    wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):
         first = wrong[0]
-        raise UserError(f"{key} must be finite, low < high, got {low[first]:g} and {high[first]:g} at {first}.")
+        raise UserError(
+            f"{key} must be finite, low < high, less than 1.8e308 apart, got {low[first]:g} and {high[first]:g} at {first}."
+        )
     return low.copy(), high.copy()
 
 

@@ -27,6 +27,7 @@ from dpml.federated.relay import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
 from dpml.optim.losses import for_task
 from dpml.privacy import Guarantee, Problem, worst
+from dpml.privacy.entropy import check_tail
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
@@ -133,6 +134,7 @@ class FederationPlan:
         """
         chosen = budget(self._config.eps, self._config.delta)
         proven = [g for g in self.algorithm.guarantees(chosen, self.problem) if g.basis == "proven"]
+        check_tail(proven[0].delta, has_exact_noise(self.algorithm))
         most = worst(proven)
         return [replace(g, eps=most.eps, mu=most.mu, source=most.source) for g in proven] if self.dropouts else proven
 

@@ -15,7 +15,8 @@ from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Partition, partition
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget, Guarantee, worst
-from dpml.privacy.entropy import SystemGenerator
+from dpml.privacy.entropy import SystemGenerator, check_tail
+from dpml.privacy.safe import written
 from dpml.release.ledger import Cap, Ledger, LedgerEntry
 from dpml.release.model import Model
 from dpml.release.statement import has_exact_noise, statement
@@ -69,9 +70,10 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         data = request.dataset.load(request.files, request.N, entropy())
         parties = partition(data, request.partition, request.M, entropy(), request.adversary)
         guarantees = _proven(algorithm, budget, algorithm.guarantees(budget, parties.problem))
+        exact = has_exact_noise(algorithm)
+        check_tail(guarantees[0].delta, exact)
         mechanism = algorithm.prepare(parties, entropy())
         entry = ledger.enter(digest, request.setting, guarantees, cap)
-        exact = has_exact_noise(algorithm)
         weights = mechanism.release([budget], entropy(), 1).weights
     if weights is None:
         raise UserError(
@@ -121,7 +123,7 @@ def _proven(algorithm: Algorithm, budget: Budget, guarantees: Sequence[Guarantee
     proven = [guarantee for guarantee in guarantees if guarantee.basis == "proven"]
     if not proven or worst(proven).eps > budget.eps * (1 + 1e-9):
         least = worst(proven).eps if proven else math.inf
-        found = "nothing" if math.isinf(least) else f"eps={least:.4g}"
+        found = "nothing" if math.isinf(least) else f"eps={written(least)}"
         raise UserError(
             f"eps={budget.eps:g} was asked for, and {found} is proven of algo={algorithm.name} in its worst view: set "
             "calibration=tight, or take another algorithm."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dpml.algorithms import Algorithm
 from dpml.privacy import Guarantee, Problem, worst
+from dpml.privacy.safe import written
 
 NO_LEDGER = "This release was entered in no ledger: whoever made it has to add it to what else was released."
 
@@ -52,12 +53,12 @@ def statement(
         f"Neighbours: data sets in which {what} was replaced by any other. The number of records, of features and of "
         "parties is taken as public.",
         *(
-            f"Against {_VIEWS[g.view].format(colluders=problem.colluders, M=problem.M)}: eps = {g.eps:.6g}, delta = "
-            f"{g.delta:g}, proven ({g.source})."
+            f"Against {_VIEWS[g.view].format(colluders=problem.colluders, M=problem.M)}: eps = {written(g.eps, 6)}, "
+            f"delta = {written(g.delta, 6)}, proven ({g.source})."
             for g in guarantees
         ),
-        f"What eps means: by what is seen, nobody can tell at odds of more than e^{weakest.eps:.4g} which of two "
-        f"neighbours it was made from, but for a probability of delta = {weakest.delta:g}.",
+        f"What eps means: by what is seen, nobody can tell at odds of more than e^{written(weakest.eps)} which of two "
+        f"neighbours it was made from, but for a probability of delta = {written(weakest.delta, 6)}.",
     ]
     sentences.append(f"Trust: {_TRUST[problem.M == 1].format(M=problem.M) if trust is None else trust}")
     sentences.append(
