@@ -236,9 +236,8 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
         wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):
         first = wrong[0]
-        raise UserError(
-            f"{key} must be finite, low < high, less than 1.8e308 apart, got {low[first]:g} and {high[first]:g} at {first}."
-        )
+        got = f"{low[first]:g} and {high[first]:g} at {first}"
+        raise UserError(f"{key} must be finite, low < high, less than 1.8e308 apart, got {got}.")
     return low.copy(), high.copy()
 
 

@@ -187,7 +187,8 @@ class Ledger:
                 )
             raise UserError(
                 f"this release would bring what {self.path} has spent from eps = {written(already)} to "
-                f"{written(reached)} at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."
+                f"{written(reached)} at delta = {cap.delta:g}, above its cap of {cap.eps:g}: "
+                "choose a smaller eps, or stop here."
             )
 
     def _read(self) -> list["_Event"]:

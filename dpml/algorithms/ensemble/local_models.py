@@ -107,7 +107,7 @@ def model_plus_noise(
 ) -> list[NoisyOutput]:
     """A model of a (published, proven) sensitivity; the noise has the scale that / eps, the proven one if `tight`."""
     published, proven = sensitivity
-    scale = enough((proven if algorithm.calibration == "tight" else published) / budget.eps)
+    scale = enough(proven / budget.eps) if algorithm.calibration == "tight" else published / budget.eps
     kind = type(algorithm)
     source = f"L2 sensitivity ({kind.__module__.rpartition('.')[2]}.{kind.__name__})"
     known = problem.classes > 1 or algorithm.loss.name != "softmax"

@@ -95,7 +95,7 @@ class ObjectivePerturbation:
         if math.isinf(eps):
             return 0.0, 0.0
         if self.variant == "authors":
-            return enough(2 / eps), 0.0
+            return 2 / eps, 0.0
         if self.calibration == "tight":
             ridge = max(N * self.lam, self.ridge(eps, problem.d))
             return 1 / self.beta(eps, ridge), max(0.0, ridge / N - self.lam)

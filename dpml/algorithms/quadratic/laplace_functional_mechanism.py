@@ -129,7 +129,7 @@ class LaplaceFunctionalMechanism(Program):
         if self.calibration == "tight":
             return self._tight_scales(budget.eps, d)
         delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
-        scale = enough(delta_fm / budget.eps)
+        scale = delta_fm / budget.eps
         if not self.laplace:
             scale = delta_fm / gdp.classical_mu(budget.eps, budget.require_delta("algo=dpfm variant=authors"))
         constant = scale if quadratic_of(self.loss).constant_range else 0.0
