@@ -59,8 +59,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/gdp.py",
-        "log_phi + log_gap + error + _ERROR * abs(log_gap)\n\n\n",
-        "log_phi + log_gap\n\n\n",
+        "z1 = math.nextafter(math.nextafter(eps / mu, 0.0) - mu / 2, -math.inf)",
+        "z1 = eps / mu - mu / 2",
         "privacy/test_safe_side.py::test_the_gaussian_curve_and_its_inverses",
     ),
     Mutant(
