@@ -47,8 +47,8 @@ MUTANTS = (
     # curves, calibration and composition
     Mutant(
         "dpml/privacy/gdp.py",
-        "first = float(log_ndtr(-z1))",
-        "first = float(log_ndtr(-z2))",
+        "(_mills(-z1) + _mills(z2))",
+        "(_mills(-z1) - _mills(z2))",
         "privacy/test_gdp.py::test_curve_matches_80_digit_arithmetic",
     ),
     Mutant(
@@ -56,6 +56,18 @@ MUTANTS = (
         "top, up=True)",
         "top, up=False)",
         "privacy/test_gdp.py::test_eps_and_mu_invert_each_other_on_the_safe_side",
+    ),
+    Mutant(
+        "dpml/privacy/gdp.py",
+        "z1 = math.nextafter(math.nextafter(eps / mu, 0.0) - mu / 2, -math.inf)",
+        "z1 = eps / mu - mu / 2",
+        "privacy/test_safe_side.py::test_the_gaussian_curve_and_its_inverses",
+    ),
+    Mutant(
+        "dpml/mechanism/outputs.py",
+        "Proof(gdp.eps_of(up(mu), delta), source, up(mu))",
+        "Proof(gdp.eps_of(mu, delta), source, mu)",
+        "privacy/test_safe_side.py::test_what_an_algorithm_reports",
     ),
     Mutant(
         "dpml/privacy/gdp.py",
@@ -102,8 +114,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/proofs/objective_perturbation.py",
-        "return 2 / ridge - 2 / sigma / sigma",
-        "return 1 / ridge - 2 / sigma / sigma",
+        "return up(2 / ridge) - down(2 / sigma / sigma)",
+        "return up(1 / ridge) - down(2 / sigma / sigma)",
         "privacy/test_objective.py::test_no_replaced_row_on_a_line_exceeds_the_bound",
     ),
     Mutant(

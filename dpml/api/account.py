@@ -13,6 +13,7 @@ from dpml.arrays import Array
 from dpml.errors import PrivacyWarning
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
+from dpml.privacy.safe import written
 from dpml.release.facts import Facts
 from dpml.release.ledger import current
 from dpml.release.statement import statement
@@ -48,8 +49,8 @@ class Account:
             self._warned = True
             warnings.warn(
                 f"these rows, or some of them, were fitted before in this process: {len(alike) + 1} fits, each with a "
-                f"budget of its own, for which eps = {eps:.4g} at delta = {delta:g} is proven together; further ones "
-                "are counted in statement_. Enter all of them with dpml.Ledger(path, cap=...), which refuses too many.",
+                f"budget of its own, for which eps = {written(eps)} at delta = {delta:g} is proven together; further "
+                "ones are counted in statement_. Enter all of them with dpml.Ledger(path, cap=...), which refuses too many.",
                 PrivacyWarning,
                 stacklevel=5,
             )
@@ -95,7 +96,7 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
             more = f"entry {entry.number} of a ledger."
         else:
             fits, eps = account.count(X, facts.proven, estimator.delta or _DELTA)
-            more = f"in no ledger; {fits} fits of such rows in this process, eps = {eps:.4g} together."
+            more = f"in no ledger; {fits} fits of such rows in this process, eps = {written(eps)} together."
     estimator.facts_, estimator.guarantees_ = facts, list(facts.guarantees)
     estimator.entry_, estimator.ledger_ = entry, ledger
     estimator.statement_ = (*statement(facts), f"Counted: {more}")
@@ -108,10 +109,10 @@ def _warn(estimator: Any, facts: Facts, weakest: Guarantee) -> None:
         advice += ["leave random_state out"] if facts.randomness == "seed" else []
         why = f"nothing is proven of this model, because {'; and because '.join(facts.open)}."
         said = f"{why} {'; '.join(advice).capitalize()}." if advice else why
-    elif weakest.eps > estimator.eps * (1 + 1e-9):
+    elif weakest.eps > estimator.eps:
         said = (
             f"eps={estimator.eps:g} was asked for, but what is proven of algo={estimator.algo} in the view "
-            f"{weakest.view} is eps={weakest.eps:.4g}: see guarantees_."
+            f"{weakest.view} is eps={written(weakest.eps)}: see guarantees_."
         )
     else:
         return

@@ -234,10 +234,12 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
     except (TypeError, ValueError):
         each = f", or {width} of them" if width > 1 else ""
         raise UserError(f"{key} must be a pair (low, high), each of them one number{each}.") from None
-    wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):
         first = wrong[0]
-        raise UserError(f"{key} must be finite, low < high, got {low[first]:g} and {high[first]:g} at {first}.")
+        got = f"{low[first]:g} and {high[first]:g} at {first}"
+        raise UserError(f"{key} must be finite, low < high, less than 1.8e308 apart, got {got}.")
     return low.copy(), high.copy()
 
 

@@ -28,6 +28,7 @@ ROWS = 2000  # per party: many equal rows drive linear models far
 FEW_ROWS = 20  # for networks, which need fewer
 PARTY_ROWS = 100  # at party level: more rows hardly change what is seen
 ROUNDS = {"rounds": 20, "epochs": 10}  # fewer rounds test the same claims and run faster
+_MOST_MU = 2.0**40  # with less noise, the rounding of a float, 2^-53 of the values, would count
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     claimed = {g.view: g for g in guarantees if g.basis == "published"}
     if all(math.isinf(g.eps) for g in proven.values()) and not any(math.isfinite(g.eps) for g in claimed.values()):
         return [_nothing(g) for g in proven.values()]
+    if any(math.isfinite(g.eps) and (g.eps if g.mu is None else g.mu) > _MOST_MU for g in proven.values()):
+        raise UserError(
+            "the noise is below 2^-40 of what it is added to, where floating-point numbers do not show it: an audit "
+            "needs a smaller eps."
+        )
     pair = worse_pair(algorithm, worst_case(algorithm, budget, problem), budget, generator(seed, "audit", "search"))
     shown = exposures(algorithm, pair, budget)
     return [

@@ -8,6 +8,7 @@ from rich.console import Console
 from dpml.cli.table import print_table, set_aside_common
 from dpml.commands.guarantee import guarantees_of
 from dpml.commands.settings import Settings
+from dpml.privacy.safe import written
 
 
 def run(arguments: Namespace) -> None:
@@ -18,7 +19,7 @@ def run(arguments: Namespace) -> None:
         print(json.dumps([guarantee.shown for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
         return
     heads = ["view", "per", "eps", "delta", "basis", "source"]
-    lines = [[g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source] for g in guarantees]
+    lines = [[g.view, g.unit, written(g.eps, 6), written(g.delta, 6), g.basis, g.source] for g in guarantees]
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     if any(guarantee.view == "colluders" for guarantee in guarantees):
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"

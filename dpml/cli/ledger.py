@@ -10,6 +10,7 @@ from rich.console import Console
 from dpml.cli.table import print_table
 from dpml.errors import UserError
 from dpml.privacy.guarantee import REAL
+from dpml.privacy.safe import written
 from dpml.release.exactness import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
 
@@ -57,12 +58,14 @@ def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[C
     for entry in entries:
         public, worst = entry.seen_by("release"), entry.seen_by("worst")
         model = entry.model[:12] if entry.model else "-"
-        shown = [str(entry.number), entry.time[:19].replace("T", " "), entry.unit, f"{public.eps:.4g}"]
-        lines.append([*shown, f"{worst.eps:.4g}", f"{worst.delta:g}", entry.setting, model])
+        shown = [str(entry.number), entry.time[:19].replace("T", " "), entry.unit, written(public.eps)]
+        lines.append([*shown, written(worst.eps), written(worst.delta, 6), entry.setting, model])
     print_table(console, heads, lines, wrapped=("setting",))
     for total in totals:
         sentence = f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: "
-        sentence += "no total" if total["eps"] is None else f"eps = {total['eps']:.4g} at delta = {total['delta']:g}"
+        sentence += (
+            "no total" if total["eps"] is None else f"eps = {written(total['eps'])} at delta = {total['delta']:g}"
+        )
         sentence += ", as some protect samples only, or parties that may be others." if total["eps"] is None else "."
         console.print(sentence, highlight=False, markup=False)
     for cap in caps:

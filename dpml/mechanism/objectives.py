@@ -28,6 +28,7 @@ from dpml.mechanism.outputs import GridOutput, Law, NoisyOutput, Proof, Unit, dr
 from dpml.privacy.discrete import DiscreteGaussian
 from dpml.privacy.discrete.accounting import smoothing
 from dpml.privacy.proofs import approximate_minima, objective_perturbation
+from dpml.privacy.safe import up
 
 _STEPS = 40  # binary digits of noise on a grid
 _SPENT = 1e-6  # the share of delta for what is improbable
@@ -76,7 +77,7 @@ class PerturbedObjective:
         if self.ridge == 0:
             return Proof(math.inf, "no proof without a ridge")
         if self.slope is None:
-            return Proof(objective_perturbation.pure_eps_of(1 / self.scale, self.ridge), source)
+            return Proof(objective_perturbation.pure_eps_of(up(1 / self.scale), self.ridge), source)
         eps = objective_perturbation.jacobian_eps_of(self.slope / self.scale, self.curvature / self.ridge)
         return Proof(eps, "noise + one Jacobian factor (objective_perturbation)")
 

@@ -25,6 +25,7 @@ from dpml.mechanism.discrete import BITS, target_mu, whole_steps
 from dpml.privacy import gdp, noise
 from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace, least_variance, mu_of, rounded_sensitivity, to_grid
 from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.safe import up
 
 Unit = Literal["sample", "party"]
 """What is replaced in a neighbour: one sample, or all samples of one party."""
@@ -41,6 +42,11 @@ class Proof(NamedTuple):
     source: str
     mu: float | None = None
     curve: tuple[float, float, float] | None = None
+
+
+def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
+    """What a Gaussian release of this mu guarantees; it comes from a short formula (`dpml.privacy.safe`)."""
+    return Proof(gdp.eps_of(up(mu), delta), source, up(mu))
 
 
 class NoisyModel(Protocol):
@@ -79,8 +85,8 @@ class NoisyOutput:
 
     @property
     def ratio(self) -> float:
-        """Sensitivity over scale."""
-        return self.sensitivity / self.scale if self.scale else math.inf
+        """Sensitivity over scale, rounded up."""
+        return up(self.sensitivity / self.scale) if self.scale else math.inf
 
     def proven(self, delta: float) -> Proof:
         """The largest privacy loss over all neighbours, or the mu of the Gaussian mechanism.
@@ -90,7 +96,7 @@ class NoisyOutput:
         D > 1 the loss of an output close to it is above any bound.
         """
         if self.law == "gaussian":
-            return Proof(gdp.eps_of(self.ratio, delta), self.source, self.ratio)
+            return gaussian_proof(self.ratio, delta, self.source)
         if self.scale == 0:
             return Proof(math.inf, "no noise")
         if self.law == "radial" and self.size > 1:

@@ -19,7 +19,7 @@ from dpml.mechanism.discrete import NOISES, target_mu
 from dpml.mechanism.guarantees import stated
 from dpml.mechanism.message import Sum, mu_of, sums_in
 from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
-from dpml.mechanism.outputs import Proof
+from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
@@ -76,7 +76,7 @@ class Program(ABC):
         delta = budget.require_delta(f"algo={self.name}")
         total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete")
         mus = {view: total * factor for view, factor in self.sharing(problem).views(problem).items()}
-        return {view: Proof(gdp.eps_of(mu, delta), self.proof, mu) for view, mu in mus.items()}
+        return {view: gaussian_proof(mu, delta, self.proof) for view, mu in mus.items()}
 
     def against_another_party(self, budget: Budget, problem: Problem) -> float | None:
         """The eps that is proven against one other party alone, who knows its own noise; None: there is none."""

@@ -15,6 +15,7 @@ from dpml.errors import UserError
 from dpml.privacy import gdp, pld
 from dpml.privacy.guarantee import Guarantee
 from dpml.privacy.proofs import objective_perturbation as minima
+from dpml.privacy.safe import down, total, up
 
 _HUGE = 1e4  # a mu whose eps is above 4e7, to which the others' are added
 _PLAIN = 40.0  # an eps above this is added: randomised response then lies with a probability below e^-40
@@ -44,7 +45,8 @@ class Accountant:
         """The accountant after `times` further releases that are `mu`-GDP each."""
         if not mu >= 0:
             raise UserError(f"mu of a Gaussian release must be a non-negative number, got mu={mu}.")
-        return replace(self, mu=math.hypot(self.mu, mu * math.sqrt(_counted(times))))
+        alone = self.mu == 0 and _counted(times) == 1
+        return replace(self, mu=mu if alone else math.hypot(self.mu, mu * math.sqrt(_counted(times))) * (1 + 2**-50))
 
     def spend(self, eps: float, delta: float = 0.0, times: int = 1) -> "Accountant":
         """The accountant after `times` further releases that are (`eps`, `delta`)-DP each."""
@@ -73,16 +75,16 @@ class Accountant:
             raise UserError(f"delta must lie in [0, 1), got delta={delta}.")
         if delta == 0:
             pure = self.mu == 0 and self._lost == 0 and not self.objectives
-            return math.fsum(eps * times for eps, _, times in self.spent) if pure else math.inf
+            return total((eps, times) for eps, _, times in self.spent) if pure else math.inf
         if self.mu == 0 and [(once, times) for _, once, times in self.spent] == [(delta, 1)]:
             return self.spent[0][0]  # one release, at its own delta
         if self._added == math.inf or delta <= self._lost:
             return math.inf
-        left = (delta - self._lost) / (1 - self._lost)
-        eps = self._plain + self._apart(left)
+        left = down((delta - self._lost) / (1 - self._lost)) if self._lost else delta
+        eps = total([(self._plain, 1), (self._apart(left), 1)])
         if self._composed:
             eps = min(eps, self._losses(delta=left).eps(left))
-        return self._added + eps
+        return total([(self._added, 1), (eps, 1)])
 
     def delta(self, eps: float) -> float:
         """The least delta that is proven at `eps` >= 0 for all releases together."""
@@ -92,28 +94,30 @@ class Accountant:
             return 1.0
         if self.objectives and not self._composed:
             return 1.0
-        rest = eps - self._added - (0.0 if self._composed else self._plain)
+        rest = -total([(-eps, 1), (self._added, 1), (0.0 if self._composed else self._plain, 1)])
         # replace-one adjacency is symmetric: the curve below 0 follows from that above
         at = abs(rest)
         finite = self._losses(eps=at).delta(at) if self._composed else math.exp(gdp.log_delta_of(self.mu, at))
+        if self.mu and not self._composed:
+            finite = math.nextafter(finite, 1.0)  # also where nothing is as small
         if rest < 0:
-            finite = -math.expm1(rest) + math.exp(rest) * finite
-        return min(self._lost + (1 - self._lost) * finite, 1.0)
+            finite = up(-math.expm1(rest) + math.exp(rest) * finite)
+        return min(up(self._lost + (1 - self._lost) * finite) if self._lost else finite, 1.0)
 
     @property
     def _lost(self) -> float:
-        """The probability that some (eps, delta)-DP release reveals everything."""
-        return -math.expm1(math.fsum(times * math.log1p(-delta) for _, delta, times in self.spent))
+        """The probability that some (eps, delta)-DP release reveals everything, rounded up."""
+        return up(-math.expm1(math.fsum(times * math.log1p(-delta) for _, delta, times in self.spent)))
 
     @property
     def _added(self) -> float:
-        """The sum of the eps above `_PLAIN`, for which basic composition is exact to rounding."""
-        return math.fsum(eps * times for eps, _, times in self.spent if eps > _PLAIN)
+        """The sum of the eps above `_PLAIN`, for which basic composition is exact to rounding; rounded up."""
+        return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
     def _plain(self) -> float:
-        """The sum of all other eps."""
-        return math.fsum(eps * times for eps, times in self._pure.items())
+        """The sum of all other eps, rounded up."""
+        return total(self._pure.items())
 
     @property
     def _pure(self) -> dict[float, int]:
@@ -136,8 +140,9 @@ class Accountant:
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0
-        each = [times * minima.eps_of(sigma, ridge, delta / shares) for sigma, ridge, times in self.objectives]
-        return math.fsum([gdp.eps_of(self.mu, delta / shares), *each])
+        share = down(delta / shares) if shares > 1 else delta
+        each = [(minima.eps_of(sigma, ridge, share), times) for sigma, ridge, times in self.objectives]
+        return total([(gdp.eps_of(self.mu, share), 1), *each])
 
     def _losses(self, *, delta: float = 0.0, eps: float = 0.0) -> pld.Losses:
         parts = [(pld.pure(each, times), 1) for each, times in self._pure.items()]

@@ -16,8 +16,10 @@ from dpml.algorithms import Algorithm
 from dpml.data.partition import LabelRule, Natural, Parties, Partition
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, worst
+from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import REAL
-from dpml.release.exactness import of_these_bits
+from dpml.privacy.safe import written
+from dpml.release.exactness import has_exact_noise, of_these_bits
 
 PROVEN = ("proven", REAL)
 """The bases of what is proven, of the published numbers or of real ones."""
@@ -107,8 +109,8 @@ class Facts:
         if self.open:
             raise UserError(f"nothing can be proven of this release, because {self.open[0]}.")
         least = worst(self.proven).eps if self.proven else math.inf
-        if least > eps * (1 + 1e-9):
-            found = "nothing" if math.isinf(least) else f"eps={least:.4g}"
+        if least > eps:
+            found = "nothing" if math.isinf(least) else f"eps={written(least)}"
             raise UserError(
                 f"eps={eps:g} was asked for, and {found} is proven of algo={self.algorithm} in its worst view: set "
                 "calibration=tight, or take another algorithm."
@@ -129,6 +131,8 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, **others
     if problem.M == 1:
         others["dealt"] = "one place"
     another = getattr(algorithm, "against_another_party", lambda *_: None)(budget, problem)
+    if others.get("randomness") != "seed" and math.isfinite(budget.eps):
+        check_tail(budget.delta or 0.0, has_exact_noise(algorithm))
     given = of_these_bits(algorithm.guarantees(budget, problem), algorithm)
     return Facts(algorithm.name, problem, tuple(given), another=another, **others)
 

@@ -33,6 +33,7 @@ from dpml.errors import UserError
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
 from dpml.privacy.guarantee import REAL
+from dpml.privacy.safe import written
 
 Unit = Literal["sample", "party"]
 
@@ -220,8 +221,9 @@ class Ledger:
                     "that no eps holds at the cap's delta: give each a smaller delta, or the cap a larger one."
                 )
             raise UserError(
-                f"this release would bring what {self.path} has spent from eps = {already:.4g} to {reached:.4g} at "
-                f"delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."
+                f"this release would bring what {self.path} has spent from eps = {written(already)} to "
+                f"{written(reached)} at delta = {cap.delta:g}, above its cap of {cap.eps:g}: "
+                "choose a smaller eps, or stop here."
             )
 
     def _read(self) -> list["_Event"]:

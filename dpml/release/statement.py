@@ -7,6 +7,7 @@ order: the unit and the neighbours, the parameters, the trust model, the mechani
 import math
 
 from dpml.privacy import worst
+from dpml.privacy.safe import written
 from dpml.release.exactness import NOT_THESE_BITS
 from dpml.release.facts import Facts
 
@@ -32,7 +33,7 @@ def details(facts: Facts) -> tuple[str, ...]:
     """A line for every view: what is proven, and by what."""
     M, C = facts.problem.M, facts.problem.colluders
     return tuple(
-        f"{g.basis.capitalize()} against {_SEEN[g.view].format(C=C, M=M)}: eps = {g.eps:.6g}, delta = {g.delta:g} "
+        f"{g.basis.capitalize()} against {_SEEN[g.view].format(C=C, M=M)}: eps = {written(g.eps, 6)}, delta = {written(g.delta, 6)} "
         f"({g.source})."
         for g in facts.guarantees
     )
@@ -51,15 +52,15 @@ def _guarantee(facts: Facts) -> str:
     weakest = worst(facts.proven)
     if math.isinf(weakest.eps):
         rest = [g for g in facts.guarantees if g.basis == "conditional"]
-        otherwise = f" Otherwise eps = {worst(rest).eps:.4g} would hold." if rest else ""
+        otherwise = f" Otherwise eps = {written(worst(rest).eps)} would hold." if rest else ""
         why = "; and because ".join(facts.open or (weakest.source,))
         return f"Guarantee: nothing is proven, because {why}.{otherwise}"
     proven = "proven for whoever sees most" if facts.exact else NOT_THESE_BITS
-    high = f" So large an eps excludes little: odds of e^{weakest.eps:.4g} to one." if weakest.eps > HIGH else ""
+    high = f" So large an eps excludes little: odds of e^{written(weakest.eps)} to one." if weakest.eps > HIGH else ""
     return (
-        f"Guarantee: eps = {weakest.eps:.6g}, delta = {weakest.delta:g}, {proven}: "
-        f"from what is seen nobody can tell at odds above e^{weakest.eps:.4g}, but for a probability of "
-        f"{weakest.delta:g}, which of two such neighbours it was made from.{high}"
+        f"Guarantee: eps = {written(weakest.eps)}, delta = {written(weakest.delta, 6)}, {proven}: "
+        f"from what is seen nobody can tell at odds above e^{written(weakest.eps)}, but for a probability of "
+        f"{written(weakest.delta, 6)}, which of two such neighbours it was made from.{high}"
     )
 
 
@@ -67,7 +68,7 @@ def _trust(facts: Facts) -> str:
     M, C = facts.problem.M, facts.problem.colluders
     if M == 1:
         return "Trust: the one place that had all records and drew the noise is trusted with them."
-    own = ", ".join(f"eps = {g.eps:.4g} against {_SEEN[g.view].format(C=C, M=M)}" for g in facts.proven)
+    own = ", ".join(f"eps = {written(g.eps)} against {_SEEN[g.view].format(C=C, M=M)}" for g in facts.proven)
     where = facts.trust or (
         f"this release was computed in one place on behalf of {M} parties, and that place is trusted with all records; "
         "the rest is about parties that run the protocol on their own machines"
@@ -75,7 +76,7 @@ def _trust(facts: Facts) -> str:
     other = (
         ""
         if C or facts.another is None
-        else f"; eps = {facts.another:.4g} against one other party, who knows its noise"
+        else f"; eps = {written(facts.another)} against one other party, who knows its noise"
     )
     return f"Trust: {where}: {own}{other}."
 

@@ -273,8 +273,9 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
         ({"random_state": np.random.RandomState(0)}, "random_state must be None or a whole number >= 0"),
         ({"bounds": 3}, r"bounds must be a pair \(low, high\), each of them one number, or 3 of them"),
         ({"bounds": ([0, 0], [1, 1])}, r"bounds must be a pair"),
-        ({"bounds": (0, [1, 1, 0])}, "bounds must be finite, low < high, got 0 and 0 at 2"),
-        ({"bounds": (0, math.inf)}, "bounds must be finite, low < high, got 0 and inf at 0"),
+        ({"bounds": (0, [1, 1, 0])}, "bounds must be finite, low < high, less than 1.8e308 apart, got 0 and 0 at 2"),
+        ({"bounds": (0, math.inf)}, "bounds must be finite, low < high, less than 1.8e308 apart, got 0 and inf at 0"),
+        ({"bounds": (-1e308, 1e308)}, "less than 1.8e308 apart, got -1e.308 and 1e.308 at 0"),
     ],
 )
 def test_a_mistake_is_one_sentence(parameters, sentence):

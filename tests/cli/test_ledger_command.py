@@ -6,6 +6,7 @@ import math
 import pytest
 
 from dpml.privacy import Guarantee, gdp
+from dpml.privacy.safe import written
 from dpml.release.ledger import Cap, Ledger
 
 
@@ -28,7 +29,7 @@ def test_it_says_what_was_released_and_what_it_adds_up_to(run_command, ledger) -
     text = " ".join(done.out.split())
     for audience, mu in (("those who see what is published", 0.3), ("whoever sees most of every release", 0.5)):
         eps = gdp.eps_of(mu * math.sqrt(2), 1e-5)
-        assert f"All releases together, for one sample and {audience}: eps = {eps:.4g} at delta = 1e-05." in text
+        assert f"All releases together, for one sample and {audience}: eps = {written(eps)} at delta = 1e-05." in text
     assert "Cap for one sample: eps = 20 at delta = 1e-05." in text
     assert "Release 2: not published, and counted" in text
     assert "bbbbbbbbbbbb" in text

@@ -19,6 +19,7 @@ from dpml.errors import PrivacyWarning, UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem, gdp
 from dpml.privacy.guarantee import REAL
+from dpml.privacy.safe import written
 from dpml.release.facts import Facts, facts_about
 from dpml.release.ledger import Cap, Ledger
 from dpml.release.statement import statement
@@ -68,7 +69,7 @@ def test_another_party_knows_its_own_noise(M) -> None:
     facts = facts_about(ssp, Problem(M, 500, 3, colluders=0), budget)
     mu = gdp.mu_of(1.0, 1e-5) * math.sqrt(M / (M - 1))
     assert facts.another == pytest.approx(gdp.eps_of(mu, 1e-5), rel=1e-6)
-    assert f"eps = {facts.another:.4g} against one other party" in statement(facts)[2]
+    assert f"eps = {written(facts.another)} against one other party" in statement(facts)[2]
     assert facts_about(ssp, Problem(1, 500, 3), budget).another is None
 
 
@@ -107,7 +108,9 @@ def test_fits_of_the_same_rows_are_counted_and_the_second_one_warns_once() -> No
     mus = [gdp.mu_of(0.5, 1e-5)] * 3 + [gdp.mu_of(1.0, 1e-5)] * 3
     mus.append(gdp.mu_of(search.best_params_["eps"], 1e-5))
     total = gdp.eps_of(math.hypot(*mus), 1e-5)
-    assert f"7 fits of such rows in this process, eps = {total:.4g} together" in search.best_estimator_.statement_[-1]
+    assert (
+        f"7 fits of such rows in this process, eps = {written(total)} together" in search.best_estimator_.statement_[-1]
+    )
 
 
 def test_other_rows_are_other_people() -> None:

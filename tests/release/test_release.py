@@ -224,6 +224,7 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
             "set calibration=tight",
         ),
         ((*STATED, "algo=nonpriv", "eps=1"), "nothing is proven"),
+        ((*STATED, "algo=outpert", "eps=1", "delta=1e-30"), "delta=1e-30 is smaller than the tails"),
         ((*STATED, "algo=nn_cape", "eps=1"), "releases no linear model"),
         ((*STATED, "algo=outpert", "eps=1e-20", "delta=1e-21"), "cannot fit so much noise into 64 bits"),
         ((*STATED, "algo=spp", "eps=1"), "ssp"),

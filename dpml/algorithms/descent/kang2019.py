@@ -51,7 +51,7 @@ from dpml.errors import UserError
 from dpml.mechanism.algorithm import require_domain
 from dpml.mechanism.guarantees import stated
 from dpml.mechanism.options import check_choice, check_common, check_positive
-from dpml.mechanism.outputs import Proof
+from dpml.mechanism.outputs import gaussian_proof
 from dpml.mechanism.program import check_rounds
 from dpml.optim import descent
 from dpml.optim.losses import Loss
@@ -331,9 +331,7 @@ class NoisyDescent:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         mus = self.mus(budget, problem)
-        proofs = {
-            view: Proof(gdp.eps_of(mu, delta), self.argument(view, budget, problem), mu) for view, mu in mus.items()
-        }
+        proofs = {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
         claims = dict.fromkeys(mus, self.kind.claim) if self.calibration == "published" else {}
         uncounted = _NOT_COUNTED[self.step_selection] if self.step_selection in UNCOUNTED else None
         return stated(proofs, claims, "sample", budget, delta, uncounted)

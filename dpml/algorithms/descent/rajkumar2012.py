@@ -64,6 +64,7 @@ from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
+from dpml.privacy.safe import enough, up
 
 _BLOCK = 1 << 16  # slopes held at once: 512 KiB, so that they stay in cache
 _MOST_HALVINGS = 400  # the square of 2^400, in N d of them, is a number still
@@ -234,7 +235,7 @@ class PrivateSGD(Program):
             width = SENSITIVITY / budget.eps
         if not self.halving:
             return (Sum(Gradients(), SENSITIVITY, width, times=self.rounds, constant=constant),)
-        grown = (width * 2.0**t for t in range(1, self.rounds + 1))
+        grown = (enough(width) * 2.0**t for t in range(1, self.rounds + 1))
         return tuple(Sum(Gradients(), SENSITIVITY, each, constant=constant) for each in grown)
 
     def pure(self, budget: Budget) -> bool:
@@ -252,7 +253,7 @@ class PrivateSGD(Program):
         if math.isinf(budget.eps):
             return dict.fromkeys(views, Proof(math.inf, f"no noise{rounds}"))
         if self.halving:
-            eps = float(np.sum([budget.eps / 2.0**t for t in range(1, self.rounds + 1)]))
+            eps = float(np.sum([budget.eps / 2.0**t for t in range(1, self.rounds + 1)]))  # the noise has room
             return dict.fromkeys(views, Proof(eps, f"pure rounds of eps/2^t{rounds}"))
         if self.tight:
             proven = super().proven(budget, problem)
@@ -264,7 +265,7 @@ class PrivateSGD(Program):
         for view in views:
             h = protecting.get(view, M)
             own = sigma * math.sqrt(h / M)
-            eps, source = noisy_sums.proven(self.rounds, budget.eps, h, problem.d, own, delta)
+            eps, source = noisy_sums.proven(self.rounds, up(budget.eps), h, problem.d, own, delta)
             found[view] = Proof(eps, f"{source}{rounds}")
         return found
 

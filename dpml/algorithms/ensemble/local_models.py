@@ -20,6 +20,7 @@ from dpml.optim import NotConvergedError
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit_parties, hard_targets, longest_minimiser
 from dpml.optim.losses import Loss, scores
 from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy.safe import enough
 
 Noisy = TypeVar("Noisy", bound=Any)
 
@@ -112,7 +113,7 @@ def model_plus_noise(
         UserError: noise on a grid needs to know the number of classes.
     """
     published, proven = sensitivity
-    scale = (proven if algorithm.calibration == "tight" else published) / budget.eps
+    scale = enough(proven / budget.eps) if algorithm.calibration == "tight" else published / budget.eps
     kind = type(algorithm)
     source = f"L2 sensitivity ({kind.__module__.rpartition('.')[2]}.{kind.__name__})"
     known = problem.classes > 1 or algorithm.loss.name != "softmax"

@@ -41,8 +41,7 @@ from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, gdp, noise
 from dpml.privacy.discrete import DiscreteLaplace
 from dpml.privacy.discrete.rounding import Integers
-
-_COMPUTED = 1e-12  # how much noise on a grid leaves for floating-point arithmetic in its scales
+from dpml.privacy.safe import enough, up
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ class LaplaceFunctionalMechanism(Program):
         if math.isinf(budget.eps):
             return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)
         if self.calibration == "tight":
-            return self._tight_scales(budget.eps * (1 - _COMPUTED if self.noise == "discrete" else 1), d)
+            return self._tight_scales(budget.eps, d)
         delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
         scale = delta_fm / budget.eps
         if not self.laplace:
@@ -162,7 +161,7 @@ class LaplaceFunctionalMechanism(Program):
 
         def stretched(log_ratio: float) -> tuple[float, float]:
             ratio = math.exp(log_ratio)
-            unit = self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps
+            unit = enough(self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps)
             return unit, unit * ratio
 
         def energy(log_ratio: float) -> float:
@@ -190,8 +189,7 @@ class LaplaceFunctionalMechanism(Program):
         if not self.laplace:
             return {view: Proof(proof.eps, SOURCE, proof.mu) for view, proof in super().proven(budget, problem).items()}
         scales = self.scales(budget, problem)
-        eps = math.inf if math.isinf(budget.eps) else self.pure_eps(scales, problem.d)
-        eps *= 1 + _COMPUTED / 2 if self.noise == "discrete" else 1
+        eps = math.inf if math.isinf(budget.eps) else up(self.pure_eps(scales, problem.d))
         return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
     def together(self, d: int) -> int:
