@@ -50,7 +50,7 @@ class Account:
             warnings.warn(
                 f"these rows, or some of them, were fitted before in this process: {len(alike) + 1} fits, each with a "
                 f"budget of its own, for which eps = {written(eps)} at delta = {delta:g} is proven together; further "
-                "ones are counted in statement_. Enter all of them with dpml.Ledger(path, cap=...), which refuses too many.",
+                "ones are counted in statement_. Enter them with dpml.Ledger(path, cap=...), which refuses too many.",
                 PrivacyWarning,
                 stacklevel=5,
             )

@@ -33,8 +33,8 @@ def details(facts: Facts) -> tuple[str, ...]:
     """A line for every view: what is proven, and by what."""
     M, C = facts.problem.M, facts.problem.colluders
     return tuple(
-        f"{g.basis.capitalize()} against {_SEEN[g.view].format(C=C, M=M)}: eps = {written(g.eps, 6)}, delta = {written(g.delta, 6)} "
-        f"({g.source})."
+        f"{g.basis.capitalize()} against {_SEEN[g.view].format(C=C, M=M)}: eps = {written(g.eps, 6)}, delta = "
+        f"{written(g.delta, 6)} ({g.source})."
         for g in facts.guarantees
     )
 

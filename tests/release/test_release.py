@@ -94,7 +94,9 @@ def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, peo
     model = read_model(tmp_path / "model.json")
     assert model.weights.shape == (4, 6)
     assert model.stated.classes == ("dead", "ill", "well", "young")
-    told = json.loads(run_command("dpml", "guarantee", *words, "calibration=tight", "--json").out)
+    told = json.loads(
+        run_command("dpml", "guarantee", *words, "calibration=tight", "algo.noise=discrete", "--json").out
+    )
     assert [each["eps"] for each in told if each["basis"] == "proven"] == [each.eps for each in model.guarantees]
     assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
     assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
@@ -224,7 +226,10 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
             "set calibration=tight",
         ),
         ((*STATED, "algo=nonpriv", "eps=1"), "nothing is proven"),
-        ((*STATED, "algo=outpert", "eps=1", "delta=1e-30"), "delta=1e-30 is smaller than the tails"),
+        (
+            (*STATED, "algo=outpert", "eps=1", "delta=1e-30", "algo.noise=continuous", "--floating"),
+            "delta=1e-30 is smaller than the tails",
+        ),
         ((*STATED, "algo=nn_cape", "eps=1"), "releases no linear model"),
         ((*STATED, "algo=outpert", "eps=1e-20", "delta=1e-21"), "cannot fit so much noise into 64 bits"),
         ((*STATED, "algo=spp", "eps=1"), "ssp"),

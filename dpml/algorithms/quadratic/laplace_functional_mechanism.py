@@ -190,6 +190,9 @@ class LaplaceFunctionalMechanism(Program):
             return {view: Proof(proof.eps, SOURCE, proof.mu) for view, proof in super().proven(budget, problem).items()}
         scales = self.scales(budget, problem)
         eps = math.inf if math.isinf(budget.eps) else up(self.pure_eps(scales, problem.d))
+        if self.noise == "discrete":
+            (message,) = self.messages(budget, problem)
+            message.of.resolution(message.block_widths(), problem)  # refused where so much noise does not fit
         return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
     def together(self, d: int) -> int:
