@@ -52,6 +52,7 @@ def save(estimator: Any, path: Path, setting: str, floating: bool, unsafe: bool)
         versions=provenance()["versions"],
         offset=offset,
         scale=scale,
+        certificate=None if estimator.facts_.open else estimator.facts_.certificate,
     )
     text = model.text()
     write_atomically(path, text)

@@ -5,15 +5,20 @@ from argparse import Namespace
 
 from rich.console import Console
 
+from dpml.atomic import check_writable, write_atomically
 from dpml.cli.table import print_table, set_aside_common
-from dpml.commands.guarantee import guarantees_of
+from dpml.commands.guarantee import certificate_of, guarantees_of
 from dpml.commands.settings import Settings
 from dpml.privacy.safe import written
 
 
 def run(arguments: Namespace) -> None:
     """Print the guarantees of one setting."""
-    guarantees, problem = guarantees_of(Settings(arguments.overrides, config_dir=arguments.config_dir))
+    settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+    guarantees, problem = guarantees_of(settings)
+    if arguments.certificate is not None:
+        check_writable(arguments.certificate)
+        write_atomically(arguments.certificate, certificate_of(settings))
     if arguments.json:
         # JSON has no infinity; every parser reads 1e999 as one
         print(json.dumps([guarantee.shown for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))

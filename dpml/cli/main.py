@@ -32,7 +32,20 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dpml {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    parts = (_guarantee, _audit, _plot, _data, _merge, _secagg, _federate, _release, _predict, _ledger, _report)
+    parts = (
+        _guarantee,
+        _audit,
+        _plot,
+        _data,
+        _merge,
+        _secagg,
+        _federate,
+        _release,
+        _predict,
+        _verify,
+        _ledger,
+        _report,
+    )
     for add in parts:
         add(commands)
     return parser
@@ -49,6 +62,7 @@ def _guarantee(commands: Any) -> None:
         help="as for dpml-run, one value each; M, N and d may be any numbers (default: the data set's own)",
     )
     guarantee.add_argument("--json", action="store_true", help="a JSON list with one entry per view and basis")
+    guarantee.add_argument("--certificate", type=Path, metavar="FILE", help="write what `dpml verify` computes it from")
 
 
 def _audit(commands: Any) -> None:
@@ -237,6 +251,12 @@ def _release(commands: Any) -> None:
 def _floating(parser: argparse.ArgumentParser) -> None:
     help_ = "publish floating-point noise where there is no exact one: proven for real numbers, not for these bits"
     parser.add_argument("--floating", action="store_true", help=help_)
+
+
+def _verify(commands: Any) -> None:
+    description = "compute the guarantees of a published model anew, from its certificate alone"
+    verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
+    verify.add_argument("file", type=Path, metavar="FILE", help="a model, or what `dpml guarantee --certificate` wrote")
 
 
 def _predict(commands: Any) -> None:

@@ -31,6 +31,7 @@ from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
+from dpml.release.certificate import certificate
 from dpml.release.exactness import exact_algorithm, has_exact_noise, require_exact
 from dpml.release.facts import Facts, facts_about, named
 from dpml.release.statement import statement
@@ -139,15 +140,17 @@ class FederationPlan:
             f"{self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing, who "
             "count as colluders"
         )
+        chosen = budget(self._config.eps, self._config.delta)
         facts = facts_about(
-            self.algorithm, self.problem, budget(self._config.eps, self._config.delta), dealt="natural",
+            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural",
             parties=named(seat.key.hex() for seat in self.seats), trust=trust, missing=self.dataset.missing == "drop",
         )  # fmt: skip
         most = worst(facts.proven)
         if not self.dropouts:
             return facts
         alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.proven)
-        return replace(facts, given=alike)
+        described = certificate(self.algorithm, chosen, self.problem, alike, self.dropouts)
+        return replace(facts, given=alike, certificate=described)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:

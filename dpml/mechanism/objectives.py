@@ -139,6 +139,11 @@ class ApproximateMinimum(PerturbedObjective):
         apart = 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
         return NoisyOutput("gaussian", apart, self.output, "the gradient that is left")
 
+    @property
+    def lost(self) -> float:
+        """The share of delta for what is not counted."""
+        return 0.0 if self.hidden is None else _SPENT
+
     def proven(self, delta: float) -> Proof:
         """By `dpml.privacy.proofs.approximate_minima`; on a grid with a millionth of delta for what is not counted."""
         source = "dpml.privacy.proofs.approximate_minima"

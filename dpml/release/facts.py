@@ -8,7 +8,7 @@ proven eps infinite, with the reason; what would hold otherwise then stands besi
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import REAL
 from dpml.privacy.safe import written
+from dpml.release.certificate import certificate
 from dpml.release.exactness import has_exact_noise, of_these_bits
 
 PROVEN = ("proven", REAL)
@@ -44,6 +45,7 @@ class Facts:
         parties: who the parties are, a digest; None: nobody said.
         another: the eps against one other party alone, who knows its own noise; None: there is no such party.
         trust: a sentence about who saw rows; None: one place had all of them.
+        certificate: the messages, as `certificate.certificate` describes them; None: there is no noise.
     """
 
     algorithm: str
@@ -56,6 +58,7 @@ class Facts:
     parties: str | None = None
     another: float | None = None
     trust: str | None = None
+    certificate: Mapping[str, Any] | None = None
 
     @property
     def unit(self) -> Literal["sample", "party"]:
@@ -126,15 +129,21 @@ def facts_of(algorithm: Algorithm, parties: Parties, rule: Partition, budget: Bu
     return facts_about(algorithm, problem, budget, dealt=dealt, parties=named(names), **others)
 
 
-def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, **others: Any) -> Facts:
-    """The facts of a release about which this much is public; `others` are fields of `Facts`."""
+def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
+    """The facts of a release about which this much is public, of whose colluders so many may just be `away`.
+
+    `others` are fields of `Facts`.
+    """
     if problem.M == 1:
         others["dealt"] = "one place"
     another = getattr(algorithm, "against_another_party", lambda *_: None)(budget, problem)
     if others.get("randomness") != "seed" and math.isfinite(budget.eps):
         check_tail(budget.delta or 0.0, has_exact_noise(algorithm))
     given = of_these_bits(algorithm.guarantees(budget, problem), algorithm)
-    return Facts(algorithm.name, problem, tuple(given), another=another, **others)
+    proven = [guarantee for guarantee in given if guarantee.basis in PROVEN]
+    finite = all(math.isfinite(guarantee.eps) for guarantee in proven)
+    described = certificate(algorithm, budget, problem, proven, away) if proven and finite else None
+    return Facts(algorithm.name, problem, tuple(given), another=another, certificate=described, **others)
 
 
 def named(parties: Iterable[str]) -> str | None:

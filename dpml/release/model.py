@@ -43,6 +43,7 @@ class Model:
         statement: the same in words.
         setting: the requested setting, as on the command line.
         versions: of the software that made it.
+        certificate: from which `dpml verify` computes the guarantees; None: nothing is proven.
     """
 
     task: Task
@@ -57,6 +58,7 @@ class Model:
     versions: Mapping[str, str]
     offset: float = 0.0
     scale: float = 1.0
+    certificate: Mapping[str, Any] | None = None
 
     def text(self) -> str:
         """The content of its file: JSON that ends with a checksum of everything else in it."""
@@ -74,6 +76,7 @@ class Model:
             "statement": list(self.statement),
             "setting": self.setting,
             "versions": dict(self.versions),
+            "certificate": self.certificate,
         }
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -141,6 +144,7 @@ def read_model(path: Path) -> Model:
             statement=tuple(content["statement"]),
             setting=content["setting"],
             versions=content["versions"],
+            certificate=content.get("certificate"),  # there was none in version 0.1
         )
         model.scores(np.zeros((1, len(model.stated.columns))))
     except (KeyError, TypeError, ValueError, IndexError) as error:

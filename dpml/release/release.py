@@ -139,6 +139,7 @@ def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Mod
         setting=request.setting,
         versions=provenance()["versions"],
         scale=_scale(request.stated),
+        certificate=facts.certificate,
     )
 
 
