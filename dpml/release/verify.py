@@ -40,7 +40,7 @@ Pair = tuple[Q, Q]
 """A lower and an upper bound."""
 
 BITS = 180
-FAR = 1 << 14  # e^-FAR is as good as 0
+FAR = 1 << 10  # e^-FAR is as good as 0
 PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # the digits of pi, cut
 VIEWS = ("release", "aggregate", "client", "transcript", "colluders", "another party")
 
@@ -124,16 +124,16 @@ def tail_above(z: Q) -> Q:
     return density(z)[1] * mills(z)[1] if z >= 0 else Q(1)
 
 
-def least_eps(delta_at: Callable[[Q], Q], delta: Q) -> Q | None:
-    """An eps at which an upper bound on delta is at most `delta`, to nine digits; None: there is none below 2^40."""
-    high = Q(1, 1 << 40)
+def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
+    """An eps above `low` at which a bound on delta is at most `delta`, to six digits; None: there is none below 2^30."""
+    low = up(max(low, Q(1, 1 << 40)), 60)
+    high = 2 * low
     while delta_at(high) > delta:
-        high *= 2
-        if high > 1 << 40:
+        low, high = high, 2 * high
+        if high > 1 << 30:
             return None
-    low = high / 2
-    while high - low > high / 10**9:
-        middle = down((low + high) / 2, 120)
+    while high - low > high / 10**6:
+        middle = down((low + high) / 2, 80)
         low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
     return high
 
@@ -269,7 +269,7 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
         at = delta_with(sent, unknown_noise(certificate["noise"], view))
         lost = sum(number(message, "lost") for message in sent if "lost" in message)
         eps, delta = number(stated, "eps"), whole_delta * (1 - lost)
-        found.append((view, eps, eps if at(eps) <= delta else least_eps(at, delta)))
+        found.append((view, eps, eps if at(eps) <= delta else least_eps(at, delta, eps)))
     return found
 
 
