@@ -1,0 +1,152 @@
+"""How far the sums that a release computes move when a unit is replaced, over what is counted: by its own code.
+
+A proof bounds the exact sums of two neighbours. What runs adds up rounded numbers, in some order, and may move farther
+(Casacuberta, Shoham, Vadhan & Wang 2022): in a sum of many rows, a unit in the last place of a partial sum is as large
+as what a row adds. So both data sets are summed by the code of a release, at the same models, with noise of no width.
+What differs is compared with the `sensitivity` that noise and proof are made from. No noise hides it: a ratio above 1
+is a bug for certain, and one release shows it.
+
+The neighbours are the attacked ones, and others on which rounding is at its worst: many rows, no two alike, whose
+partial sums grow beyond one power of two after the other.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.random import PCG64
+
+from dpml.algorithms.descent.clipped_gradients import ClippedTerms
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.arrays import Array
+from dpml.audit.exposure import Pair, prepared
+from dpml.audit.half_noise import Quiet
+from dpml.audit.neighbours import with_rows
+from dpml.errors import UserError
+from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.outputs import NoisyOutput
+from dpml.mechanism.program import Program
+from dpml.optim.descent import _WORTH as WORTH
+from dpml.optim.descent import Rows
+from dpml.privacy import Budget
+
+_MODELS = 4  # compared at once
+_ROUNDS = 8  # of a release of many rounds: the first, and as many as show it
+
+
+def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
+    """The largest ratio of what moves to what is counted, over pairs of neighbours; NaN where nothing is summed."""
+    ratios = []
+    for pair in pairs:
+        with suppress(UserError):  # not solvable
+            ratios.append(ratio(algorithm, pair, budget))
+    return max((each for each in ratios if not math.isnan(each)), default=math.nan)
+
+
+@singledispatch
+def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
+    """The same for one pair. An algorithm that is not registered may release a model plus noise: it is what moves."""
+    messages: Sequence[Any] = algorithm.messages(budget, pair[0].problem) if hasattr(algorithm, "messages") else ()
+    if len(messages) != 1 or not isinstance(messages[0], NoisyOutput):
+        return math.nan
+    first, second = (each.release([budget], Quiet(PCG64(0)), 1).weights[0, 0] for each in prepared(algorithm, pair))
+    return float(np.linalg.norm(second - first)) / messages[0].sensitivity
+
+
+@ratio.register
+def of_program(algorithm: Program, pair: Pair, budget: Budget) -> float:
+    """Of all messages, at the models of a few runs."""
+    carrier = Beside(prepared(algorithm, pair), budget)
+    with suppress(_EnoughError):
+        algorithm.run(carrier)
+    return carrier.farthest
+
+
+class _EnoughError(Exception):
+    """As many rounds as are to be compared were."""
+
+
+class Beside(Carrier):
+    """Carries out a release of the first of two data sets; beside every sum, asks for those of both without noise."""
+
+    def __init__(self, both: Sequence[Prepared], budget: Budget, rounds: int = _ROUNDS) -> None:
+        super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)
+        self.quiet = [Carrier(each, [budget], Quiet(PCG64(0)), _MODELS, None) for each in both]
+        self.farthest, self.left = 0.0, dict.fromkeys(range(len(self.messages[0])), rounds)
+
+    @property
+    def simulated(self) -> bool:
+        """False: a loop asks for every sum, instead of carrying out its rounds itself."""
+        return False
+
+    def ask(self, number: int, *at: Any) -> Array:
+        message = self.messages[0][number]
+        of, d = message.of, self.problem.d
+        units = np.repeat(np.array(message.units) * of.deviations(d), of.lengths(d))
+        first, second = (summed(quiet, number, *at) for quiet in self.quiet)
+        moves = np.linalg.norm((second - first) / np.where(units > 0, units, 1.0), axis=-1)
+        self.farthest = max(self.farthest, float(moves.max()) / message.sensitivity)
+        self.left[number] -= 1
+        if not any(left > 0 for left in self.left.values()):
+            raise _EnoughError
+        return super().ask(number, *at)
+
+
+def summed(quiet: Carrier, number: int, *at: Any) -> Array:
+    """What a release has before the noise: by a carrier without any, or by rounds that it does not carry out."""
+    terms = quiet.mechanism.terms(quiet.statistic(number))
+    if quiet.simulated and isinstance(terms, ClippedTerms) and terms.statistic.unit == "sample":
+        return _gradient(terms.rows, at[0]) / float(terms.statistic.clip or 1.0)
+    return quiet.ask(number, *at)
+
+
+def _gradient(rows: Rows, w: Array) -> Array:
+    """The sum (B, d) of gradients at models w (B, d), in the precision in which a descent adds it up."""
+    out = np.empty(w.shape, rows.half.dtype)
+    rows.gradient(w.astype(rows.half.dtype), out)
+    return out.astype(float)
+
+
+@ratio.register
+def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> float:
+    """Of the gradients of the groups that hold the last row, at the models of a run without noise, and beside it."""
+    both = [algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair]
+    path = both[0].path(budget)[:_ROUNDS, -1]
+    models = np.concatenate([0 * path[:1], path, 10 * path[-1:]])
+    first, second = (_gradient(each.groups[-1], models) for each in both)
+    weight = algorithm.layout.row_weights(pair[0])[-1]
+    if len(both[0].groups) > 1:  # every client's own mean
+        weight = 1 / float(pair[0].sizes[-1])
+    moves = np.linalg.norm(second - first, axis=1)
+    return float(moves.max()) / float(2 * algorithm.lipschitz * weight)
+
+
+def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
+    """Neighbours on which rounding errors are large, with the sizes of `pair`: many unequal rows, a long one turns.
+
+    Labels are alike, so that a sum grows with every row; or balanced, so that it ends small after large parts of it
+    cancelled. In every third pair one row in twenty is a copy, until one of them is replaced: where equal rows are
+    added up as one, its neighbour is summed in another order. The row is somewhere in the first half of the last party.
+    """
+    parties, (N, d) = pair[0], pair[0].X.shape
+    low, high = (0.0, 1.0) if parties.data.task == "multiclass" else (-1.0, 1.0)
+    alike, balanced = np.full(N, high), np.where(np.arange(N) % 2, low, high)
+    long, last = np.eye(1, d) * (1 - 1e-15), parties.of(len(parties.sizes) - 1)
+    found = []
+    for rng in np.random.default_rng(0).spawn(tries):
+        X = np.zeros((N, d))
+        X[:, 0] = rng.uniform(0.85, 0.95, N)
+        X[:, 1:] = rng.uniform(-0.3, 0.3, (N, d - 1)) / np.sqrt(d)
+        copied, unlike = X.copy(), int(np.floor(WORTH * N))
+        copied[unlike:] = X[: N - unlike]
+        place = last.start + int(rng.integers((last.stop - last.start + 1) // 2))
+        own = last if unit == "party" else slice(place, place + 1)
+        copied[[place, N - 1]] = copied[[N - 1, place]]
+        for rows, y, row in ((X, alike, long), (X, balanced, long), (copied, alike, copied[own])):
+            first, second, labels, turned = rows.copy(), rows.copy(), y.copy(), y.copy()
+            first[own], second[own], labels[own], turned[own] = row, long, high, low
+            found.append((with_rows(parties, first, labels), with_rows(parties, second, turned)))
+    return found
