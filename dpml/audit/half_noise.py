@@ -41,7 +41,13 @@ class HalfNoise(Generator):
 
 
 class Quiet(HalfNoise):
-    """A generator whose noise is nothing beside any sum, though no number of it is 0, so that it has a direction."""
+    """A generator whose noise is nothing beside any sum; no real number of it is 0, so that vectors have directions.
+
+    Bytes are zeros: of a discrete law they are the first digits of a uniform number, and give the integer 0.
+    """
 
     kept = 2.0**-100
-    variance_kept = Fraction(0)
+    variance_kept = Fraction(1)
+
+    def bytes(self, length: int) -> bytes:
+        return bytes(length)

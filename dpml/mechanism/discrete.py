@@ -93,7 +93,5 @@ def _blocks(variances: Sequence[Fraction], parties: int, draws: int, size: int, 
     kept = getattr(rng, "variance_kept", 1)  # below 1 in the self-test of an audit only (`dpml.audit.half_noise`)
     for some in blocks(parties, len(variances) * draws * size, _NUMBERS):
         shape = some.stop - some.start, draws, size
-        each = [
-            DiscreteGaussian(kept * v).sample(shape, rng.bytes) if kept * v else np.zeros(shape, int) for v in variances
-        ]
+        each = [DiscreteGaussian(kept * v).sample(shape, rng.bytes) if v else np.zeros(shape, int) for v in variances]
         yield np.concatenate(each, axis=1)
