@@ -255,19 +255,14 @@ class Carrier:
         problem, of, draws = self.problem, self.statistic(number), self.draws
         if not self.sharing.secure:  # one curator draws it
             problem = replace(problem, M=1, colluders=0)
-        M, lengths, deviations = problem.M, of.lengths(problem.d), np.array(of.deviations(problem.d))
+        lengths, deviations = of.lengths(problem.d), np.array(of.deviations(problem.d))
         blocks = [messages[number].block_widths() for messages in self.messages]
         resolutions = [of.resolution(widths, problem) for widths in blocks]
         steps = np.array([of.steps(resolution, problem) for resolution in resolutions])  # (budgets, blocks)
         widths = np.array(blocks) / np.abs(steps)
         every_party = self.observer is not None or self._secagg
         columns = zip(lengths, (widths * deviations).T.tolist(), strict=True)
-        drawn = [
-            (discrete.parts if every_party else discrete.total)(
-                [discrete.variance_of(width, problem, size) for width in column], M, draws, size, self.rng
-            )
-            for size, column in columns
-        ]
+        drawn = [self._integers(column, size, problem, every_party) for size, column in columns]
         noise = np.concatenate(drawn, axis=-1)
         answers = self.mechanism.terms(of).integers(np.repeat(resolutions, draws), self._secagg, *at)
         if self._secagg:
@@ -279,6 +274,16 @@ class Carrier:
             return noisy, None
         wide = np.repeat(widths[0] * np.sign(steps[0]), lengths)
         return noisy, np.divide(noise, wide, out=np.zeros(noise.shape), where=wide != 0)
+
+    def _integers(self, widths: Sequence[float], size: int, problem: Problem, every_party: bool) -> Integers:
+        """Discrete noise as wide as continuous noise of some widths, in steps, of every party if that is asked for."""
+        own = getattr(self.sharing, "integers", None)  # of another law than the Gaussian
+        if own is not None:
+            total: Integers = own(widths, self.draws, size, self.rng)
+            return total[None] if every_party else total
+        variances = [discrete.variance_of(width, problem, size) for width in widths]
+        draw = discrete.parts if every_party else discrete.total
+        return draw(variances, problem.M, self.draws, size, self.rng)
 
     def _integer_sum(self, sent: Integers) -> Integers:
         """The secure sum (B, k) of every party's integers (M, B, k)."""

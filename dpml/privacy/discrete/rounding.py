@@ -17,6 +17,7 @@ from dpml.errors import UserError
 Integers = NDArray[np.int64]
 
 _ROOT_BITS = 40
+_FARTHEST = 2.0**61
 
 
 def integer_radius(clip: float, bits: int) -> int:
@@ -54,6 +55,19 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
     return whole
 
 
+def to_grid(values: Array, step: float) -> Integers:
+    """Numbers, each rounded to the nearest whole number of steps, and cut at 2^61 steps; `step` is a power of two.
+
+    To cut moves no two of them apart. So neighbours' vectors are `rounded_sensitivity` apart.
+
+    Raises:
+        UserError: a value is not finite.
+    """
+    if not np.isfinite(values).all():
+        raise UserError("a value to be rounded is not a finite number.")  # naming it would reveal it
+    return np.rint(np.clip(values / step, -_FARTHEST, _FARTHEST)).astype(np.int64)
+
+
 def divide(total: Integers, count: int) -> Integers:
     """``total / count`` rounded to the nearest whole number, exactly; entries of `total` below 2^61."""
     return (2 * total + count) // (2 * count)
@@ -72,6 +86,24 @@ def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
     root = math.isqrt(coordinates << 2 * _ROOT_BITS)
     exact = root * root == coordinates << 2 * _ROOT_BITS
     return sensitivity + Fraction(root if exact else root + 1, 1 << _ROOT_BITS)
+
+
+def gradient_error(rows: int, d: int, steepest: float, length: float, strength: float) -> float:
+    """How far the gradient of a mean loss + strength/2 ||w||^2, as computed, is at most from the exact one.
+
+    A sum of n products in any order is off by at most ``n u/(1 - n u)`` times the sum of their sizes, u = 2^-53 (Higham
+    2002, Sec. 3.1). There are `rows` and a few of them here, as long as a row's gradient; a row's score has d, of
+    ``length`` together, times a curvature of 2 at most; the ridge is one more. A row that stands for several counts as
+    often.
+
+    Args:
+        rows: of norm at most 1.
+        d: products in all scores of a row.
+        steepest: the longest gradient of a row.
+        length: of the model.
+        strength: of the ridge.
+    """
+    return 1.01 * 2.0**-53 * ((rows + 32) * steepest + 2 * (d + 8) * length + 4 * strength * length)
 
 
 def _root_above(squares: Integers) -> Integers:
