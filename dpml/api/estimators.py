@@ -20,10 +20,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from dpml import paths
 from dpml.algorithms import Algorithm
 from dpml.api.arguments import plain
-from dpml.api.files import load, save
+from dpml.api.files import load, proven_of, save
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
 from dpml.config.compose import options
@@ -34,7 +33,8 @@ from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.statement import has_exact_noise, statement
+from dpml.release.exactness import exact_algorithm, of_these_bits, option_node
+from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
@@ -93,9 +93,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         seed = self._seed()
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
-            guarantees = algorithm.guarantees(asked, parties.problem)
+            guarantees = of_these_bits(algorithm.guarantees(asked, parties.problem), algorithm)
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
-            exact = has_exact_noise(algorithm)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
@@ -103,8 +102,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if weights is None:
             raise UserError(f"algo={self.algo} releases no linear model: choose another, such as dpgd.")
         self.guarantees_ = guarantees
-        proven = [guarantee for guarantee in guarantees if guarantee.basis == "proven"]
-        self.statement_ = statement(proven, parties.problem, exact)
+        self.statement_ = statement(proven_of(guarantees), parties.problem)
         self._warn_of_less(asked.eps)
         return np.array(weights[0, 0])
 
@@ -121,9 +119,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         own = self.algo_options or {}
         if not isinstance(own, Mapping):
             raise UserError(f"algo_options must be a dictionary, got {own!r}.")
-        node = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
-        node = OmegaConf.create({**node, **{key: plain(value, f"algo.{key}") for key, value in own.items()}})
-        algorithm = algorithm_of(node, for_task(task), optional(text)(self.calibration, "calibration"))
+        node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in own.items()}}
+        make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
+        algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
         return algorithm
@@ -153,7 +151,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_less(self, eps: float) -> None:
         """Warn if the proven privacy is weaker than requested."""
-        weakest = worst([guarantee for guarantee in self.guarantees_ if guarantee.basis == "proven"])
+        weakest = worst(proven_of(self.guarantees_))
         if weakest.eps > eps * (1 + 1e-9):
             warnings.warn(
                 f"eps={eps:g} was asked for, but what is proven of algo={self.algo} in the view {weakest.view} is "
@@ -190,10 +188,14 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             weights = np.column_stack([weights, np.atleast_1d(self.intercept_)])
         return scores(rows, weights.reshape(1, -1), classes)[:, 0]
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file that `dpml predict` reads too; needs public ranges and an unused `path`."""
+    def save(self, path: str | Path, *, floating: bool = False) -> None:
+        """Write the model to a file that `dpml predict` reads too; needs public ranges and an unused `path`.
+
+        `floating`: also with floating-point noise; the file then says that its guarantees are proven for real numbers,
+        not for these bits.
+        """
         check_is_fitted(self)
-        save(self, Path(path))
+        save(self, Path(path), floating)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -252,8 +254,9 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     `guarantees_`. Public: the number of rows and features, the set of labels (`classes_`), the parties' number and
     sizes, and all parameters. Every `fit` spends its budget anew; so does every fold of a cross-validation, every point
     of a grid search and every class of `OneVsRestClassifier` on the same rows (`dpml.privacy.accountant` adds them up).
-    `score` on training rows is not private. Noise is floating-point (Mironov 2012) unless `algo_options` has
-    ``{"noise": "discrete"}``.
+    `score` on training rows is not private. Noise is exact integers where the algorithm has such noise; else, or with
+    ``{"noise": "continuous"}`` in `algo_options`, it is floating-point numbers (Mironov 2012), and the basis in
+    `guarantees_` is `proven for real numbers`.
 
     Args:
         algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more (only some

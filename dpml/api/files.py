@@ -1,5 +1,6 @@
 """Save estimators to, and load them from, the file of a published model (`dpml.release.model`)."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range, Task
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
+from dpml.privacy.guarantee import REAL, Guarantee
 from dpml.release.model import Model, read_model
 from dpml.release.statement import NO_LEDGER
 from dpml.running.environment import provenance
@@ -18,12 +20,25 @@ _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "samp
 """The steps of `estimators.into_ball`, with and without a constant feature."""
 
 
-def save(estimator: Any, path: Path) -> None:
+def proven_of(guarantees: Iterable[Guarantee]) -> list[Guarantee]:
+    """What is proven, of the numbers as they are or of real ones, and not only claimed."""
+    return [guarantee for guarantee in guarantees if guarantee.basis in ("proven", REAL)]
+
+
+def save(estimator: Any, path: Path, floating: bool = False) -> None:
     """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
 
     Raises:
-        UserError: the preprocessing is fitted to private rows, so the file would reveal them; or `path` exists.
+        UserError: the preprocessing is fitted to private rows, so the file would reveal them; or `path` exists; or the
+            noise is floating-point numbers, and it is not said that this may be.
     """
+    guarantees = tuple(proven_of(estimator.guarantees_))
+    if not floating and any(guarantee.basis == REAL for guarantee in guarantees):
+        raise UserError(
+            f"this model of algo={estimator.algo} has floating-point noise, whose last bits can tell neighbours apart: "
+            "fit one whose noise is exact, such as algo='dpgd' with calibration='tight', or save(path, floating=True), "
+            "and its file says that it is proven for real numbers, not for these bits."
+        )
     if path.exists():
         raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
     ranges = [("bounds", estimator.bounds), ("y_bounds", getattr(estimator, "y_bounds", estimator.bounds))]
@@ -51,7 +66,7 @@ def save(estimator: Any, path: Path) -> None:
         stated=ColumnBounds(path, columns, (), classes, target),
         steps=_STEPS[bool(estimator.fit_intercept)],
         weights=weights,
-        guarantees=tuple(guarantee for guarantee in estimator.guarantees_ if guarantee.basis == "proven"),
+        guarantees=guarantees,
         statement=(*estimator.statement_, NO_LEDGER),
         setting=repr(estimator),
         versions=provenance()["versions"],

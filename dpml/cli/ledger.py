@@ -10,7 +10,9 @@ from rich.console import Console
 
 from dpml.cli.table import print_table
 from dpml.errors import UserError
+from dpml.privacy.guarantee import REAL
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, spent
+from dpml.release.statement import NOT_THESE_BITS
 
 _SEEN = {"release": "those who see what is published", "worst": "whoever sees most of every release"}
 _NEVER = "not published, and counted: nobody can know what was seen of it"
@@ -66,6 +68,9 @@ def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[C
         console.print(sentence, highlight=False, markup=False)
     for cap in caps:
         console.print(f"Cap: eps = {cap.eps:g} at delta = {cap.delta:g}.", highlight=False, markup=False)
+    floating = [str(entry.number) for entry in entries if any(each.basis == REAL for each in entry.guarantees)]
+    if floating:
+        console.print(f"Release {', '.join(floating)}: {NOT_THESE_BITS}.", highlight=False, markup=False)
     lost = [str(entry.number) for entry in entries if entry.model is None]
     if lost:
         console.print(f"Release {', '.join(lost)}: {_NEVER}.", highlight=False, markup=False)

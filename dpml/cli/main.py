@@ -228,6 +228,11 @@ def _release(commands: Any) -> None:
     release.add_argument(
         "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="at this delta (default: %(default)g)"
     )
+    release.add_argument(
+        "--floating",
+        action="store_true",
+        help="publish floating-point noise where there is no exact one: proven for real numbers, not for these bits",
+    )
 
 
 def _predict(commands: Any) -> None:

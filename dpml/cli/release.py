@@ -12,7 +12,7 @@ from dpml.release.release import release
 
 def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
-    request, beside = request_of(Settings(arguments.overrides, config_dir=arguments.config_dir))
+    request, beside = request_of(Settings(arguments.overrides, config_dir=arguments.config_dir), arguments.floating)
     ledger = Ledger(arguments.ledger or beside)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta)
     model, entry = release(request, ledger, cap, arguments.output)

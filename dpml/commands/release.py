@@ -8,12 +8,10 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from dpml.algorithms import Algorithm
 from dpml.commands.settings import Settings, compose_one, is_private
 from dpml.config.build import (
     budget,
     build_adversary,
-    build_algorithm,
     build_partition,
     files,
     instantiate,
@@ -25,11 +23,15 @@ from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
+from dpml.optim.losses import for_task
+from dpml.release.exactness import exact_algorithm
 from dpml.release.release import Request
 
 
-def request_of(settings: Settings) -> tuple[Request, Path]:
+def request_of(settings: Settings, floating: bool = False) -> tuple[Request, Path]:
     """The requested release, and the path of its data's ledger unless another one is named.
+
+    `floating`: floating-point noise may be published.
 
     Raises:
         UserError: a setting is wrong, or has several values, or needs more than what is stated of the data.
@@ -45,7 +47,8 @@ def request_of(settings: Settings) -> tuple[Request, Path]:
     _choose_for_a_release(config, given)
     dataset: Source = instantiate(config.dataset, "dataset")
     stated, label = _stated(dataset, config)
-    algorithm = _with_exact_noise(config, dataset, given)
+    node = {key: value for key, value in config.algo.items() if key != "noise" or "algo.noise" in given}
+    algorithm = exact_algorithm(node, for_task(dataset.info.task, config.loss), config.calibration)
     here = files(config)
     request = Request(
         dataset=dataset,
@@ -59,6 +62,7 @@ def request_of(settings: Settings) -> tuple[Request, Path]:
         adversary=build_adversary(config.adversary),
         files=here,
         setting=shlex.join(word for word in settings.words if not is_private(word)),
+        floating=floating,
     )
     beside = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
     return request, beside.with_name(f"{beside.name}.ledger")
@@ -81,18 +85,6 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
                 "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
                 "how many there are: a release needs dataset.missing=refuse, or keep with the step impute."
             )
-
-
-def _with_exact_noise(config: DictConfig, dataset: Source, given: Container[str]) -> Algorithm:
-    """The algorithm, with noise on a grid of integers where nothing else is said and it has such noise."""
-    if "noise" in config.algo and "algo.noise" not in given and config.calibration == "tight":
-        chosen = config.algo.noise
-        config.algo.noise = "discrete"
-        try:
-            return build_algorithm(config, dataset)
-        except UserError:  # as of `conv`; another mistake is found again below
-            config.algo.noise = chosen
-    return build_algorithm(config, dataset)
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:

@@ -6,7 +6,7 @@ it is in the plan. Every party compares the plan's checksum before it answers an
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,8 @@ from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
-from dpml.release.statement import has_exact_noise, statement
+from dpml.release.exactness import exact_algorithm, of_these_bits, require_exact
+from dpml.release.statement import statement
 
 FORMAT = "dpml plan 1"
 
@@ -133,8 +134,10 @@ class FederationPlan:
         """
         chosen = budget(self._config.eps, self._config.delta)
         proven = [g for g in self.algorithm.guarantees(chosen, self.problem) if g.basis == "proven"]
-        most = worst(proven)
-        return [replace(g, eps=most.eps, mu=most.mu, source=most.source) for g in proven] if self.dropouts else proven
+        if self.dropouts:
+            most = worst(proven)
+            proven = [replace(g, eps=most.eps, mu=most.mu, source=most.source) for g in proven]
+        return of_these_bits(proven, self.algorithm)
 
     @property
     def statement(self) -> tuple[str, ...]:
@@ -144,7 +147,7 @@ class FederationPlan:
             f"which {self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing: "
             f"above, both count as colluders."
         )
-        return statement(self.guarantees, self.problem, has_exact_noise(self.algorithm), trust)
+        return statement(self.guarantees, self.problem, trust)
 
     @property
     def topology(self) -> Topology:
@@ -206,6 +209,20 @@ def check_setting(words: Iterable[str]) -> None:
         key, equals, _ = word.partition("=")
         if not equals or not (key in _WORDS or key.startswith("algo.")) or key == "algo.protocol":
             raise UserError(f"a plan has no {key!r}: {nearest(key, _WORDS)}")
+
+
+def with_exact_noise(words: Sequence[str], stated: ColumnBounds) -> tuple[str, ...]:
+    """The words of a plan, with `algo.noise=discrete` where they say nothing of the noise.
+
+    Raises:
+        UserError: this algorithm has no such noise.
+    """
+    if any(word.startswith("algo.noise=") for word in words):
+        return tuple(words)
+    config = compose_setting(words)
+    node = {key: value for key, value in config.algo.items() if key != "noise"}
+    require_exact(exact_algorithm(node, for_task(task_of(stated), config.loss), "tight"), "say algo.noise=continuous")
+    return *words, "algo.noise=discrete"
 
 
 def compose_setting(words: Iterable[str]) -> Any:

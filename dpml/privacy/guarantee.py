@@ -83,6 +83,11 @@ class Budget:
         return self.delta
 
 
+Basis = Literal["published", "proven", "conditional", "proven for real numbers"]
+REAL: Literal["proven for real numbers"] = "proven for real numbers"
+"""The basis of what was published with floating-point noise: proven for real numbers, not for these bits."""
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, claimed or proven, and its `source`.
@@ -95,7 +100,7 @@ class Guarantee:
     unit: Literal["sample", "party"]
     eps: float
     delta: float
-    basis: Literal["published", "proven", "conditional"]
+    basis: Basis
     source: str
     mu: float | None = None
 

@@ -30,6 +30,7 @@ from dpml.atomic import create_atomically
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
+from dpml.privacy.guarantee import REAL
 
 Audience = Literal["release", "worst"]
 """The observer: one who sees only what is published, or one with the worst view of each release."""
@@ -81,7 +82,7 @@ class LedgerEntry:
         data: SHA-256 of the data.
         setting: the requested setting, as on the command line.
         unit: what each guarantee protects, a sample or a party.
-        guarantees: the proven guarantees, for every view.
+        guarantees: the proven guarantees, for every view; the basis tells those that are proven for real numbers only.
         model: SHA-256 of the published file; None: none was published, or it is not known.
     """
 
@@ -123,7 +124,7 @@ class Ledger:
         Raises:
             UserError: it would exceed the cap, nothing is proven of it, or the ledger cannot be read or written.
         """
-        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis == "proven")
+        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in ("proven", REAL))
         if not proven or worst(proven).eps == float("inf"):
             raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
 

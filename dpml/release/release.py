@@ -16,9 +16,10 @@ from dpml.data.partition import Partition, partition
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
+from dpml.release.exactness import of_these_bits, require_exact
 from dpml.release.ledger import Cap, Ledger, LedgerEntry
 from dpml.release.model import Model
-from dpml.release.statement import has_exact_noise, statement
+from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
@@ -33,6 +34,7 @@ class Request:
         label: the name of the column to predict.
         files: the paths of the data.
         setting: the requested setting, as on the command line.
+        floating: whether floating-point noise may be published, of which less is proven.
     """
 
     dataset: Source
@@ -46,6 +48,7 @@ class Request:
     adversary: Adversary
     files: Files
     setting: str
+    floating: bool = False
 
 
 def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
@@ -69,9 +72,11 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         data = request.dataset.load(request.files, request.N, entropy())
         parties = partition(data, request.partition, request.M, entropy(), request.adversary)
         guarantees = _proven(algorithm, budget, algorithm.guarantees(budget, parties.problem))
+        if not request.floating:
+            require_exact(algorithm, "say --floating")
+        guarantees = of_these_bits(guarantees, algorithm)
         mechanism = algorithm.prepare(parties, entropy())
         entry = ledger.enter(digest, request.setting, guarantees, cap)
-        exact = has_exact_noise(algorithm)
         weights = mechanism.release([budget], entropy(), 1).weights
     if weights is None:
         raise UserError(
@@ -87,7 +92,7 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
         weights=np.reshape(weights[0, 0], (K, -1)),
         guarantees=tuple(guarantees),
-        statement=statement(guarantees, parties.problem, exact),
+        statement=statement(guarantees, parties.problem),
         setting=request.setting,
         versions=provenance()["versions"],
         scale=_scale(request.stated),

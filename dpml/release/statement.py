@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dpml.algorithms import Algorithm
 from dpml.privacy import Guarantee, Problem, worst
 
+NOT_THESE_BITS = "proven for real numbers, not for these bits"
 NO_LEDGER = "This release was entered in no ledger: whoever made it has to add it to what else was released."
 
 _VIEWS = {
@@ -31,20 +32,18 @@ def has_exact_noise(algorithm: Algorithm) -> bool:
     return getattr(algorithm, "noise", "continuous") == "discrete"
 
 
-def statement(
-    guarantees: Sequence[Guarantee], problem: Problem, exact: bool, trust: str | None = None
-) -> tuple[str, ...]:
+def statement(guarantees: Sequence[Guarantee], problem: Problem, trust: str | None = None) -> tuple[str, ...]:
     """Sentences about a release.
 
     Args:
-        guarantees: the proven guarantees, for every view.
+        guarantees: the proven guarantees, for every view, or those that are `REAL`.
         problem: gives the number of parties and colluders.
-        exact: whether its algorithm's noise is discrete (`has_exact_noise`).
         trust: a sentence about trusted parties; None: the single place of the computation is trusted.
     """
     unit = guarantees[0].unit
     what = "one record" if unit == "sample" else "all records of one party"
-    weakest = worst(guarantees)
+    weakest, exact = worst(guarantees), all(guarantee.basis == "proven" for guarantee in guarantees)
+    proven = "proven" if exact else NOT_THESE_BITS
     sentences = [
         f"Unit of privacy: {what}. A person with several records is protected for one of them only."
         if unit == "sample"
@@ -53,7 +52,7 @@ def statement(
         "parties is taken as public.",
         *(
             f"Against {_VIEWS[g.view].format(colluders=problem.colluders, M=problem.M)}: eps = {g.eps:.6g}, delta = "
-            f"{g.delta:g}, proven ({g.source})."
+            f"{g.delta:g}, {proven} ({g.source})."
             for g in guarantees
         ),
         f"What eps means: by what is seen, nobody can tell at odds of more than e^{weakest.eps:.4g} which of two "
@@ -64,8 +63,8 @@ def statement(
         "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as they "
         "are published."
         if exact
-        else "Noise: floating-point numbers made from the operating system's random numbers. What is proven is about "
-        "real numbers: the low bits of floating-point noise can leak (Mironov 2012), which is not covered."
+        else "Noise: floating-point numbers made from the operating system's random numbers. What is said above is "
+        f"{NOT_THESE_BITS}: the last bits of such numbers can tell neighbours apart (Mironov 2012)."
     )
     sentences += [
         "Preprocessing: by ranges and lists that were stated, not taken from the records; values outside were clipped. "

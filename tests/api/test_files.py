@@ -61,6 +61,41 @@ def test_an_estimator_is_of_the_files_task(tmp_path) -> None:
         dpml.PrivateClassifier(bounds=(-1, 3)).fit(X, X["length"] > 1).save(tmp_path / "m.json")
 
 
+def test_floating_point_noise_is_saved_only_where_that_is_said(tmp_path) -> None:
+    X = rows(200)
+    y = X["length"] > 1
+    for options in ({"algo": "gop"}, {"algo": "outpert", "algo_options": {"noise": "continuous"}}):
+        model = dpml.PrivateClassifier(**options, bounds=(-1, 3)).fit(X, y)
+        assert {guarantee.basis for guarantee in model.guarantees_} == {"proven for real numbers"}
+        path = tmp_path / f"{options['algo']}.json"
+        with pytest.raises(dpml.UserError, match=r"or save\(path, floating=True\)"):
+            model.save(path)
+        assert not path.exists()
+        model.save(path, floating=True)
+        again = dpml.PrivateClassifier.load(path)
+        assert again.guarantees_ == model.guarantees_
+        assert any("proven for real numbers, not for these bits" in sentence for sentence in again.statement_)
+        with pytest.raises(dpml.UserError, match="floating-point noise"):
+            again.save(tmp_path / "again.json")
+
+
+@pytest.mark.parametrize(
+    ("algo", "loss"),
+    [(algo, "logistic") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert", "la", "avg")]
+    + [(algo, "squared") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert")],
+)
+def test_an_estimator_has_exact_noise_where_it_can(tmp_path, algo, loss) -> None:
+    X = rows(200)
+    lam = {"algo_options": {"lam": 0.1}} if algo in ("la", "avg") else {}
+    if loss == "logistic":
+        model = dpml.PrivateClassifier(algo, bounds=(-1, 3), **lam).fit(X, X["length"] > 1)
+    else:
+        model = dpml.PrivateRegressor(algo, bounds=(-1, 3), y_bounds=(-1, 3)).fit(X, X["length"])
+    assert {guarantee.basis for guarantee in model.guarantees_} == {"proven"}
+    assert max(guarantee.eps for guarantee in model.guarantees_) <= 1
+    model.save(tmp_path / "m.json")
+
+
 def test_exact_noise_of_an_estimator_comes_from_the_system(monkeypatch) -> None:
     drawn, urandom = [], os.urandom
     monkeypatch.setattr(os, "urandom", lambda length: drawn.append(length) or urandom(length))
