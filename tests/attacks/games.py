@@ -31,7 +31,11 @@ from dpml.release.release import Request, release
 
 FEATURES, ROWS = 8, 60
 EPS, DELTA = 0.01, 1e-5
+DRAWN = 10_000  # numbers by which an attacker gets to know a sampler
 MESSAGES = 2  # of a release, that an attacker looks at
+
+Laws = list[tuple[BlockSampler, int]]
+"""The laws from which the noise of a vector was drawn, and that of how many numbers each."""
 
 
 def write_files(folder: Path) -> None:
@@ -71,12 +75,14 @@ class Seen:
     Attributes:
         numbers: in steps of the grid, or as they are where there is none.
         widths: of their noise, in steps.
+        reach: the longest noise that the attacker got from the same sampler, in steps.
         ran: what the code of a release adds the noise to, for either file, (2, k).
         real: the same by real arithmetic, without a grid, (2, k).
     """
 
     numbers: np.ndarray
     widths: np.ndarray
+    reach: np.ndarray
     ran: np.ndarray
     real: np.ndarray
 
@@ -95,7 +101,7 @@ class Spied:
     number: int
     at: tuple[Any, ...]
     answer: np.ndarray
-    laws: list[tuple[BlockSampler, int]]
+    laws: Laws
 
 
 class Game:
@@ -111,7 +117,9 @@ class Game:
         self.requests = [requested(algo, name, *words, **chosen) for name in names]
         self.patch, self.rng = patch, np.random.default_rng(0)
         self.spied: list[Spied] = []
-        self.laws: list[tuple[BlockSampler, int]] = []
+        self.laws: Laws = []
+        self.statement: tuple[str, ...] = ()
+        self._longest: dict[BlockSampler, float] = {}
         self._seed()
         self._spy()
         self.mechanisms = [self._prepared(request) for request in self.requests]
@@ -139,7 +147,7 @@ class Game:
 
         self.patch.setattr(BlockSampler, "sample", drawn)
         self.patch.setattr(Carrier, "ask", heard)
-        self._ask = ask
+        self._ask, self._sample = ask, sample
 
     def _prepared(self, request: Request) -> Any:
         data = request.dataset.load(request.files, request.N, np.random.default_rng(0))
@@ -158,22 +166,25 @@ class Game:
         self.spied.clear()
         self.laws.clear()
         model, _ = release(self.requests[which], Ledger(ledger), None, place)
+        self.statement = model.statement
         if isinstance(self.requests[which].algorithm, Program):
             return self._of_sums(self.spied[:MESSAGES])
         return self._of_model(model.weights.ravel(), list(self.laws))
 
-    def _of_model(self, weights: np.ndarray, laws: list[tuple[BlockSampler, int]]) -> Seen:
+    def _of_model(self, weights: np.ndarray, laws: Laws) -> Seen:
         request, first = self.requests[0], self.mechanisms[0]
         (sent,) = request.algorithm.messages(request.budget, _problem(first))
         step = getattr(sent, "step", 1.0)
         known = [self._without_noise(mechanism) / step for mechanism in self.mechanisms]
         plain = [self._without_noise(self._continuous(mechanism)) / step for mechanism in self.mechanisms]
-        widths = _widths(laws, np.full(len(weights), sent.scale / step))
-        return Seen(weights / step, widths, np.array(known), np.array(plain))
+        widths, reach = self._noise(laws, np.full(len(weights), sent.scale / step))
+        return Seen(weights / step, widths, reach, np.array(known), np.array(plain))
 
     def _continuous(self, mechanism: Any) -> Any:
         algorithm = mechanism.algorithm
-        return replace(mechanism, algorithm=replace(algorithm, noise="continuous")) if _on_grid(algorithm) else mechanism
+        return (
+            replace(mechanism, algorithm=replace(algorithm, noise="continuous")) if _on_grid(algorithm) else mechanism
+        )
 
     def _without_noise(self, mechanism: Any) -> np.ndarray:
         return mechanism.release([self.requests[0].budget], Quiet(PCG64(0)), 1).weights[0, 0]
@@ -186,17 +197,24 @@ class Game:
             ran = np.array([self._ask(carrier, each.number, *each.at)[0] for carrier in carriers]) / steps
             terms = [carrier.mechanism.terms(carrier.statistic(each.number)) for carrier in carriers]
             real = np.array([term.total(*each.at).reshape(-1) for term in terms]) / steps
-            seen.append((each.answer / steps, _widths(each.laws, widths), ran, real))
+            seen.append((each.answer / steps, *self._noise(each.laws, widths), ran, real))
         return Seen(*(np.concatenate(parts, axis=-1) for parts in zip(*seen, strict=True)))
+
+    def _noise(self, laws: Laws, declared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The width and the reach of the noise of all numbers (k,), by the laws that it was drawn from, if any were."""
+        if not laws:
+            return declared, np.full(len(declared), np.inf)
+        return tuple(np.concatenate([np.full(size, of(law)) for law, size in laws]) for of in (width, self._reach))
+
+    def _reach(self, law: BlockSampler) -> float:
+        if law not in self._longest:
+            drawn = self._sample(law, (DRAWN,), np.random.default_rng(3).bytes)
+            self._longest[law] = float(np.abs(drawn).max())
+        return self._longest[law]
 
 
 def _problem(mechanism: Any) -> Problem:
     return mechanism.problem if hasattr(mechanism, "problem") else mechanism.parties.problem
-
-
-def _widths(laws: list[tuple[BlockSampler, int]], plain: np.ndarray) -> np.ndarray:
-    """Of the noise of all numbers, by the laws that it was drawn from; where there are none, as declared."""
-    return np.concatenate([np.full(size, width(law)) for law, size in laws]) if laws else plain
 
 
 def width(law: BlockSampler) -> float:

@@ -1,0 +1,113 @@
+"""What an attacker who has a published model and two neighbouring files learns of which was released: nothing.
+
+Every algorithm that `dpml release` publishes is played, with every task that it takes, and nothing else said but a
+budget of eps = 0.01 and delta = 1e-5, with which nobody guesses right more often than e^.01/(1 + e^.01) + 1e-5 = .5026
+of the time. An attack that is right `MANY` of `TIMES` times has won: by chance that happens with 3.4e-8 in a game, and
+with less than 1e-6 in all 30. Random numbers are seeded, so that it never happens in between.
+
+No attack is one that cannot win: every game is played again with a bug that somebody could write, and is won then.
+"""
+
+import math
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from games import DELTA, EPS, Game, hits, impossible, low_bits, width, write_files
+from scipy import stats
+from scipy.special import ndtri
+
+from dpml.config.compose import options
+from dpml.errors import UserError
+from dpml.mechanism import discrete
+from dpml.mechanism.outputs import GridOutput, integers
+from dpml.privacy import entropy
+from dpml.privacy.discrete.sampler import BlockSampler
+from dpml.privacy.entropy import SystemGenerator
+
+TIMES, MANY = 30, 29
+ATTACKS = {"low bits": low_bits, "impossible outcomes": impossible}
+GAMES = [pytest.param(algo, names, id=f"{algo}-{names}") for algo in options("algo") for names in ("AB", "RS")]
+"""All that could be published: which algorithms are, they say themselves."""
+
+pytestmark = pytest.mark.usefixtures("uncomposed")
+
+ALLOWED = math.exp(EPS) / (1 + math.exp(EPS)) + DELTA
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
+    write_files(tmp_path)
+
+
+def published(patch: pytest.MonkeyPatch, algo: str, names: str) -> Game | None:
+    """The game, if there is one: what is not published is refused with a sentence."""
+    try:
+        game = Game(patch, algo, names)
+        game.released(0)
+    except UserError:
+        return None
+    return game
+
+
+def test_a_stated_chance_of_a_false_alarm() -> None:
+    assert stats.binom.sf(MANY - 1, TIMES, ALLOWED) * len(ATTACKS) * 15 < 1e-6
+
+
+@pytest.mark.parametrize(("algo", "names"), GAMES)
+def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
+    game = published(monkeypatch, algo, names)
+    if game is None:
+        return
+    played = game.play(TIMES)
+    won = {name for name, attack in ATTACKS.items() if hits(attack, played) >= MANY}
+    assert not won
+    assert all("exact integers" in sentence for sentence in game.statement if sentence.startswith("Noise"))
+
+
+# ---- positive controls
+
+
+def sampled(change: Callable[[Any, np.ndarray, Callable[[int], bytes]], np.ndarray]) -> Callable[[Any], None]:
+    """All discrete noise is changed, ``change(law, noise, source)``, wherever it is drawn; none stays none."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = BlockSampler.sample
+
+        def sample(law: BlockSampler, shape: tuple[int, ...], source: Any) -> np.ndarray:
+            noise = right(law, shape, source)
+            return change(law, noise, source) if noise.any() else noise
+
+        patch.setattr(BlockSampler, "sample", sample)
+        patch.setattr(discrete, "total", lambda *arguments: discrete.parts(*arguments).sum(axis=0))
+
+    return plant
+
+
+def floating(law: BlockSampler, noise: np.ndarray, source: Callable[[int], bytes]) -> np.ndarray:
+    """Floating-point noise of the same width, from the generator of a release."""
+    return width(law) * SystemGenerator().standard_normal(noise.shape)
+
+
+def clamped(law: BlockSampler, noise: np.ndarray, source: Callable[[int], bytes]) -> np.ndarray:
+    """No noise is longer than its standard deviation, "so that models are not too bad"."""
+    return np.clip(noise, -int(width(law)), int(width(law)))
+
+
+PLANTED = {"low bits": sampled(floating), "impossible outcomes": sampled(clamped)}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize(("algo", "names"), GAMES)
+def test_the_same_attack_wins_where_noise_is_wrong(monkeypatch, algo, names, attack) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if published(patch, algo, names) is None:
+            return
+    PLANTED[attack](monkeypatch)
+    game = published(monkeypatch, algo, names)
+    assert game is not None
+    assert hits(ATTACKS[attack], game.play(TIMES)) >= MANY
