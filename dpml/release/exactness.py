@@ -22,7 +22,7 @@ from dpml.optim.losses import Loss
 from dpml.privacy.guarantee import REAL, Guarantee
 from dpml.release.statement import has_exact_noise
 
-_SUGGESTED = ("dpgd", "outpert", "avg")  # what has exact noise, for any loss that a linear model has
+_SUGGESTED = ("dpgd", "amp", "outpert", "avg")  # what has exact noise, for any loss that a linear model has
 
 
 def option_node(name: str) -> dict[Any, Any]:

@@ -81,7 +81,7 @@ def test_floating_point_noise_is_saved_only_where_that_is_said(tmp_path) -> None
 
 @pytest.mark.parametrize(
     ("algo", "loss"),
-    [(algo, "logistic") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert", "la", "avg")]
+    [(algo, "logistic") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert", "amp", "la", "avg")]
     + [(algo, "squared") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert")],
 )
 def test_an_estimator_has_exact_noise_where_it_can(tmp_path, algo, loss) -> None:

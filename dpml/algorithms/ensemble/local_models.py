@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
+from dpml.algorithms.solved import added, gradient_error, gradient_lengths
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
@@ -19,7 +20,6 @@ from dpml.optim import NotConvergedError
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit_parties, hard_targets, longest_minimiser
 from dpml.optim.losses import Loss, scores
 from dpml.privacy import Budget, Calibration, Problem
-from dpml.privacy.discrete.rounding import gradient_error
 
 Noisy = TypeVar("Noisy", bound=Any)
 
@@ -136,17 +136,17 @@ def mean_model(parties: Parties, lam: float, sums: bool = False, checked: Loss |
     total = np.zeros(problem.classes * problem.d)
     for owners, models in fit_parties(parties.X, parties.y, parties.offsets, lam, problem.classes, sums=sums):
         total += models.sum(axis=0)
-        for k, w in zip(owners, models, strict=True):
-            if checked is not None and not _gradient_length(checked, lam, parties, int(k), w) <= 2 * LOCAL_TOLERANCE:
-                raise NotConvergedError("a party's model is not solved as well as is counted: set a larger algo.lam.")
+        if checked is not None:
+            for k, w in zip(owners, models, strict=True):
+                _require_solved(checked, lam, parties, int(k), w)
     return total / problem.M
 
 
-def _gradient_length(loss: Loss, lam: float, parties: Parties, k: int, w: Array) -> float:
-    """Of the mean loss over party k's rows + lam/2 ||w||^2, at its model w (K d,)."""
-    X, y, classes = parties.X[parties.of(k)], parties.y[parties.of(k)], parties.problem.classes
-    slopes = loss.slope(scores(X, w[None], classes), y).reshape(len(y), classes)
-    return float(np.linalg.norm((slopes.T @ X).ravel() / len(y) + lam * w))
+def _require_solved(loss: Loss, lam: float, parties: Parties, k: int, w: Array) -> None:
+    own = parties.of(k)
+    left = gradient_lengths(loss, (parties.X[own], parties.y[own], None), w[None], lam, classes=parties.problem.classes)
+    if not left[0] <= 2 * LOCAL_TOLERANCE:
+        raise NotConvergedError("a party's model is not solved as well as is counted: set a larger algo.lam.")
 
 
 def unsolved(algorithm: Hyperparameters, rows: int, problem: Problem) -> float:
@@ -159,7 +159,7 @@ def unsolved(algorithm: Hyperparameters, rows: int, problem: Problem) -> float:
     if getattr(algorithm, "noise", "continuous") == "continuous":
         return LOCAL_TOLERANCE / lam
     length = longest_minimiser(algorithm.loss, lam, problem.classes)
-    wrong = gradient_error(rows, problem.classes * problem.d, math.sqrt(2), length, lam)
+    wrong = gradient_error(added(rows), problem.classes * problem.d, math.sqrt(2), length, lam)
     return (2 * LOCAL_TOLERANCE + wrong) / lam + 2.0**-52 * problem.M * length
 
 

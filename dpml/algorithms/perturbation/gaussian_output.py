@@ -23,6 +23,7 @@ from numpy.random import Generator
 from dpml.algorithms.defaults import OUTPUT_NORM
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.algorithms.prepared import prepare_rows
+from dpml.algorithms.solved import added, gradient_error, gradient_lengths
 from dpml.arrays import Array
 from dpml.data.partition import Parties, Rows
 from dpml.mechanism.algorithm import Release
@@ -36,9 +37,9 @@ from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Problem, gdp
-from dpml.privacy.discrete.rounding import gradient_error
 from dpml.privacy.proofs.gradient_balls import logistic_radius, squared_radius
 
+_SLACK = 1.01  # a gradient is measured a second time, as `added` counts
 SOURCE = "Gaussian DP of the minimiser's diameter (gaussian_output, gradient_balls)"
 
 
@@ -114,9 +115,9 @@ class GaussianOutput:
         """
         conditioning = 1.0 if self.logistic else 1 + self.loss.smoothness + strength
         length = self.longest(strength)
-        steepest = 1.0 if self.logistic else 2 * (1 + length)
-        wrong = gradient_error(problem.N, problem.d, steepest, length, strength)
-        return conditioning * (solver_tolerance(problem.N) + wrong) / strength
+        steepest, terms = (1.0, added(problem.N)) if self.logistic else (2 * (1 + length), problem.N)
+        wrong = gradient_error(terms, problem.d, steepest, length, strength)
+        return conditioning * (_SLACK * solver_tolerance(problem.N) + wrong) / strength
 
     def sensitivity(self, problem: Problem, strength: float) -> float:
         """How far the computed minimiser moves at most, in L2 norm, when one row is replaced."""
@@ -165,7 +166,11 @@ class GaussianOutput:
         N = len(y) if counts is None else round(float(counts.sum()))
         if self.logistic:
             still = np.zeros((len(strengths), X.shape[1]))
-            return minimise_convex(self.loss, X, y, strengths, still, counts, solver_tolerance(N))
+            w = minimise_convex(self.loss, X, y, strengths, still, counts, solver_tolerance(N))
+            left = float(gradient_lengths(self.loss, rows, w, strengths[:, None]).max())
+            if not left <= _SLACK * solver_tolerance(N):
+                raise NotConvergedError(f"the solver left a gradient of norm {left:.1e}: set a larger algo.lam.")
+            return w
         share = np.full(len(y), 1 / N) if counts is None else counts / N
         A, b = (share[:, None] * X).T @ X, -2 * (share * y) @ X
         w = minimise_quadratic_in_ball(A, np.tile(b, (len(strengths), 1)), self.radius, strengths / 2)

@@ -191,7 +191,10 @@ class LaplaceFunctionalMechanism(Program):
             return {view: Proof(proof.eps, SOURCE, proof.mu) for view, proof in super().proven(budget, problem).items()}
         scales = self.scales(budget, problem)
         eps = math.inf if math.isinf(budget.eps) else self.pure_eps(scales, problem.d)
-        eps *= 1 + _COMPUTED / 2 if self.noise == "discrete" else 1
+        if self.noise == "discrete":
+            eps *= 1 + _COMPUTED / 2
+            (message,) = self.messages(budget, problem)
+            message.of.resolution(message.block_widths(), problem)  # refused where so much noise does not fit
         return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
     def together(self, d: int) -> int:

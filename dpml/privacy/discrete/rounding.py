@@ -88,24 +88,6 @@ def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
     return sensitivity + Fraction(root if exact else root + 1, 1 << _ROOT_BITS)
 
 
-def gradient_error(rows: int, d: int, steepest: float, length: float, strength: float) -> float:
-    """How far the gradient of a mean loss + strength/2 ||w||^2, as computed, is at most from the exact one.
-
-    A sum of n products in any order is off by at most ``n u/(1 - n u)`` times the sum of their sizes, u = 2^-53 (Higham
-    2002, Sec. 3.1). There are `rows` and a few of them here, as long as a row's gradient; a row's score has d, of
-    ``length`` together, times a curvature of 2 at most; the ridge is one more. A row that stands for several counts as
-    often.
-
-    Args:
-        rows: of norm at most 1.
-        d: products in all scores of a row.
-        steepest: the longest gradient of a row.
-        length: of the model.
-        strength: of the ridge.
-    """
-    return 1.01 * 2.0**-53 * ((rows + 32) * steepest + 2 * (d + 8) * length + 4 * strength * length)
-
-
 def _root_above(squares: Integers) -> Integers:
     """The least whole numbers whose squares are at least `squares` (n,), below 2^62."""
     root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # from one below, as the float may be off by one
