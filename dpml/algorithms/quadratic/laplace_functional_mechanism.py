@@ -126,7 +126,7 @@ class LaplaceFunctionalMechanism(Program):
         if math.isinf(budget.eps):
             return NO_NOISE
         if self.calibration == "tight":
-            return self._tight_scales(budget.eps, d)
+            return self._tight_scales(budget.eps / (1 + self.imprecision(problem)), d)
         delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
         scale = delta_fm / budget.eps
         if not self.laplace:
@@ -168,7 +168,7 @@ class LaplaceFunctionalMechanism(Program):
         if not self.laplace:
             return {view: Proof(proof.eps, SOURCE, proof.mu) for view, proof in super().proven(budget, problem).items()}
         scales = self.scales(budget, problem)
-        eps = math.inf if math.isinf(budget.eps) else self.pure_eps(scales, problem.d)
+        eps = math.inf if math.isinf(budget.eps) else self.pure_eps(scales, problem.d) * (1 + self.imprecision(problem))
         return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
     def together(self, d: int) -> int:
