@@ -13,26 +13,28 @@ partial sums grow beyond one power of two after the other.
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from numpy.random import PCG64
 
-from dpml.algorithms.descent.clipped_gradients import ClippedTerms
 from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.layouts import moved as farthest
 from dpml.arrays import Array
 from dpml.audit.exposure import Pair, prepared
 from dpml.audit.half_noise import Quiet
 from dpml.audit.neighbours import with_rows
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
-from dpml.mechanism.outputs import NoisyOutput
+from dpml.mechanism.message import Sum, mu_of
+from dpml.mechanism.outputs import GridOutput, NoisyOutput, moved_in_l2
 from dpml.mechanism.program import Program
-from dpml.optim.descent import _WORTH as WORTH
 from dpml.optim.descent import Rows
 from dpml.privacy import Budget
 
+_COPIES = 0.05  # of the rows of a pair
 _MODELS = 4  # compared at once
 _ROUNDS = 8  # of a release of many rounds: the first, and as many as show it
 
@@ -50,10 +52,14 @@ def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
 def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
     """The same for one pair. An algorithm that is not registered may release a model plus noise: it is what moves."""
     messages: Sequence[Any] = algorithm.messages(budget, pair[0].problem) if hasattr(algorithm, "messages") else ()
-    if len(messages) != 1 or not isinstance(messages[0], NoisyOutput):
+    if len(messages) != 1 or not isinstance(messages[0], NoisyOutput | GridOutput):
         return math.nan
+    (sent,) = messages
     first, second = (each.release([budget], Quiet(PCG64(0)), 1).weights[0, 0] for each in prepared(algorithm, pair))
-    return float(np.linalg.norm(second - first)) / messages[0].sensitivity
+    most = sent.sensitivity
+    if isinstance(sent, GridOutput):
+        most = float(moved_in_l2(sent.sensitivity, sent.step, sent.size)) * sent.step
+    return float(np.linalg.norm(second - first)) / most
 
 
 @ratio.register
@@ -86,28 +92,21 @@ class Beside(Carrier):
         message = self.messages[0][number]
         of, d = message.of, self.problem.d
         units = np.repeat(np.array(message.units) * of.deviations(d), of.lengths(d))
-        first, second = (summed(quiet, number, *at) for quiet in self.quiet)
+        first, second = (quiet.ask(number, *at) for quiet in self.quiet)
         moves = np.linalg.norm((second - first) / np.where(units > 0, units, 1.0), axis=-1)
-        self.farthest = max(self.farthest, float(moves.max()) / message.sensitivity)
+        self.farthest = max(self.farthest, float(moves.max()) / counted(message, self))
         self.left[number] -= 1
         if not any(left > 0 for left in self.left.values()):
             raise _EnoughError
         return super().ask(number, *at)
 
 
-def summed(quiet: Carrier, number: int, *at: Any) -> Array:
-    """What a release has before the noise: by a carrier without any, or by rounds that it does not carry out."""
-    terms = quiet.mechanism.terms(quiet.statistic(number))
-    if quiet.simulated and isinstance(terms, ClippedTerms) and terms.statistic.unit == "sample":
-        return _gradient(terms.rows, at[0]) / float(terms.statistic.clip or 1.0)
-    return quiet.ask(number, *at)
-
-
-def _gradient(rows: Rows, w: Array) -> Array:
-    """The sum (B, d) of gradients at models w (B, d), in the precision in which a descent adds it up."""
-    out = np.empty(w.shape, rows.half.dtype)
-    rows.gradient(w.astype(rows.half.dtype), out)
-    return out.astype(float)
+def counted(message: Sum, carrier: Carrier) -> float:
+    """How far one sum moves at most, in units of its blocks: what its part of the proven mu is made from."""
+    one = replace(message, times=1, joined=None)
+    return (
+        message.sensitivity * mu_of((one,), carrier.problem, carrier.mechanism.algorithm.noise == "discrete") / one.mu
+    )
 
 
 @ratio.register
@@ -121,7 +120,13 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> float:
     if len(both[0].groups) > 1:  # every client's own mean
         weight = 1 / float(pair[0].sizes[-1])
     moves = np.linalg.norm(second - first, axis=1)
-    return float(moves.max()) / float(2 * algorithm.lipschitz * weight)
+    return float(moves.max()) / float(farthest(algorithm.lipschitz, pair[0].problem) * weight)
+
+
+def _gradient(rows: Rows, w: Array) -> Array:
+    out = np.empty(w.shape)
+    rows.gradient(w, out)
+    return out
 
 
 def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
@@ -140,7 +145,7 @@ def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
         X = np.zeros((N, d))
         X[:, 0] = rng.uniform(0.85, 0.95, N)
         X[:, 1:] = rng.uniform(-0.3, 0.3, (N, d - 1)) / np.sqrt(d)
-        copied, unlike = X.copy(), int(np.floor(WORTH * N))
+        copied, unlike = X.copy(), N - int(np.ceil(_COPIES * N))
         copied[unlike:] = X[: N - unlike]
         place = last.start + int(rng.integers((last.stop - last.start + 1) // 2))
         own = last if unit == "party" else slice(place, place + 1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from examples_federated import clinics, run
 
-from dpml.algorithms.descent.clipped_gradients import LEAST_CLIP
+from dpml.optim.descent import LEAST_CLIP
 from dpml.data.partition import Parties
 from dpml.federated.party import Member
 from dpml.federated.relay import MESSAGE, OPEN, REFUSED, Opening

@@ -51,7 +51,7 @@ def test_clipped_sums_are_sums_of_clipped_gradients(loss, clip) -> None:
     parties = some_parties(loss)
     w = 3 * np.random.default_rng(2).standard_normal((5, 4))
     found = np.empty_like(w)
-    Rows.clipped(loss, parties.X, parties.y, clip, np.float64).gradient(w, found)
+    Rows.of(loss, parties.X, parties.y, dtype=np.float64, clip=clip).gradient(w, found)
     for model, sums in zip(w, found, strict=True):
         rows = zip(parties.X, parties.y, strict=True)
         np.testing.assert_allclose(sums, sum(slope_of(loss, x @ model, y, clip) * x for x, y in rows), atol=1e-12)
@@ -61,7 +61,7 @@ def test_the_clipped_logistic_loss_is_convex() -> None:
     """Its gradient is monotone along every line."""
     parties = some_parties()
     rng = np.random.default_rng(0)
-    rows = Rows.clipped(LOGISTIC, parties.X, parties.y, 0.1, np.float64)
+    rows = Rows.of(LOGISTIC, parties.X, parties.y, dtype=np.float64, clip=0.1)
     start, way = 5 * rng.standard_normal((50, 4)), rng.standard_normal((50, 4))
     before, after = np.empty_like(start), np.empty_like(start)
     rows.gradient(start, before)
