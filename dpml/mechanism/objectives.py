@@ -80,25 +80,6 @@ class PerturbedObjective:
         return Proof(eps, "noise + one Jacobian factor (objective_perturbation)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ApproximateMinimum(PerturbedObjective):
-    """A point at which the gradient of the mean objective is at most `gamma` long, plus N(0, output^2 I)."""
-
-    gamma: float
-    output: float
-
-    @property
-    def beside(self) -> NoisyOutput:
-        """The release of the point beside the exact minimiser: two points are at most ``2 N gamma/R`` apart."""
-        apart = 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
-        return NoisyOutput("gaussian", apart, self.output, "the gradient that is left")
-
-    def proven(self, delta: float) -> Proof:
-        """By `dpml.privacy.proofs.approximate_minima`."""
-        eps = approximate_minima.eps_of(self.scale, self.ridge, self.beside.ratio, delta)
-        return Proof(eps, "dpml.privacy.proofs.approximate_minima")
-
-
 @dataclass(frozen=True)
 class GridNoise:
     """b as integers.
@@ -138,30 +119,38 @@ class GridNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridMinimum(ApproximateMinimum):
-    """The same with exact noise on two grids: `scale` is the standard deviation of beta, `output` that of `hidden`.
+class ApproximateMinimum(PerturbedObjective):
+    """A point at which the gradient of the mean objective is at most `gamma` long, plus N(0, output^2 I).
 
-    Attributes:
-        inside: b.
-        hidden: The release of the point beside the exact minimiser.
+    With exact noise b is `inside`, so that `scale` is the standard deviation of beta, and the point is released as
+    `hidden`, whose noise is as wide as `output`.
     """
 
-    inside: GridNoise
-    hidden: GridOutput
+    gamma: float
+    output: float
+    inside: GridNoise | None = None
+    hidden: GridOutput | None = None
+
+    @property
+    def beside(self) -> NoisyOutput:
+        """The release of the point beside the exact minimiser: two points are at most ``2 N gamma/R`` apart."""
+        apart = 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
+        return NoisyOutput("gaussian", apart, self.output, "the gradient that is left")
 
     def proven(self, delta: float) -> Proof:
-        """By `dpml.privacy.proofs.approximate_minima`, with a millionth of delta for what is not counted."""
-        ratio = self.hidden.proven(delta).mu
-        assert ratio is not None
+        """By `dpml.privacy.proofs.approximate_minima`; on a grid with a millionth of delta for what is not counted."""
+        source = "dpml.privacy.proofs.approximate_minima"
+        if self.inside is None or self.hidden is None:
+            return Proof(approximate_minima.eps_of(self.scale, self.ridge, self.beside.ratio, delta), source)
+        ratio = self.hidden.proven(delta).mu or math.inf
         eps = approximate_minima.eps_of(self.scale, self.ridge, ratio, (1 - _SPENT) * delta) + 1e-24
         lost = math.log(8.6 * self.inside.size) + eps - self.inside.exponent  # with both neighbours: 1 + e^eps
-        source = "dpml.privacy.proofs.approximate_minima, on a grid (objectives.GridMinimum)"
-        return Proof(eps if lost <= math.log(_SPENT / 2 * delta) else math.inf, source)
+        return Proof(eps if lost <= math.log(_SPENT / 2 * delta) else math.inf, f"{source}, on a grid")
 
 
 def perturbations(sent: Sequence[PerturbedObjective], rng: Generator, draws: int, d: int) -> Array:
     """b for every budget: (budgets, draws, d). Budgets share the directions of continuous noise."""
-    if not any(isinstance(made, GridMinimum) for made in sent):
+    exact = [made.inside if isinstance(made, ApproximateMinimum) else None for made in sent]
+    if not any(exact):
         return drawn(sent, rng, draws, d)
-    none = np.zeros((draws, d))
-    return np.stack([made.inside.drawn(draws, rng) if isinstance(made, GridMinimum) else none for made in sent])
+    return np.stack([b.drawn(draws, rng) if b else np.zeros((draws, d)) for b in exact])

@@ -22,7 +22,7 @@ from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.discrete import Noise
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.objectives import ApproximateMinimum, GridMinimum, GridNoise, perturbations
+from dpml.mechanism.objectives import ApproximateMinimum, GridNoise, perturbations
 from dpml.mechanism.options import check_noise
 from dpml.mechanism.outputs import drawn, gaussian_on_grid
 from dpml.optim import NotConvergedError
@@ -119,7 +119,7 @@ class ApproximateMinima(GaussianObjective):
         made = tight(less, problem, self.lam, who)
         return [self._on_grid(made, budget, problem)]
 
-    def _on_grid(self, made: ApproximateMinimum, budget: Budget, problem: Problem) -> GridMinimum:
+    def _on_grid(self, made: ApproximateMinimum, budget: Budget, problem: Problem) -> ApproximateMinimum:
         """The same with exact noise, which also hides what floating point adds to a gradient that is measured."""
         d, delta = problem.d, budget.require_delta(f"algo={self.name}")
         b = GridNoise.of(made.scale, budget.eps, delta, d)
@@ -127,10 +127,7 @@ class ApproximateMinima(GaussianObjective):
         wrong = gradient_error(added(problem.N), d, 1.0, length, made.strength)
         apart = 2 * (problem.N * (made.gamma + wrong) + b.moved) / made.ridge
         hidden = gaussian_on_grid(apart, made.beside.ratio, d, length, "the gradient that is left")
-        return GridMinimum(
-            "gaussian", made.scale, made.extra, made.lam, made.N, gamma=made.gamma, output=hidden.scale, inside=b,
-            hidden=hidden,
-        )  # fmt: skip
+        return replace(made, output=hidden.scale, inside=b, hidden=hidden)
 
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """What the solver returns, plus noise.
@@ -144,10 +141,10 @@ class ApproximateMinima(GaussianObjective):
         tolerance = min(made.gamma for made in sent) / 2
         weights = perturbed_minimisers(self.trained, self.lam, parties, sent, eta, tolerance)
         require_gamma(self.trained, parties, weights, eta, sent)
-        if not any(isinstance(made, GridMinimum) for made in sent):
+        if not any(made.hidden for made in sent):
             return Release(weights + drawn([made.beside for made in sent], rng, draws, problem.d))
         for each, made in zip(weights, sent, strict=True):
-            each[:] = made.hidden.released(each, rng, draws) if isinstance(made, GridMinimum) else each
+            each[:] = made.hidden.released(each, rng, draws) if made.hidden else each
         return Release(weights)
 
 
