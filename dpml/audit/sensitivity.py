@@ -112,8 +112,9 @@ def counted(message: Sum, carrier: Carrier) -> float:
 @ratio.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> float:
     """Of the gradients of the groups that hold the last row, at the models of a run without noise, and beside it."""
-    both = [algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair]
-    path = both[0].path(budget)[:_ROUNDS, -1]
+    short = replace(algorithm, rounds=min(algorithm.rounds, _ROUNDS))
+    both = [short.prepare(parties, np.random.default_rng(0)) for parties in pair]
+    path = both[0].path(budget)[:, -1]
     models = np.concatenate([0 * path[:1], path, 10 * path[-1:]])
     first, second = (_gradient(each.groups[-1], models) for each in both)
     weight = algorithm.layout.row_weights(pair[0])[-1]

@@ -142,8 +142,14 @@ BESIDES = {("amp", "low bits"): unhidden}
 """Of noise in an objective, the last bits are lost beside those of the model's own noise."""
 
 
+SLOW = ("capefm", "dpgd", "la", "ssp_descent")
+"""The same code as that of others, or much slower."""
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize(
+    "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo in SLOW else []) for algo in ALGORITHMS]
+)
 def test_the_same_attack_wins_where_noise_is_wrong(monkeypatch, algo, attack) -> None:
     BESIDES.get((algo, attack), PLANTED[attack])(monkeypatch)
     for names in ("AB", "RS"):
