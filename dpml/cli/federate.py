@@ -98,7 +98,7 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
     stated = load(arguments.bounds)
-    setting = with_exact_noise(arguments.overrides, stated)
+    setting = with_exact_noise(arguments.overrides, stated, arguments.floating)
     plan = FederationPlan(setting, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)
     return plan

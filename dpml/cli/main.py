@@ -200,6 +200,7 @@ def _federate(commands: Any) -> None:
     plan = action("plan", "put cards together to the plan that all agree on", setting=True)
     plan.add_argument("cards", type=Path, nargs="+", metavar="NAME.card")
     adversary(plan)
+    _floating(plan)
     plan.add_argument("-o", "--output", type=Path, required=True, metavar="plan.yaml")
     party = action("party", "take part: answer what a node of Flower relays, until it is ended")
     party.add_argument("data", type=Path, metavar="FILE.csv")
@@ -212,6 +213,7 @@ def _federate(commands: Any) -> None:
     trial = action("try", "all of it on this machine, a party for each file", setting=True)
     trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
     adversary(trial)
+    _floating(trial)
     trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
 
 
@@ -228,11 +230,12 @@ def _release(commands: Any) -> None:
     release.add_argument(
         "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="at this delta (default: %(default)g)"
     )
-    release.add_argument(
-        "--floating",
-        action="store_true",
-        help="publish floating-point noise where there is no exact one: proven for real numbers, not for these bits",
-    )
+    _floating(release)
+
+
+def _floating(parser: argparse.ArgumentParser) -> None:
+    help_ = "publish floating-point noise where there is no exact one: proven for real numbers, not for these bits"
+    parser.add_argument("--floating", action="store_true", help=help_)
 
 
 def _predict(commands: Any) -> None:

@@ -31,7 +31,7 @@ from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
 from dpml.release.exactness import exact_algorithm, of_these_bits, require_exact
-from dpml.release.statement import statement
+from dpml.release.statement import has_exact_noise, statement
 
 FORMAT = "dpml plan 1"
 
@@ -211,18 +211,19 @@ def check_setting(words: Iterable[str]) -> None:
             raise UserError(f"a plan has no {key!r}: {nearest(key, _WORDS)}")
 
 
-def with_exact_noise(words: Sequence[str], stated: ColumnBounds) -> tuple[str, ...]:
-    """The words of a plan, with `algo.noise=discrete` where they say nothing of the noise.
+def with_exact_noise(words: Sequence[str], stated: ColumnBounds, floating: bool) -> tuple[str, ...]:
+    """The words of a plan, with `algo.noise=discrete` where they say nothing of the noise and there is such noise.
 
     Raises:
-        UserError: this algorithm has no such noise.
+        UserError: the noise would be floating-point numbers, and it is not said that this may be.
     """
-    if any(word.startswith("algo.noise=") for word in words):
-        return tuple(words)
     config = compose_setting(words)
-    node = {key: value for key, value in config.algo.items() if key != "noise"}
-    require_exact(exact_algorithm(node, for_task(task_of(stated), config.loss), "tight"), "say algo.noise=continuous")
-    return *words, "algo.noise=discrete"
+    said = any(word.startswith("algo.noise=") for word in words)
+    node = {key: value for key, value in config.algo.items() if key != "noise" or said}
+    algorithm = exact_algorithm(node, for_task(task_of(stated), config.loss), "tight")
+    if not floating:
+        require_exact(algorithm, "say --floating", ("dpgd", "ssp"))
+    return tuple(words) if said or not has_exact_noise(algorithm) else (*words, "algo.noise=discrete")
 
 
 def compose_setting(words: Iterable[str]) -> Any:

@@ -7,7 +7,7 @@ ledger.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -42,12 +42,15 @@ def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None
     return algorithm_of(OmegaConf.create(dict(node)), loss, calibration)
 
 
-def require_exact(algorithm: Algorithm, remedy: str) -> None:
-    """Raise UserError unless the algorithm's noise is exact; `remedy` is how to publish it in spite of that."""
+def require_exact(algorithm: Algorithm, remedy: str, others: Sequence[str] = _SUGGESTED) -> None:
+    """Raise UserError unless the algorithm's noise is exact; `remedy` is how to publish it in spite of that.
+
+    Named are the algorithm itself, with exact noise, and `others`, where they have some for its loss.
+    """
     if has_exact_noise(algorithm):
         return
     found = []
-    for name in dict.fromkeys((algorithm.name, *_SUGGESTED)):
+    for name in dict.fromkeys((algorithm.name, *others)):
         with suppress(UserError):
             if has_exact_noise(exact_algorithm(option_node(name), algorithm.loss, "tight")):
                 found.append(f"algo={name}")

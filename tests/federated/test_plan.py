@@ -56,6 +56,31 @@ def test_cards_make_a_plan(tmp_path, bounds, monkeypatch, capsys) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert "the aggregator together with 1 of the 4 parties" in said
     assert "The release is one secure sum: 5 messages to every party." in said
+    assert plan.setting[-1] == "algo.noise=discrete"
+    assert "Noise: exact integers" in said
+
+
+def test_floating_point_noise_is_in_a_plan_only_where_that_is_said(tmp_path, bounds, monkeypatch, capsys) -> None:
+    parties = clinics(tmp_path)
+    cards = [tmp_path / f"p{k}.card" for k in range(4)]
+    for file, card in zip(parties.files, cards, strict=True):
+        words = ["card", file, "--key", card.with_suffix(".key"), "-o", card, "--bounds", bounds, *WORDS]
+        assert command(monkeypatch, *words) == 0
+    for words, instead in (
+        (["algo=psgd", "algo.rounds=3"], "take algo=dpgd or algo=ssp with"),
+        (["algo=ssp", "algo.noise=continuous"], "take algo=ssp or algo=dpgd with"),
+    ):
+        place = tmp_path / f"{words[0]}.yaml"
+        setting = ["-o", place, "--bounds", bounds, "--set", *words, *WORDS[2:]]
+        assert command(monkeypatch, "plan", *cards, *setting) == 2
+        assert f"{instead} calibration=tight, whose noise is exact, or say --floating" in " ".join(
+            capsys.readouterr().err.split()
+        )
+        assert not place.exists()
+        assert command(monkeypatch, "plan", *cards, *setting, "--floating") == 0
+        plan = read_plan(place)
+        assert {guarantee.basis for guarantee in plan.guarantees} == {"proven for real numbers"}
+        assert "proven for real numbers, not for these bits" in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_view_is_given_what_holds_when_parties_are_missing(tmp_path) -> None:
