@@ -19,7 +19,7 @@ from dpml.optim import descent
 from dpml.optim.descent import Rows
 from dpml.privacy import Problem
 
-MANY = Problem(1, 30_000, 2)
+MANY = Problem(1, 100_000, 1)
 
 
 def pairs(algorithm: Any, problem: Problem, tries: int = 2) -> list:
@@ -96,9 +96,9 @@ def folded(patch: pytest.MonkeyPatch, algorithm: Any) -> Any:
 
 
 CASES = [
-    pytest.param(CANCELLING, replace(DPGD, clip=1e-3), id="cancellation, dpgd"),
-    pytest.param(CANCELLING, replace(JAYARAMAN, clip=1e-3), id="cancellation, jayaraman"),
-    pytest.param(CANCELLING, replace(STAGES, clip=1e-3), id="cancellation, ssp_descent"),
+    pytest.param(CANCELLING, replace(DPGD, clip=1e-4), id="cancellation, dpgd"),
+    pytest.param(CANCELLING, replace(JAYARAMAN, clip=1e-4), id="cancellation, jayaraman"),
+    pytest.param(CANCELLING, replace(STAGES, clip=1e-4), id="cancellation, ssp_descent"),
     pytest.param(TOO_LOW, replace(DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd"),
     pytest.param(TOO_LOW, replace(SECURE, clip=1e-6), id="a clip that is rounded outwards, wddp"),
     pytest.param(folded, DPGD, id="equal rows as one, dpgd"),
