@@ -176,7 +176,7 @@ def discrete_rest(message: Sum, problem: Problem) -> float:
 
 
 def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
-    """The largest of sums of these: by how much rounding in floating point adds to the mu of a release at most, relative.
+    """By how much rounding in floating point adds to the mu of sums of these at most, relative to it.
 
     Raises:
         UserError: it is more than a thousandth.

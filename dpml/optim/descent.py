@@ -141,15 +141,21 @@ class Rows:
             out *= self.factors
         return out
 
-    def slopes_in_parts(self, w: Single) -> Iterator[tuple[slice, Single]]:
-        """The slopes (rows, B) of models `w` (B, d), for some rows after the other; they are overwritten."""
+    def slopes_in_parts(self, w: Single) -> Iterator[tuple[slice, Array, Single]]:
+        """Some rows after the other, their halves (rows, d), and the slopes (rows, B) of models `w` (B, d).
+
+        Halves are in double precision. They, and the slopes, are overwritten by the next ones.
+        """
         models = aligned(w.T, self.half.dtype)
         parts, few = self._parts(len(w))
         height, start = self.half.shape[1], 0
         scores = aligned(np.empty((few * height, len(w)), self.half.dtype))
+        exact = np.empty((few * height, len(models)))
         for part in parts:
-            stop = start + len(part.half) * height
-            yield slice(start, stop), part.slopes(models, scores[: stop - start])
+            half = part.half.reshape(-1, len(models))
+            stop = start + len(half)
+            exact[: len(half)] = half
+            yield slice(start, stop), exact[: len(half)], part.slopes(models, scores[: len(half)])
             start = stop
 
     def _parts(self, runs: int) -> tuple[list["Rows"], int]:

@@ -169,26 +169,26 @@ class ClippedTerms(Terms):
 
     def _integers_of_rows(self, w: Single, clip: float, Q: Index, secure: bool) -> Integers:
         """Every party's sums, or those of all: (P, B, d). Both have the same slopes, part by part."""
-        rows, N = self.rows, len(self._whole)
+        rows, N = self._whole, len(self.parties.y)
         offsets = self.parties.offsets if secure else np.array([0, N])
         total = np.zeros((len(offsets) - 1, *w.shape))
-        scale = Q * (rows.common / 2 / clip)
-        for some, slopes in rows.slopes_in_parts(w):
+        scale, most = (Q * (rows.common / 2 / clip)).astype(np.float32), Q.astype(np.float32)  # Q <= 2^18: exact
+        for some, vectors, slopes in rows.slopes_in_parts(w):
+            slopes *= scale
+            np.rint(slopes, out=slopes)
+            np.fmin(slopes, most, out=slopes)
+            np.fmax(slopes, -most, out=slopes)
+            q = slopes.astype(float)
             start, stop = some.start, min(some.stop, N)
-            q = slopes[: stop - start] * scale
-            np.rint(q, out=q)
-            np.clip(q, -Q, Q, out=q)
             first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
             for k in range(first, last + 1):
-                own = slice(max(start, offsets[k]), min(stop, offsets[k + 1]))
-                # whole numbers below 2^53, so that the order does not matter
-                total[k] += q[own.start - start : own.stop - start].T @ self._whole[own]
-        return total.astype(np.int64)
+                own = slice(max(start, offsets[k]) - start, min(stop, offsets[k + 1]) - start)
+                # whole numbers below 2^53, in steps of 2^-21, so that the order does not matter
+                total[k] += q[own].T @ vectors[own]
+        return np.ldexp(total, BITS + 1).astype(np.int64)
 
     @cached_property
-    def _whole(self) -> Array:
-        """The rows of `Rows` (N, d), twice as long, in steps of 2^-20: whole numbers, as floating point has them."""
-        whole = checked(to_integers(self.parties.X, BITS, 1.0), 1 << BITS).astype(float)
-        if self.statistic.loss.name == "logistic":
-            whole *= self.parties.y[:, None]
-        return whole
+    def _whole(self) -> Rows:
+        """All rows in steps of 2^-20, halved: single precision has them exactly."""
+        whole = checked(to_integers(self.parties.X, BITS, 1.0), 1 << BITS)
+        return Rows.of(self.statistic.loss, np.ldexp(whole, -BITS), self.parties.y, clip=self.statistic.clip)
