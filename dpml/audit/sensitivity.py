@@ -36,7 +36,7 @@ from dpml.privacy import Budget
 
 _COPIES = 0.05  # of the rows of a pair
 _MODELS = 4  # compared at once
-_ROUNDS = 8  # of a release of many rounds: the first, and as many as show it
+_ROUNDS, _ROWS = 8, 3_000_000  # of a release of many rounds: the first ones, of no more rows in all
 
 
 def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
@@ -78,9 +78,10 @@ class _EnoughError(Exception):
 class Beside(Carrier):
     """Carries out a release of the first of two data sets; beside every sum, asks for those of both without noise."""
 
-    def __init__(self, both: Sequence[Prepared], budget: Budget, rounds: int = _ROUNDS) -> None:
+    def __init__(self, both: Sequence[Prepared], budget: Budget) -> None:
         super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)
         self.quiet = [Carrier(each, [budget], Quiet(PCG64(0)), _MODELS, None) for each in both]
+        rounds = max(1, min(_ROUNDS, _ROWS // self.problem.N))
         self.farthest, self.left = 0.0, dict.fromkeys(range(len(self.messages[0])), rounds)
 
     @property
