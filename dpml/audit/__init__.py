@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from numpy.random import Generator
@@ -12,8 +12,9 @@ from dpml.audit.bounds import Rates
 from dpml.audit.exposure import Exposure
 from dpml.audit.half_noise import HalfNoise
 from dpml.audit.pairs import worst_case
-from dpml.audit.scores import ACCUSATION, CONFIDENCE, Scores
+from dpml.audit.scores import ACCUSATION, CONFIDENCE, SLACK, Scores
 from dpml.audit.search import worse_pair
+from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, View
@@ -43,8 +44,10 @@ class Finding:
         power: How much of what is proven the pair shows, as known or else as a lower bound at CONFIDENCE: a ratio of mu
             where delta > 0, and else of eps. A low power says little about the proof.
         verdict: `BUG` or `claim violated` where a lower bound at the confidence ACCUSATION exceeds what is proven or
-            claimed, or the pair itself does. `consistent` where it does not, although `power` is at least POWER and
-            the same attack on a release with half of the noise would have been a BUG; else `no violation seen`.
+            claimed, or the pair itself does, and `BUG` where sums move farther than is counted. `consistent` where none
+            does, although `power` is at least POWER and the same attack on a release with half of the noise would have
+            been a BUG; else `no violation seen`.
+        moved: How far the sums of a release move, by the code that adds them up, over what is counted: in any view.
         mu: The proven mu, where mu-GDP is proven: any point of the trade-off curve may refute it.
         rates: What the best attack achieves at thresholds; None where nothing was attacked.
     """
@@ -59,6 +62,7 @@ class Finding:
     attack: str
     power: float
     verdict: Verdict
+    moved: float = math.nan
     mu: float | None = None
     rates: Rates | None = None
 
@@ -91,7 +95,9 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
         )
     pair = worse_pair(algorithm, worst_case(algorithm, budget, problem), budget, generator(seed, "audit", "search"))
     shown = exposures(algorithm, pair, budget)
-    return [
+    unit = next(iter(proven.values())).unit
+    ratio = moved(algorithm, budget, [pair, *rounding_pairs(pair, unit)])
+    found = [
         _find(
             [exposure for exposure in shown if exposure.view == view],
             proven[view],
@@ -101,6 +107,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
         )
         for view in proven
     ]
+    return [replace(each, moved=ratio, verdict="BUG" if ratio > 1 + SLACK else each.verdict) for each in found]
 
 
 def default_rows(algorithm: Any) -> int:

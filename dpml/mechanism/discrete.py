@@ -49,6 +49,19 @@ def target_mu(mu: float) -> float:
     return mu * (1 - _MARGIN)
 
 
+def checked(vectors: Integers, radius: int) -> Integers:
+    """The same integer vectors (..., k), none of which is longer than `radius`: arithmetic says so, not analysis.
+
+    Raises:
+        AssertionError: one is, so that a sensitivity that was counted does not hold.
+    """
+    longest = np.abs(vectors).max(initial=0)
+    squares = np.einsum("...j,...j->...", vectors, vectors)
+    if longest > radius or squares.max(initial=0) > radius * radius:
+        raise AssertionError("integers are longer than the sensitivity that is counted for them.")
+    return vectors
+
+
 def whole_steps(most: int, width: float) -> int:
     """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units would not fit.
 

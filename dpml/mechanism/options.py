@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from dpml.errors import UserError, nearest
 from dpml.mechanism.algorithm import Hyperparameters
 from dpml.mechanism.discrete import NOISES
+from dpml.optim.descent import LEAST_CLIP
 from dpml.optim.losses import Loss
 from dpml.privacy import CALIBRATIONS, Calibration
 
@@ -35,6 +36,13 @@ def check_positive(key: str, value: float) -> None:
     """Raise UserError unless `value` is positive and finite."""
     if not 0 < value < math.inf:
         raise UserError(f"{key} must be a positive number, got {value}.")
+
+
+def check_clip(key: str, value: float) -> None:
+    """Raise UserError unless `value` is a clip that single precision can cut slopes at."""
+    check_positive(key, value)
+    if value < LEAST_CLIP:
+        raise UserError(f"{key} must be at least {LEAST_CLIP:g}, below which slopes have no grid, got {value:g}.")
 
 
 def check_not_negative(key: str, value: float) -> None:

@@ -17,12 +17,14 @@ from dpml.mechanism.algorithm import Release, require_domain
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.discrete import NOISES, target_mu
 from dpml.mechanism.guarantees import stated
-from dpml.mechanism.message import Sum, mu_of, sums_in
+from dpml.mechanism.message import Statistic, Sum, imprecision, mu_of, sums_in
 from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
 from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
+
+_ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
 
 
 class Program(ABC):
@@ -63,13 +65,21 @@ class Program(ABC):
         """How the noise of a sum is shared: one trusted curator's, or M parties' who add up securely."""
         return secure_sharing(problem)
 
-    def target_mu(self, budget: Budget, problem: Problem) -> float:
-        """The mu of all sums together with which the worst view has exactly the budget."""
+    def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
+        """The mu of all sums together with which the worst view has exactly the budget.
+
+        It leaves room for what rounding adds to the mu of sums of a statistic; None: of any here.
+        """
         if math.isinf(budget.eps):
             return math.inf
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
-        mu = target_mu(mu) if self.noise == "discrete" else mu
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * (1 - _ARITHMETIC)
+        mu = target_mu(mu) if self.noise == "discrete" else mu / (1 + self.imprecision(problem, of))
         return mu / max(self.sharing(problem).views(problem).values())
+
+    def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
+        """How much rounding in floating point adds to the mu of sums of a statistic, relative to it; None: of any."""
+        every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
+        return imprecision(every, problem)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
         """What is proven for every view: the mu of all Gaussian messages, times what the view knows of their noise."""

@@ -15,10 +15,12 @@ from dpml.arrays import Array, blocks
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Curved, Loss, scores
 from dpml.optim.quadratic import minimise_quadratic
+from dpml.sums import TALL
 
 _ROUNDING = 1e-13  # of a gradient, relative to its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
+LOW = 16  # rows at least whose products are added up at once
 _BLOCK = 1 << 22  # margins, or weights, of the problems that are solved in step: 32 MiB
 
 
@@ -67,7 +69,7 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
     n, d = X.shape
     grams = np.zeros((len(weights), d, d))
     roots, convex = np.sqrt(np.abs(weights)), bool(np.all(weights >= 0))
-    for rows in blocks(n, most=max(16, (1 << 18) // (len(weights) * d))):
+    for rows in blocks(n, most=min(TALL, max(LOW, (1 << 18) // (len(weights) * d)))):
         block = X[rows] * roots[:, rows, None]
         other = block if convex else block * np.sign(weights[:, rows, None])
         grams += block.transpose(0, 2, 1) @ other

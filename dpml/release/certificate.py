@@ -101,7 +101,8 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, on_grid: bool) -> Mes
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
     if not on_grid:
-        return {"law": "gaussian", **common, "deviation": message.noise}
+        moved = up(message.sensitivity * (1 + message.of.imprecision(problem)))
+        return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
     of = message.of
     grid = discrete.grid(message, problem if sharing.secure else replace(problem, M=1, colluders=0))
     blocks = [

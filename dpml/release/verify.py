@@ -125,7 +125,7 @@ def tail_above(z: Q) -> Q:
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
-    """An eps above `low` at which a bound on delta is at most `delta`, to six digits; None: there is none below 2^30."""
+    """An eps above `low` at which a bound on delta is at most `delta`, to six digits; None: not below 2^30."""
     low = up(max(low, Q(1, 1 << 40)), 60)
     high = 2 * low
     while delta_at(high) > delta:

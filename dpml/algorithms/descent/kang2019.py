@@ -50,7 +50,7 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import require_domain
 from dpml.mechanism.guarantees import stated
-from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.options import check_choice, check_clip, check_common, check_positive
 from dpml.mechanism.outputs import gaussian_proof
 from dpml.mechanism.program import check_rounds
 from dpml.optim import descent
@@ -173,7 +173,7 @@ class NoisyDescent:
     def _set_clip(self) -> None:
         """Check the clip, and where `tight` noise has none, set it."""
         if self.clip is not None:
-            check_positive("algo.clip", self.clip)
+            check_clip("algo.clip", self.clip)
             if self.calibration == "published":
                 raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
             if self.loss.name not in CLIPPED:

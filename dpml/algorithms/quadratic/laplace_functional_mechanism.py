@@ -147,7 +147,8 @@ class LaplaceFunctionalMechanism(Program):
         if math.isinf(budget.eps):
             return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)
         if self.calibration == "tight":
-            return self._tight_scales(budget.eps, d)
+            farther = 1.0 if self.noise == "discrete" else 1 + self.imprecision(problem)
+            return self._tight_scales(budget.eps / farther, d)
         delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
         scale = delta_fm / budget.eps
         if not self.laplace:
@@ -193,6 +194,8 @@ class LaplaceFunctionalMechanism(Program):
         if self.noise == "discrete":
             (message,) = self.messages(budget, problem)
             message.of.resolution(message.block_widths(), problem)  # refused where so much noise does not fit
+        else:
+            eps *= 1 + self.imprecision(problem)
         return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
     def together(self, d: int) -> int:
