@@ -80,9 +80,12 @@ def hits(words: dict[str, list[str]], folder, monkeypatch, *options: str) -> tup
 
 
 def test_the_last_bits_of_floating_point_noise_tell_which_file_it_was(words, tmp_path, monkeypatch) -> None:
-    """So the attack has power: by chance, with .525 each time, 58 of 60 come once in 10^13."""
+    """So the attack has power: by chance, with .525 each time, 48 of 60 come once in 10^5.
+
+    295 of 300 were right; with .97 each time there are fewer than 48 once in 4 10^7.
+    """
     right, _ = hits(words, tmp_path, monkeypatch, "algo.noise=continuous")
-    assert right >= 58
+    assert right >= 48
 
 
 def test_the_last_bits_of_a_release_tell_nothing(words, tmp_path, monkeypatch) -> None:
