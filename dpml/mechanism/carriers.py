@@ -5,6 +5,7 @@ B = budgets x draws runs, one budget's draws after the other's; with continuous 
 network the same code runs at every party and at the aggregator (`dpml.federated.sums`), each with its own `Transport`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.mechanism import discrete
 from dpml.mechanism.algorithm import Release
-from dpml.mechanism.message import Statistic, Sum, Terms
+from dpml.mechanism.message import RING_STEPS, Statistic, Sum, Terms
 from dpml.mechanism.observer import Numbers, Observer
 from dpml.mechanism.sharing import Sharing
 from dpml.privacy import Budget, Problem, noise
@@ -209,7 +211,7 @@ class Carrier:
 
     def _securely(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """Every party's part with its noise, in one secure sum."""
-        from dpml.protocols import choose, in_process, secure_sum  # most runs need no cryptography
+        from dpml.protocols import FixedPoint, choose, in_process, secure_sum  # most runs need no cryptography
 
         of, problem = self.statistic(number), self.problem
         transport, topology = self.mechanism.transport, None
@@ -227,6 +229,12 @@ class Carrier:
             ]
         )
         bound = of.largest(problem) + self._reach(number)
+        step, widths = 0.5 ** FixedPoint.fit(problem.M, bound).bits, self.widths(number)
+        if widths.min(initial=math.inf, where=widths > 0) < RING_STEPS * step * math.sqrt(2 * problem.M):
+            raise UserError(
+                "so little noise has too few steps in the ring of a secure sum: ask for a smaller eps, or set "
+                "algo.protocol=simulate or algo.noise=discrete."
+            )
         summed = secure_sum(sent.reshape(problem.M, -1), bound, self._rounding, transport, topology=topology)
         return self._made_up(summed.total, summed.survivors).reshape(sent.shape[1:]), parts
 

@@ -20,6 +20,10 @@ from dpml.errors import UserError
 from dpml.privacy import Problem
 from dpml.privacy.discrete.rounding import Integers
 
+RING = 2.0**-30
+"""How much the ring of a secure sum adds to the mu of continuous noise that is at least `RING_STEPS` steps wide."""
+RING_STEPS = 1 << 16
+
 _NO_GRID = "algo.noise=discrete is not possible for this sum: set algo.noise=continuous."
 
 
@@ -190,12 +194,15 @@ def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
     return most
 
 
-def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """The mu of a whole release with Gaussian noise, in a view that knows none of it: Gaussian DP composes exactly."""
+def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool = False) -> float:
+    """The mu of a whole release with Gaussian noise, in a view that knows none of it: Gaussian DP composes exactly.
+
+    Where continuous noise goes through the `ring` of a secure sum, it is rounded there.
+    """
     if discrete:
         mus = [m.mu + discrete_rest(m, problem) if math.isfinite(m.mu) else m.mu for m in messages]
     else:
-        mus = [m.mu * (1 + imprecision([m.of], problem)) for m in messages]
+        mus = [m.mu * (1 + imprecision([m.of], problem) + ring * RING) for m in messages]
     return math.sqrt(sum(mu * mu for mu in mus)) if len(mus) > 1 else mus[0]
 
 

@@ -17,7 +17,7 @@ from dpml.mechanism.algorithm import Release, require_domain
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.discrete import NOISES, target_mu
 from dpml.mechanism.guarantees import stated
-from dpml.mechanism.message import Statistic, Sum, imprecision, mu_of, sums_in
+from dpml.mechanism.message import RING, Statistic, Sum, imprecision, mu_of, sums_in
 from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
 from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.mechanism.sharing import Sharing, secure_sharing
@@ -79,12 +79,17 @@ class Program(ABC):
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
         """How much rounding in floating point adds to the mu of sums of a statistic, relative to it; None: of any."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
-        return imprecision(every, problem)
+        return imprecision(every, problem) + self._ring * RING
+
+    @property
+    def _ring(self) -> bool:
+        """Whether parties round their noisy parts to the ring of a secure sum."""
+        return self.protocol == "secagg" and self.noise == "continuous"
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
         """What is proven for every view: the mu of all Gaussian messages, times what the view knows of their noise."""
         delta = budget.require_delta(f"algo={self.name}")
-        total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete")
+        total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete", self._ring)
         mus = {view: total * factor for view, factor in self.sharing(problem).views(problem).items()}
         return {view: gaussian_proof(mu, delta, self.proof) for view, mu in mus.items()}
 
