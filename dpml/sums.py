@@ -19,6 +19,10 @@ neighbours. None of the terms is longer than D/2, so that the two sums of that b
 last block add nothing, in any arithmetic. Underflow is not counted: a product of numbers above 2^-60 of the clip, in
 blocks of 64, would have to have 2^60 of them.
 
+*Equal rows.* Merging them moves others to other places, where a slope may round in another way: a score is off by at
+most ``gamma_d ||w||``. In double precision, for slopes that follow the score smoothly, and models that are not long,
+that is counted (`imprecision`), and merging is allowed: the sum is as near to the real one wherever its rows are.
+
 In both, a term itself may be longer than its bound by what rounds in its own computation, and because the length of a
 row was found to be at most 1 in floating point.
 """
@@ -34,6 +38,8 @@ SHORT, TALL = 64, 1024
 """The most terms in a block that is summed in any order: in single, and in double precision."""
 
 _OPERATIONS = 32  # roundings in the computation of a term, beside those that grow with its entries
+LONG = 1e3
+"""Equal rows are merged at models up to this length."""
 MOST = 1e-3
 """More than this part of a sensitivity is not added to it: the sum is refused."""
 
@@ -91,16 +97,19 @@ def gamma(n: float, dtype: type[np.floating] = np.float64) -> float:
     return rounded / (1 - rounded) if rounded < 1 else math.inf
 
 
-def imprecision(terms: float, entries: int, height: float = TALL) -> float:
+def imprecision(terms: float, entries: int, height: float = TALL, model: float = 0.0) -> float:
     """By how much more than its sensitivity a sum in double precision moves at most, relative to it.
 
     Args:
         terms: how many are added up, none longer than the sensitivity.
         entries: of a row and of a term, together.
         height: of the blocks that are summed in any order; their sums are added up pairwise.
+        model: the longest model at which equal rows are merged, so that others change their places, for slopes that
+            change by at most a quarter of what a score does.
     """
+    moved = terms * (model * gamma(entries) / 4 + gamma(16)) if model else 0.0
     depth = min(height, terms) + 2 * levels(terms) + _OPERATIONS
-    return _with(_own(entries), 2 * terms * gamma(depth))
+    return _with(_own(entries), 2 * (terms * gamma(depth) + moved))
 
 
 def single_imprecision(terms: float, entries: int) -> float:

@@ -50,6 +50,8 @@ def test_the_bounds_term_by_term() -> None:
         assert 1 + imprecision(N, d) == pytest.approx(double, rel=1e-15)
         assert single_imprecision(N, d) < 3e-4 < sums.MOST
         assert imprecision(N, d) < 3e-4
+        merged = (1 + gamma(2 * d + 32)) * 2 * N * (1e3 * gamma(d) / 4 + gamma(16))
+        assert imprecision(N, d, model=1e3) == pytest.approx(imprecision(N, d) + merged, rel=1e-12)
 
 
 # ---- what really runs

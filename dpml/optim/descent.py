@@ -26,20 +26,24 @@ in another order.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, blocks
+from dpml.data.preprocess import distinct
+from dpml.optim.losses import LOSSES as ALL_LOSSES
 from dpml.optim.losses import Loss
-from dpml.sums import SHORT, PairwiseSum
+from dpml.sums import LONG, SHORT, PairwiseSum
 
 Single = NDArray[np.floating]
 
 LOSSES = ("logistic", "sigmoid")
 """The losses whose slopes have the form above."""
+
+LOGISTIC = ALL_LOSSES["logistic"]
 
 LEAST_CLIP = 1e-6
 """The least clip of a slope: slopes near 0 are multiples of 6e-8, in single precision."""
@@ -199,6 +203,36 @@ class Rows:
                     total[:, some] += each
         for some, each in zip(runs, exact, strict=True):
             w[:, some] = each
+
+
+@dataclass(frozen=True)
+class MergedRows:
+    """Rows X (n, d) with labels y (n,) of the logistic loss, summed in double precision; equal ones are merged.
+
+    That is done where it saves a quarter, at models that are not long (`dpml.sums`).
+    """
+
+    X: Array
+    y: Array
+
+    def sum(self, w: Array) -> Array:
+        """The sums of the rows' gradients at w (B, d): (B, d)."""
+        total = np.empty_like(w)
+        long = not np.linalg.norm(w, axis=1).max() <= LONG  # also when NaN
+        (self._plain if long else self._merged).gradient(w, total)
+        return total
+
+    @cached_property
+    def _plain(self) -> Rows:
+        return Rows.of(LOGISTIC, self.X, self.y, dtype=np.float64)
+
+    @cached_property
+    def _merged(self) -> Rows:
+        signed = self.y[:, None] * self.X
+        first, _, counts = distinct(signed)
+        if len(first) > 0.75 * len(signed):
+            return self._plain
+        return Rows.of(LOGISTIC, signed[first], np.ones(len(first)), counts.astype(float), np.float64)
 
 
 def _column(values: Array, rows: int, dtype: type[np.floating]) -> Single:

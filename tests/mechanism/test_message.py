@@ -11,7 +11,7 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.descent.network import NetworkGradients
 from dpml.algorithms.descent.newton import Newton, NoisyNewton, solving
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.rajkumar2012 import Gradients, PrivateSGD
 from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics, Statistics
 from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
@@ -90,6 +90,8 @@ def rounding(of: Statistic, problem: Problem) -> float:
     match of:
         case ClippedGradients(unit="sample"):
             return single_imprecision(problem.N, problem.d)
+        case Gradients() | Newton():  # equal rows are merged
+            return imprecision(problem.N, 2 * problem.d, model=1e3)
         case ClippedGradients():
             return imprecision(problem.M, problem.d)
         case Statistics(ridge=ridge):  # an eigenvalue of X'X is among them

@@ -40,6 +40,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from dpml import sums
 from dpml.algorithms.defaults import NEWTON_NORM, NEWTON_ROUNDS, NEWTON_SHARE
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
@@ -50,11 +51,11 @@ from dpml.mechanism.options import check_choice, check_common, check_positive
 from dpml.mechanism.program import Program, check_rounds, check_share
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import LOW, mean_hessian
-from dpml.optim.descent import Rows
+from dpml.optim.descent import MergedRows
 from dpml.optim.losses import LOSSES, Curved, Loss
 from dpml.privacy import Budget, Calibration, Problem
 from dpml.privacy.proofs.gradient_balls import logistic_radius
-from dpml.sums import TALL, gamma
+from dpml.sums import LONG, TALL, gamma
 
 CURVATURE = 0.25
 """The largest of the logistic loss, and of its quadratic upper bound."""
@@ -99,6 +100,9 @@ class Newton(Statistic):
     def largest(self, problem: Problem) -> float:
         return problem.N
 
+    def imprecision(self, problem: Problem) -> float:
+        return sums.imprecision(problem.N, 2 * problem.d, model=LONG)
+
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
         return "<f8", (d, d, 1) if self.direction else (d,)
 
@@ -120,7 +124,7 @@ def solving(floor: float, problem: Problem) -> float:
     Thm 10.4), K at most N/4 + R.
     """
     N, d = problem.N, problem.d
-    added = gamma(TALL + N / LOW + 2 * d + 32) * N / 4
+    added = (gamma(TALL + N / LOW + 2 * d + 32) + LONG * gamma(2 * d)) * N / 4  # a curvature moves by less than a slope
     solved = 1.01 * d * gamma(3 * d + 1) * (N / 4 + floor)
     return 8 * (added + solved) * (1 + CURVATURE / floor)
 
@@ -138,25 +142,25 @@ class NewtonTerms(Terms):
 
     def gradients(self, w: Array) -> Array:
         """The sums of the rows' gradients at w (B, d): (B, d)."""
-        total = np.empty_like(w)
-        self._rows.gradient(w, total)
-        return total
+        return self._rows.sum(w)
 
     def directions(self, w: Array, G: Array, floor: Array) -> Array:
         """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
-        X, y = self.parties.X, self.parties.y
+        X, y, counts = self.parties.folded
+        if not np.linalg.norm(w, axis=1).max() <= LONG:  # also when NaN
+            X, y, counts = self.parties.X, self.parties.y, None
         n, d = X.shape
         directions = np.empty_like(w)
         for some in blocks(len(w), max(n, d * d), _BLOCK):
-            K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some])
-            K *= n
+            K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some], counts)
+            K *= len(self.parties.y)
             K += floor[some, :, None] * np.eye(d)
             directions[some] = [cho_solve(cho_factor(each), g) for each, g in zip(K, G[some], strict=True)]
         return directions
 
     @cached_property
-    def _rows(self) -> Rows:
-        return Rows.of(self.statistic.loss, self.parties.X, self.parties.y, dtype=np.float64)
+    def _rows(self) -> MergedRows:
+        return MergedRows(self.parties.X, self.parties.y)
 
 
 @dataclass(frozen=True)

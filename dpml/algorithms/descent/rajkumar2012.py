@@ -33,6 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
+from dpml import sums
 from dpml.algorithms.perturbation.calibration import (
     SENSITIVITY,
     SMOOTHNESS,
@@ -60,8 +61,8 @@ from dpml.mechanism.options import (
 from dpml.mechanism.outputs import Proof
 from dpml.mechanism.program import Program, check_rounds
 from dpml.mechanism.sharing import Sharing, secure_sharing
-from dpml.optim.descent import Rows
-from dpml.optim.losses import LOSSES, Loss
+from dpml.optim.descent import MergedRows
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import enough, up
@@ -82,6 +83,9 @@ class Gradients(Statistic):
     def largest(self, problem: Problem) -> float:
         return problem.N  # rows of norm 1
 
+    def imprecision(self, problem: Problem) -> float:
+        return sums.imprecision(problem.N, 2 * problem.d, model=sums.LONG)
+
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
         return "<f8", (d,)
 
@@ -93,27 +97,19 @@ class GradientTerms(Terms):
     parties: Parties
 
     def total(self, *at: Any) -> Array:
-        return _summed(self._all, at[0])
+        return self._all.sum(at[0])
 
     def each(self, *at: Any) -> Array:
-        return np.array([_summed(rows, at[0]) for rows in self._by_party])
+        return np.array([rows.sum(at[0]) for rows in self._by_party])
 
     @cached_property
-    def _all(self) -> Rows:
-        return self._rows(slice(None))
+    def _all(self) -> "MergedRows":
+        return MergedRows(self.parties.X, self.parties.y)
 
     @cached_property
-    def _by_party(self) -> list[Rows]:
-        return [self._rows(self.parties.of(k)) for k in range(self.parties.problem.M)]
-
-    def _rows(self, own: slice) -> Rows:
-        return Rows.of(LOSSES["logistic"], self.parties.X[own], self.parties.y[own], dtype=np.float64)
-
-
-def _summed(rows: Rows, w: Array) -> Array:
-    total = np.empty_like(w)
-    rows.gradient(w, total)
-    return total
+    def _by_party(self) -> "list[MergedRows]":
+        own = [self.parties.of(k) for k in range(self.parties.problem.M)]
+        return [MergedRows(self.parties.X[rows], self.parties.y[rows]) for rows in own]
 
 
 @dataclass(frozen=True)
