@@ -7,7 +7,7 @@ plan, wherever that launcher runs it. The jobs share the stored cells; their tab
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from dpml import paths
+from dpml.cli import sweeper
 from dpml.cli.console import axes, show
 from dpml.cli.errors import exit_on_mistakes
 from dpml.commands.folders import close_log, discard_if_empty, keep_failure, keep_log, log
@@ -55,6 +56,7 @@ def main() -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     register_experiments()
     register_options()
+    sweeper.register()
     exit_on_mistakes("dpml-run", _main)
 
 
@@ -82,6 +84,7 @@ class Command:
     folders: list[Path] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     failed: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
+    keeps: dict[Path, Callable[[], None]] = field(default_factory=dict)  # what writes a job's .hydra, by its folder
     options: Options = field(default_factory=Options)
     results: Path = Path("results")
     objective: str | None = None  # the metric whose mean a job of a sweep returns
@@ -91,10 +94,11 @@ class Command:
         """The command, for running it again."""
         return shlex.join(["dpml-run", *sys.argv[1:]])
 
-    def add(self, config: DictConfig) -> float | None:
+    def add(self, config: DictConfig, keep: Callable[[], None] | None = None) -> float | None:
         """Called by Hydra with the configuration of every job.
 
-        Returns the mean of the metric `objective`, if it is set and the job is carried out at once.
+        `keep` writes the folder ``.hydra`` of a job, if Hydra has not. Returns the mean of the metric `objective`, if
+        it is set and the job is carried out at once.
         """
         context = HydraConfig.get()
         sweep = context.mode == RunMode.MULTIRUN
@@ -102,6 +106,8 @@ class Command:
         folder = Path(context.runtime.output_dir).absolute()
         settings = Settings(list(context.overrides.task))
         self.folders.append(folder)
+        if keep:
+            self.keeps[folder] = keep
         self.objective = config.get("objective")
         try:
             sources = experiment_folders(context.runtime.config_sources)
@@ -211,6 +217,8 @@ class Command:
             _show_tables(rows, guarantees, sweep, self.text)
             print(f"Written to {os.path.relpath(sweep)}/: rows.csv and guarantees.csv of {len(done)} jobs")
         failed = [folder for folder in folders if (folder / ERROR).exists()]
+        for folder in self.keeps.keys() & {*done, *failed}:
+            self.keeps[folder]()
         if failed:
             print(f"dpml-run: {len(failed)} of {len(folders)} jobs failed; their folders hold {ERROR}", file=sys.stderr)
         return int(bool(failed))

@@ -247,14 +247,15 @@ def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
 # ---- from jobs to files
 
 
-def options_of(config: DictConfig) -> Options:
+def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
     """The options under `run`.
 
     Raises:
         UserError: a key is unknown, or a value is not allowed.
     """
-    given: dict[str, Any] = OmegaConf.to_container(config.run, resolve=True)  # type: ignore[assignment]
-    return Options(**convert_options(given, Options, "run"))
+    given: Any = config["run"]
+    plain: Any = OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given
+    return Options(**convert_options(plain, Options, "run"))
 
 
 def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:

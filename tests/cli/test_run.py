@@ -18,6 +18,7 @@ from harness import jobs, tables
 from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
+from dpml.cli import sweeper
 from dpml.commands.jobs import experiment_jobs
 from dpml.config.build import completed
 from dpml.config.compose import initialise
@@ -491,6 +492,19 @@ def test_a_run_keeps_its_configuration_and_a_log(run_command):
     log = Path("a/dpml-run.log").read_text()
     assert "0 cached, 1 to run" in log
     assert "a/rows.csv" in log
+
+
+def test_a_job_of_a_sweep_keeps_what_hydra_would_keep(run_command, monkeypatch):
+    words = ["-m", "algo=nonpriv", "seed=4,5", "draws=1", "data_dir=d${hydra:job.num}", "hydra.sweep.dir=a"]
+    words += ["hydra.sweep.subdir=${seed}/${hydra.job.override_dirname}", "hydra.job.config.override_dirname.kv_sep=_"]
+    kept = []
+    for _ in range(2):
+        assert run_command("dpml-run", *words).code == 0
+        kept.append({str(path): path.read_text() for path in sorted(Path("a").rglob(".hydra/*"))})
+        shutil.rmtree("a")
+        monkeypatch.setattr(sweeper, "_is_plain", lambda settings: False)  # next, Hydra does it all
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 6
 
 
 @pytest.mark.parametrize("words", [["hydra.mode=MULTIRUN"], ["--config-dir=own", "+shared=sweeping"]])
