@@ -16,7 +16,7 @@ from dpml.errors import UserError, nearest
 from dpml.running.cell import Measured
 from dpml.running.computed import Computed
 from dpml.running.expansion import Point
-from dpml.running.rows import tabulate
+from dpml.running.rows import Part, joined, tabulate
 from dpml.running.spec import GROUPS
 from dpml.running.store import DamagedError, Record, Store, digest
 
@@ -163,10 +163,10 @@ class Plan:
         cells, settings = list(once.values()), task.settings
         rows: list[pd.DataFrame] = []
         guarantees: list[pd.DataFrame] = []
-        for some in blocks(len(cells), most=_TOGETHER):  # a small table takes much more memory than its rows
-            found = [self._tabulated(*pair, settings) for pair in cells[some]]
-            for tables, small in zip((rows, guarantees), zip(*found, strict=True), strict=True):
-                tables.append(pd.concat(small, ignore_index=True))
+        for some in blocks(len(cells), most=_TOGETHER):  # a part takes more memory than its rows
+            found = joined([self._part(*pair, settings) for pair in cells[some]])
+            for tables, table in zip((rows, guarantees), found, strict=True):
+                tables.append(table)
         for block in task.computed:
             table = block.rows(self.store)
             table.insert(0, "block", block.block)
@@ -174,13 +174,10 @@ class Plan:
         nothing = pd.DataFrame(columns=["block", "calibration"])
         return tuple(pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees))  # type: ignore[return-value]
 
-    def _tabulated(self, point: Point, entry: Entry, settings: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The rows and the guarantees of a finished cell."""
+    def _part(self, point: Point, entry: Entry, settings: Sequence[str]) -> Part:
+        """What a finished cell adds to the tables."""
         assert point.cell is not None
-        both = tabulate(point.cell, self.measured(entry), settings)
-        for table in both:
-            table.insert(0, "block", point.block)
-        return both
+        return tabulate(point.cell, self.measured(entry), settings, point.block)
 
     def listing(self, tasks: Sequence[Task]) -> str:
         """Some tasks as CSV: one line per cell and block."""
