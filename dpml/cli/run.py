@@ -196,7 +196,7 @@ class Command:
         elif self.sweep:
             print(f"done: {job.settings.text}")
         else:
-            _show_tables(*job.tables(plan), job.folder, f"dpml-run {job.settings.text}".strip())
+            _show_tables(*(one.tables or job.tables(plan)), job.folder, f"dpml-run {job.settings.text}".strip())
             print(f"Written to {os.path.relpath(job.folder)}/: rows.csv, guarantees.csv, manifest.json")
 
     def _report_failures(self) -> None:

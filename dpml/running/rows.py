@@ -36,8 +36,7 @@ Guarantees, one for each view and basis of a budget:
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -69,6 +68,7 @@ class Part(NamedTuple):
     budgets: list[dict[str, Any]]
     rows: dict[str, Array]
     guarantees: list[dict[str, Any]]
+    provenance: Mapping[str, Any]
 
 
 def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block: str = "") -> Part:
@@ -115,11 +115,11 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
     }
     sums = {"secure_sums": _secure_sums(cell, given, problem)}
     lines = [
-        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | sums | own
+        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | vars(guarantee) | sums | own
         for budget, guarantees in pairs
         for guarantee in guarantees
     ]
-    return Part(budgets, rows, lines)
+    return Part(budgets, rows, lines, measured.provenance)
 
 
 def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:
