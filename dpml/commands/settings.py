@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.config import alike
-from dpml.config.build import GROUPS, check_keys, whole
+from dpml.config.build import GROUPS, check_keys, spread, whole
 from dpml.config.compose import compose, options
 from dpml.config.override_errors import Line, unknown_option, user_errors
 from dpml.errors import UserError
@@ -124,7 +124,8 @@ def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | Non
     config = settings.without("d").composed()
     check_keys(config)
     for key in ("eps", "delta", "M", "N", "seed", "draws"):
-        if OmegaConf.is_list(config[key]):
-            raise UserError(f"dpml {command} takes one {key}, got {key}={list(config[key])}.")
+        given = config[key]
+        if OmegaConf.is_list(given) or isinstance(spread(given, key), range):
+            raise UserError(f"dpml {command} takes one {key}, got {key}={given}.")
     d = settings.given.get("d")
     return config, None if d is None else whole(d, "d")

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -271,9 +272,30 @@ def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]
     return lambda value, key: None if value is None else convert(value, key)
 
 
+def spread(value: Any, key: str) -> Any:
+    """The numbers of LOW..HIGH, both included, where a key takes several whole numbers; any other value unchanged.
+
+    Raises:
+        UserError: there are none, or too many to list.
+    """
+    limits = _RANGE.fullmatch(value) if key in RANGED and isinstance(value, str) else None
+    if limits is None:
+        return value
+    numbers = range(int(limits[1]), int(limits[2]) + 1)
+    if not 0 < numbers.stop - numbers.start <= _MOST:
+        raise UserError(f"{key}={value} must be LOW..HIGH, with at most {_MOST} numbers.")
+    return numbers
+
+
+RANGED = ("M", "N", "seed")
+"""Keys that take LOW..HIGH."""
+_RANGE, _MOST = re.compile(r"(\d+)\.\.(\d+)"), 1_000_000
+
+
 def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """One value, or a list of at least one, as a tuple."""
-    values = list(value) if OmegaConf.is_list(value) else [value]
+    """One value, a range, or a list of at least one, as a tuple."""
+    value = spread(value, key)
+    values = list(value) if OmegaConf.is_list(value) or isinstance(value, range) else [value]
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
     return tuple(convert(item, key) for item in values)

@@ -22,6 +22,7 @@ from dpml.config.build import (
     files,
     instantiate,
     optional,
+    spread,
     whole,
 )
 from dpml.data import Files, Source
@@ -192,8 +193,8 @@ def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """One value, or the values of a list without duplicates: the same setting twice is one setting."""
-    items = _list(value)
+    """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
+    items = _list(spread(value, key))
     try:
         values = list(dict.fromkeys(items))  # there may be a hundred thousand seeds
     except TypeError:  # lists have no hash
