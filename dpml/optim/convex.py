@@ -201,6 +201,8 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
     """
     n, d = X.shape
     if loss.name == "squared":
+        if n < d:
+            return _of_few_rows(X, y, lam, np.ones(n) if counts is None else counts)
         own = X if counts is None else counts[:, None] * X
         n = n if counts is None else int(counts.sum())
         w, _ = minimise_quadratic(own.T @ X / n + lam / 2 * np.eye(d), -2 * own.T @ y / n)
@@ -216,6 +218,14 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
         options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-9},
     )
     return result.x
+
+
+def _of_few_rows(X: Array, y: Array, lam: float, counts: Array) -> Array:
+    """The minimiser for the squared loss where rows are fewer than features: X'a with ``(XX'/n + lam/2 I) a = y/n``."""
+    roots, n = np.sqrt(counts), counts.sum()
+    own = roots[:, None] * X
+    a, _ = minimise_quadratic(own @ own.T / n + lam / 2 * np.eye(len(X)), -2 * roots * y / n)
+    return a @ own
 
 
 def _value_and_gradient(
