@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import cholesky, eigh
 
 from dpml.arrays import Array
 
@@ -60,22 +60,22 @@ def _flat(A: Array, b: Array, floor: Array) -> tuple[Array, Array, Array]:
 def _floored_large(A: Array, b: Array, floor: float) -> tuple[Array, bool]:
     """The same for one problem, from the eigenvectors above the floor: the others share an eigenvalue, so that they
     need not be told apart. This takes half of the time and a third of the memory of all eigenvectors."""
-    d = len(A)
-    least = d * _TINY * float(np.linalg.norm(A, 1))  # which no eigenvalue exceeds
+    least = len(A) * _TINY * float(np.linalg.norm(A))  # no eigenvalue exceeds the norm
     values, vectors = eigh(A, subset_by_value=(max(floor, least), np.inf), driver="evr", check_finite=False)
     along = b @ vectors
     w = vectors @ (along / values)
     if floor > least:
         w += (b - vectors @ along) / floor
+    del vectors
     return -w / 2, _lowest_is_at_most(A, least)
 
 
 def _lowest_is_at_most(A: Array, least: float) -> bool:
     """Whether an eigenvalue is `least` or lower."""
-    shifted = A.copy()
-    shifted.flat[:: len(A) + 1] -= least
+    shifted = np.array(A, order="F")
+    shifted[np.diag_indices(len(A))] -= least
     try:
-        np.linalg.cholesky(shifted)
+        cholesky(shifted, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         return True
     return False
