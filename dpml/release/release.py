@@ -122,8 +122,9 @@ def _proven(algorithm: Algorithm, budget: Budget, guarantees: Sequence[Guarantee
     if not proven or worst(proven).eps > budget.eps * (1 + 1e-9):
         least = worst(proven).eps if proven else math.inf
         found = "nothing" if math.isinf(least) else f"eps={least:.4g}"
+        remedy = "" if algorithm.calibration == "tight" else "set calibration=tight, or "
         raise UserError(
-            f"eps={budget.eps:g} was asked for, and {found} is proven of algo={algorithm.name} in its worst view: set "
-            "calibration=tight, or take another algorithm."
+            f"eps={budget.eps:g} was asked for, and {found} is proven of algo={algorithm.name} in its worst view: "
+            f"{remedy}take another algorithm."
         )
     return proven
