@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -254,8 +255,12 @@ def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
     return Options(**convert_options(plain, Options, "run"))
 
 
-def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:
+def compute_jobs(  # many parameters: the jobs, and what the command says of how they are computed
+    jobs: Sequence[Job], options: Options, results: Path, command: str, pool: ProcessPoolExecutor | None = None
+) -> tuple[Plan, int]:
     """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write).
+
+    `pool` has processes that were started for them (`executors.start`).
 
     Raises:
         UserError: nothing of the only job can be computed on this machine.
@@ -269,7 +274,7 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
         print(plan.listing(plan.tasks), end="")
         return plan, 0
     try:
-        finished = carry_out(plan, options, errors)
+        finished = carry_out(plan, options, errors, pool)
     except KeyboardInterrupt:
         _tell(errors, f"interrupted: completed cells are saved; resume with: {command}")
         return plan, INTERRUPTED

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import hydra
@@ -19,6 +20,7 @@ from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
 from dpml.cli import sweeper
+from dpml.commands import jobs as commands
 from dpml.commands.jobs import experiment_jobs
 from dpml.config.build import completed
 from dpml.config.compose import initialise
@@ -192,19 +194,26 @@ def test_the_keys_under_run_count_for_runs_and_sweeps(run_command, words):
 
 
 def test_a_sweep_gives_all_its_cells_to_the_workers(run_command, monkeypatch):
-    """To worker processes that are started once; that they give the same bits is tested with the engines."""
-    asked = []
+    """To worker processes that are started once, before the plan; the same bits are tested with the engines."""
+    asked, order = [], []
 
-    def processes(jobs, workers):
+    def processes(jobs, workers, pool):
         asked.append((len(jobs), workers))
         yield from ((job, executors.attempt(job)) for job in reversed(jobs))  # they may finish in any order
 
+    def noted(name, function):
+        return lambda *arguments: order.append(name) or function(*arguments)
+
     monkeypatch.setattr(executors, "_processes", processes)
+    monkeypatch.setattr(executors, "_pool", noted("start", lambda workers: ThreadPoolExecutor(workers)))
+    monkeypatch.setattr(executors, "stop", noted("stop", lambda pool: pool.shutdown()))
+    monkeypatch.setattr(commands, "make_plan", noted("plan", commands.make_plan))
     words = ["algo=capefm,conv", "draws=3"]
     run_command("dpml-run", "-m", *words, "hydra.sweep.dir=one")
     assert not asked
     run_command("dpml-run", "-m", *words, "hydra.sweep.dir=two", "results_dir=other", "run.workers=2")
     assert asked == [(2, 2)]
+    assert order == ["plan", "start", "plan", "stop"]
     assert Path("one/rows.csv").read_bytes() == Path("two/rows.csv").read_bytes()
 
 
