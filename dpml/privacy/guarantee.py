@@ -6,7 +6,7 @@ samples of one party (``unit="party"``) are replaced by others inside the same d
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -110,7 +110,7 @@ class Guarantee:
     @property
     def shown(self) -> dict[str, Any]:
         """All but the `curve`, for tables."""
-        return {key: value for key, value in asdict(self).items() if key != "curve"}
+        return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
         if self.curve is not None:  # a list, from a file

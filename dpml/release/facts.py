@@ -46,6 +46,7 @@ class Facts:
         another: the eps against one other party alone, who knows its own noise; None: there is no such party.
         trust: a sentence about who saw rows; None: one place had all of them.
         certificate: the messages, as `certificate.certificate` describes them; None: there is no noise.
+        tight: whether the noise is the least that is proven, not a paper's.
     """
 
     algorithm: str
@@ -59,6 +60,7 @@ class Facts:
     another: float | None = None
     trust: str | None = None
     certificate: Mapping[str, Any] | None = None
+    tight: bool = True
 
     @property
     def unit(self) -> Literal["sample", "party"]:
@@ -114,9 +116,10 @@ class Facts:
         least = worst(self.proven).eps if self.proven else math.inf
         if least > eps:
             found = "nothing" if math.isinf(least) else f"eps={written(least)}"
+            remedy = "" if self.tight else "set calibration=tight, or "
             raise UserError(
-                f"eps={eps:g} was asked for, and {found} is proven of algo={self.algorithm} in its worst view: set "
-                "calibration=tight, or take another algorithm."
+                f"eps={eps:g} was asked for, and {found} is proven of algo={self.algorithm} in its worst view: "
+                f"{remedy}take another algorithm."
             )
 
 
@@ -143,7 +146,8 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     proven = [guarantee for guarantee in given if guarantee.basis in PROVEN]
     finite = all(math.isfinite(guarantee.eps) for guarantee in proven)
     described = certificate(algorithm, budget, problem, proven, away) if proven and finite else None
-    return Facts(algorithm.name, problem, tuple(given), another=another, certificate=described, **others)
+    tight = algorithm.calibration == "tight"
+    return Facts(algorithm.name, problem, tuple(given), another=another, certificate=described, tight=tight, **others)
 
 
 def named(parties: Iterable[str]) -> str | None:

@@ -89,12 +89,16 @@ def changed(path: Path, files: Any) -> bool:
 
 
 def check_table(path: Path) -> None:
-    """Refuse a table that differs from the manifest beside it.
+    """Refuse a table that differs from the manifest beside it, or whose manifest is damaged.
 
     Raises:
-        UserError: its content has changed.
+        UserError: its content has changed, or may have.
     """
-    if path.is_file() and changed(path, beside(path.parent).read().get("files")):
+    manifest = beside(path.parent)
+    known = manifest.read()
+    if path.is_file() and manifest.path.is_file() and not known:
+        raise UserError(f"{manifest.path} is damaged, and says no more what {path.name} is: run it again.")
+    if path.is_file() and changed(path, known.get("files")):
         raise UserError(
             f"{path} is not as it was written: give the command that made it again, or put a table that you changed "
             "yourself into a folder of its own."

@@ -72,7 +72,37 @@ def _measured(cell: Cell) -> Record | Failure:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
-def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None) -> Iterator[tuple[Job, Outcome]]:
+def start(engine: str, workers: int, address: str | None) -> ProcessPoolExecutor | None:
+    """Local worker processes for `compute`, which get ready while the jobs are planned; None for other engines."""
+    if engine not in ("auto", "processes") or workers < 2 or address:
+        return None
+    pool = _pool(workers)
+    with _ctrl_c_held():
+        for _ in range(workers):
+            pool.submit(_ready)
+    return pool
+
+
+def _ready() -> None:
+    """What a worker does first: to be called, it imports this module, and with it all that cells need."""
+
+
+def stop(pool: ProcessPoolExecutor) -> None:
+    """End the processes of a pool, whatever they are doing."""
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
+    # wait for the pool's own thread: at exit it would race with the interpreter for the pipe between them
+    pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # spawned, not forked: a fork copies locks that BLAS threads may hold
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+def compute(  # many parameters: where and by whom jobs are run
+    jobs: Iterable[Job], engine: str, workers: int, address: str | None, pool: ProcessPoolExecutor | None = None
+) -> Iterator[tuple[Job, Outcome]]:
     """Run `jobs` and yield (job, outcome) in the order in which they finish.
 
     Args:
@@ -80,6 +110,7 @@ def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None)
         engine: serial, processes, dask; auto is serial for one worker and processes for more.
         workers: number of processes; an existing Dask cluster has its own workers.
         address: of the scheduler of that cluster, tcp://HOST:PORT; None starts a cluster on this machine.
+        pool: processes that were started for these jobs (`start`).
 
     Raises:
         UserError: there is no such engine, or it is not installed or cannot be reached.
@@ -93,10 +124,12 @@ def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None)
     jobs = list(jobs)
     if engine == "serial":
         return ((job, attempt(job)) for job in jobs)
-    return _processes(jobs, workers) if engine == "processes" else _dask(jobs, workers, address)
+    return _processes(jobs, workers, pool) if engine == "processes" else _dask(jobs, workers, address)
 
 
-def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
+def _processes(
+    jobs: list[Job], workers: int, started: ProcessPoolExecutor | None = None
+) -> Iterator[tuple[Job, Outcome]]:
     """Local processes. When one dies, the pool is created again and its unfinished jobs are run again.
 
     It is unknown which of the jobs in flight killed the worker: each of them is run again alone, so that no job fails
@@ -106,9 +139,8 @@ def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
     while waiting:
         suspects = [number for number, deaths in waiting.items() if deaths]
         numbers, at_once = (suspects, 1) if suspects else (list(waiting), workers + 1)
-        # spawned, not forked: a fork copies locks that BLAS threads may hold
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(workers, at_once, len(numbers)), context, initializer=_end_with_parent) as pool:
+        with started or _pool(min(workers, at_once, len(numbers))) as pool:
+            started = None
             running: dict[Future[Outcome], int] = {}
             try:
                 for number, outcome in _as_completed(pool, jobs, numbers, running, at_once):
@@ -122,10 +154,7 @@ def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
                     line = f"{ATTEMPTS} worker processes died while computing it (out of memory?)"
                     yield jobs[number], Failure(line, line + "\n")
             except BaseException:
-                for process in list(pool._processes.values()):  # Ctrl-C: do not wait for jobs in flight
-                    process.terminate()
-                # wait for the pool's own thread: at exit it would race with the interpreter for the pipe between them
-                pool.shutdown(wait=True, cancel_futures=True)
+                stop(pool)  # Ctrl-C: do not wait for jobs in flight
                 raise
 
 

@@ -2,11 +2,12 @@
 
 import csv
 import io
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -16,7 +17,7 @@ from dpml.errors import UserError, nearest
 from dpml.running.cell import Measured
 from dpml.running.computed import Computed
 from dpml.running.expansion import Point
-from dpml.running.rows import tabulate
+from dpml.running.rows import Part, joined, tabulate
 from dpml.running.spec import GROUPS
 from dpml.running.store import DamagedError, Record, Store, digest
 
@@ -64,6 +65,14 @@ class Task:
         """The settings that were set or vary and are in no standard column, as on the command line: ``algo.lam``."""
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
         return [key for key in keys if key.partition(".")[0] in (*GROUPS, "adversary") and "." in key]
+
+
+class Tables(NamedTuple):
+    """The rows and the guarantees of a task, with their block's name in the first column, and the origins of data."""
+
+    rows: pd.DataFrame
+    guarantees: pd.DataFrame
+    provenance: list[Mapping[str, Any]]
 
 
 @dataclass
@@ -150,8 +159,8 @@ class Plan:
         except DamagedError as error:
             raise UserError(f"{error} Give the same command again to compute it again.") from None
 
-    def tables(self, task: Task) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The rows and the guarantees of a task's finished cells, with their block's name in the first column.
+    def tables(self, task: Task) -> Tables:
+        """The tables of a task's finished cells.
 
         Rows of computed blocks follow those of cells. A combination that occurs twice in a block appears once.
         """
@@ -163,24 +172,24 @@ class Plan:
         cells, settings = list(once.values()), task.settings
         rows: list[pd.DataFrame] = []
         guarantees: list[pd.DataFrame] = []
-        for some in blocks(len(cells), most=_TOGETHER):  # a small table takes much more memory than its rows
-            found = [self._tabulated(*pair, settings) for pair in cells[some]]
-            for tables, small in zip((rows, guarantees), zip(*found, strict=True), strict=True):
-                tables.append(pd.concat(small, ignore_index=True))
+        provenance: dict[str, Mapping[str, Any]] = {}  # each once
+        for some in blocks(len(cells), most=_TOGETHER):  # a part takes more memory than its rows
+            parts = [self._part(*pair, settings) for pair in cells[some]]
+            provenance |= {json.dumps(part.provenance, sort_keys=True): part.provenance for part in parts}
+            for tables, table in zip((rows, guarantees), joined(parts), strict=True):
+                tables.append(table)
         for block in task.computed:
             table = block.rows(self.store)
             table.insert(0, "block", block.block)
             rows.append(table)
         nothing = pd.DataFrame(columns=["block", "calibration"])
-        return tuple(pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees))  # type: ignore[return-value]
+        both = [pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees)]
+        return Tables(both[0], both[1], list(provenance.values()))
 
-    def _tabulated(self, point: Point, entry: Entry, settings: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The rows and the guarantees of a finished cell."""
+    def _part(self, point: Point, entry: Entry, settings: Sequence[str]) -> Part:
+        """What a finished cell adds to the tables."""
         assert point.cell is not None
-        both = tabulate(point.cell, self.measured(entry), settings)
-        for table in both:
-            table.insert(0, "block", point.block)
-        return both
+        return tabulate(point.cell, self.measured(entry), settings, point.block)
 
     def listing(self, tasks: Sequence[Task]) -> str:
         """Some tasks as CSV: one line per cell and block."""

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from rich.console import Console
@@ -52,7 +53,7 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
+def carry_out(plan: Plan, options: Options, errors: Console, pool: ProcessPoolExecutor | None = None) -> bool:
     """Compute the waiting jobs, and store each cell and block as it finishes. False: stopped after a failure.
 
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
@@ -71,7 +72,7 @@ def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
     stop, alone = False, len(jobs) == 1  # a single job shows no progress
     with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress:
         bar = progress.add_task("cells", total=len(jobs))
-        outcomes = compute(jobs, options.engine, options.workers, options.address)
+        outcomes = compute(jobs, options.engine, options.workers, options.address, pool)
         try:
             for job, outcome in outcomes:
                 progress.advance(bar)

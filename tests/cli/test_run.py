@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import hydra
@@ -18,6 +19,8 @@ from harness import jobs, tables
 from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
+from dpml.cli import sweeper
+from dpml.commands import jobs as commands
 from dpml.commands.jobs import experiment_jobs
 from dpml.config.build import completed
 from dpml.config.compose import initialise
@@ -191,19 +194,26 @@ def test_the_keys_under_run_count_for_runs_and_sweeps(run_command, words):
 
 
 def test_a_sweep_gives_all_its_cells_to_the_workers(run_command, monkeypatch):
-    """To worker processes that are started once; that they give the same bits is tested with the engines."""
-    asked = []
+    """To worker processes that are started once, before the plan; the same bits are tested with the engines."""
+    asked, order = [], []
 
-    def processes(jobs, workers):
+    def processes(jobs, workers, pool):
         asked.append((len(jobs), workers))
         yield from ((job, executors.attempt(job)) for job in reversed(jobs))  # they may finish in any order
 
+    def noted(name, function):
+        return lambda *arguments: order.append(name) or function(*arguments)
+
     monkeypatch.setattr(executors, "_processes", processes)
+    monkeypatch.setattr(executors, "_pool", noted("start", lambda workers: ThreadPoolExecutor(workers)))
+    monkeypatch.setattr(executors, "stop", noted("stop", lambda pool: pool.shutdown()))
+    monkeypatch.setattr(commands, "make_plan", noted("plan", commands.make_plan))
     words = ["algo=capefm,conv", "draws=3"]
     run_command("dpml-run", "-m", *words, "hydra.sweep.dir=one")
     assert not asked
     run_command("dpml-run", "-m", *words, "hydra.sweep.dir=two", "results_dir=other", "run.workers=2")
     assert asked == [(2, 2)]
+    assert order == ["plan", "start", "plan", "stop"]
     assert Path("one/rows.csv").read_bytes() == Path("two/rows.csv").read_bytes()
 
 
@@ -491,6 +501,19 @@ def test_a_run_keeps_its_configuration_and_a_log(run_command):
     log = Path("a/dpml-run.log").read_text()
     assert "0 cached, 1 to run" in log
     assert "a/rows.csv" in log
+
+
+def test_a_job_of_a_sweep_keeps_what_hydra_would_keep(run_command, monkeypatch):
+    words = ["-m", "algo=nonpriv", "seed=4,5", "draws=1", "data_dir=d${hydra:job.num}", "hydra.sweep.dir=a"]
+    words += ["hydra.sweep.subdir=${seed}/${hydra.job.override_dirname}", "hydra.job.config.override_dirname.kv_sep=_"]
+    kept = []
+    for _ in range(2):
+        assert run_command("dpml-run", *words).code == 0
+        kept.append({str(path): path.read_text() for path in sorted(Path("a").rglob(".hydra/*"))})
+        shutil.rmtree("a")
+        monkeypatch.setattr(sweeper, "_is_plain", lambda settings: False)  # next, Hydra does it all
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 6
 
 
 @pytest.mark.parametrize("words", [["hydra.mode=MULTIRUN"], ["--config-dir=own", "+shared=sweeping"]])
