@@ -16,7 +16,7 @@ from dpml.commands.jobs import compute_jobs, experiment_jobs, failures, options_
 from dpml.commands.settings import Settings, parsed
 from dpml.config.build import check_keys, completed
 from dpml.config.compose import compose, initialise
-from dpml.running import expansion
+from dpml.running import dependencies, expansion
 from dpml.running.plan import Options, make_plan
 from dpml.running.store import Store
 
@@ -143,5 +143,5 @@ def imported(said):
 
 def forget_code():
     """Let modules be read again that have changed while this process runs."""
-    for function in (code.digest, code._folder, code._path, code._read):
-        function.cache_clear()
+    code.forget()
+    dependencies._is_as_loaded.cache_clear()

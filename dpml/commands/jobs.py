@@ -86,7 +86,8 @@ class RunJob:
             known = dict(plan.measured(entry).provenance)
             if known not in provenance:
                 provenance.append(known)
-        made = {"config": dict(self.config), "dataset": provenance, "seed": self.config["seed"], **environment()}
+        made = {"config": dict(self.config), "dataset": provenance, "seed": self.config["seed"]}
+        made |= environment(plan.versions(self.task))
         return {"note": NO_RELEASE, **made}
 
 

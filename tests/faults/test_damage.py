@@ -49,7 +49,7 @@ DAMAGES: dict[str, Callable[[bytes, bytes], bytes]] = {
 CELLS = r"\d kept cells are damaged and are computed again"
 REFUSED = r"dpml: error: \S+ (is not as it was written: give the command that made it again|is no|is cut off)"
 READ = {
-    "cell": ("results/.cells/*/*/result.json", "run", CELLS),
+    "cell": ("results/.cells/*/*/result-*.json", "run", CELLS),
     "rows.csv": ("out/rows.csv", "plot", REFUSED),
     "rows.csv of two": ("first/rows.csv", "merge", REFUSED),
     "guarantees.csv": ("first/guarantees.csv", "merge", REFUSED),

@@ -13,6 +13,7 @@ from dpml.reporting import artifacts
 from dpml.reporting.html import write_report
 from dpml.running.computed import Computed, complete
 from dpml.running.spec import Experiment
+from dpml.running.store import Store
 
 SOURCE = """
 import pandas as pd
@@ -122,15 +123,14 @@ def test_beside_cells_the_rows_of_cells_stay_as_they_are(tmp_path, monkeypatch):
         pd.testing.assert_frame_equal(chart.summary, other.summary[list(chart.summary.columns)], check_dtype=False)
 
 
-def test_a_change_of_argument_or_source_computes_again(module):
-    def key(**arguments):
-        return Computed("a", "curves.analytic.curve", arguments).key
-
-    first = key(M=2)
-    assert first == key(M=2) != key(M=3)
+def test_a_change_of_argument_or_source_computes_again(module, tmp_path):
+    block, other = (Computed("a", "curves.analytic.curve", {"M": M}) for M in (2, 3))
+    block.rows(Store(tmp_path))
+    assert block.kept(Store(tmp_path))
+    assert not other.kept(Store(tmp_path))
     (module / "constants.py").write_text("FACTOR = 2.0\n")  # imported by it
-    forget_code()
-    assert key(M=2) != first
+    assert not block.kept(Store(tmp_path))
+    assert Store(tmp_path).changes(block.key, "rows.csv") == ["curves.constants"]
 
 
 def test_rows_with_other_columns_than_today_are_computed_again(module, monkeypatch):
