@@ -86,7 +86,9 @@ def observed(*parts: Any) -> Dependencies:
         parts: configured objects, dotted paths, or lists and mappings of them.
     """
     roots = {"__main__" if name == "__mp_main__" else name for part in parts for name in named(part)}
-    found = code.reached(*sorted(roots), further=lambda name: tuple(_imported.get(name, ())))
+    names = _names() if _opened else {}
+    further = {asker: {names[path] for path in (*paths,) if path in names} for asker, paths in (*_opened.items(),)}
+    found = code.reached(*sorted(roots), further=lambda name: further.get(name, ()))
     modules = {name: (content.raw, content.tokens) for name, content in found.modules.items()}
     for name in modules:
         path = code.located(name)
@@ -95,6 +97,12 @@ def observed(*parts: Any) -> Dependencies:
     # a library is not looked into, so that what it imports somewhere does not count before it is there
     libraries = {name: version for name, version in found.libraries.items() if name in sys.modules}
     return Dependencies(modules, libraries, _files(modules, roots))
+
+
+def _names() -> dict[str, str]:
+    """The names of the modules that are there, by their files."""
+    modules = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
+    return {file: name for name, file in modules if isinstance(file, str)}
 
 
 def named(part: Any) -> Iterator[str]:
@@ -166,8 +174,7 @@ def checksum_of(path: str, stamp: Stamp) -> str:
 # ---- what Python tells while it runs: audit events, https://docs.python.org/3/library/audit_events.html
 
 _first: dict[str, Stamp | None] = {}  # the dates of a file when this process first read it; None: there was none
-_imported: defaultdict[str, set[str]] = defaultdict(set)  # module -> modules that it had imported while it ran
-_opened: defaultdict[str, set[str]] = defaultdict(set)  # module -> files that it had read while it ran
+_opened: defaultdict[str, set[str]] = defaultdict(set)  # module -> files that it had read or executed
 _written: defaultdict[str, set[str]] = defaultdict(set)  # module -> files that it had written: they are its own
 
 _OURS = __name__.partition(".")[0]
@@ -184,9 +191,6 @@ def _listen(event: str, args: tuple[Any, ...]) -> None:
         path, _, flags = args
         if isinstance(path, str | bytes | os.PathLike) and (askers := _askers(sys._getframe(1))):
             _on_open(str(Path(os.fsdecode(path)).absolute()), flags, askers)
-    elif event == "import":
-        for asker in _askers(sys._getframe(1)):
-            _imported[asker].add(args[0])
     elif event == "exec" and getattr(args[0], "co_name", "") == "<module>":
         path = args[0].co_filename
         if path.endswith(".py") and not path.startswith(_INSTALLED):
@@ -196,7 +200,7 @@ def _listen(event: str, args: tuple[Any, ...]) -> None:
                 _is_as_loaded.cache_clear()
                 code.forget()
             for asker in () if path.startswith(_HOME) else _askers(sys._getframe(1)):
-                _opened[asker].add(path)  # left out again if it is a module that is imported by a name
+                _opened[asker].add(path)  # a module, if it can be imported by a name
 
 
 def _on_open(path: str, flags: int, askers: list[str]) -> None:
