@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -92,19 +91,10 @@ class Cell:
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """The class and fields of a configured object, except locations of files; a loss or a function is its name."""
-    values = {f.name: _named(getattr(part, f.name)) for f in fields(part) if not f.metadata.get("place")}
+    """The class and fields of a configured object, except locations of files; a loss, without fields, is its name."""
+    values = {f.name: getattr(part, f.name) for f in fields(part) if not f.metadata.get("place")}
     loss = {"loss": values["loss"].name} if "loss" in values else {}
-    return {"class": _named(type(part))} | values | loss
-
-
-def _named(value: Any) -> Any:
-    """A class or function by its name, and by its place if it has none; any other value is itself."""
-    if not isinstance(value, type | FunctionType):
-        return value
-    name = f"{value.__module__}.{value.__qualname__}"
-    place = [*value.__code__.co_positions()][1] if isinstance(value, FunctionType) and "<" in name else ""
-    return f"{name}{place}"
+    return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
 
 
 @dataclass(frozen=True)

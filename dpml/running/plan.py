@@ -253,7 +253,7 @@ def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums"
     key = digest(identity)
     record, damaged = None, False
     try:
-        record = store.glance(key)
+        record = store.glance(key, (type(point.cell.algorithm), type(point.cell.dataset)))
     except DamagedError:
         damaged = True
     entry = Entry(point, key, identity, "cached", record=record, damaged=damaged)

@@ -11,15 +11,16 @@ the rest, so that a damaged file is detected, and computed again.
 
 import hashlib
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpml.atomic import seal, unseal, write_atomically
+from dpml.errors import UserError
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Measured
 from dpml.running.dependencies import UNKNOWN, Dependencies, Present
@@ -55,18 +56,21 @@ class Store:
     root: Path
     _present: Present = field(default_factory=Present, repr=False, compare=False)
     _known: dict[str, tuple[Dependencies, list[str]]] = field(default_factory=dict, repr=False, compare=False)
+    _likely: dict[Hashable, str] = field(default_factory=dict, repr=False, compare=False)
 
     def folder(self, key: str) -> Path:
         """The folder of a cell's files."""
         return self.root / key[:2] / key
 
-    def glance(self, key: str) -> Record | None:
+    def glance(self, key: str, kind: Hashable = None) -> Record | None:
         """The record of a finished cell without its numbers; None if there is none that would be the same now.
+
+        Cells of one `kind` mostly depend on the same: where this is so, the cell's folder need not be listed.
 
         Raises:
             DamagedError: there is a record that does not match its checksum.
         """
-        found = self.current(key, "result.json")
+        found = self.current(key, "result.json", kind)
         if found is None:
             return None
         content, dependencies = found
@@ -90,7 +94,9 @@ class Store:
         head = {"cell": identity, "seconds": record.seconds, "skipped": record.skipped}
         head |= {"refused": dict(record.refused), "made_with": dict(record.made_with)}
         lines = [head, _values(record.measured)] if record.measured else [head]
-        self.keep(key, "result.json", "".join(f"{json.dumps(line)}\n" for line in lines), record.dependencies)
+        self.keep(
+            key, "result.json", "".join(f"{json.dumps(line, default=_name)}\n" for line in lines), record.dependencies
+        )
         (self.folder(key) / "error.txt").unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
@@ -112,14 +118,15 @@ class Store:
         self._known[needs] = dependencies, []
         self._write(self.folder(key) / _versioned(name, needs), f"{key} {needs}\n{content}")
 
-    def current(self, key: str, name: str) -> tuple[str, Dependencies] | None:
+    def current(self, key: str, name: str, kind: Hashable = None) -> tuple[str, Dependencies] | None:
         """The content of a file that was stored with `keep` and would be the same now; None if there is none.
 
         Raises:
             DamagedError: the file does not match its checksum, or what it depends on is not known.
         """
         damaged: DamagedError | None = None
-        for needs in self._versions(key, name):
+        likely = [self._likely[kind]] if kind in self._likely else []
+        for needs in chain(likely, self._versions(key, name)):
             dependencies, changes = self._needed(needs)
             try:
                 if dependencies is _LOST:
@@ -129,6 +136,7 @@ class Store:
                 damaged = error
             else:
                 if content is not None:
+                    self._likely[kind] = needs
                     return content, dependencies
         if damaged is not None:
             raise damaged
@@ -138,14 +146,11 @@ class Store:
         """What has changed since the versions of a file were stored, by name."""
         return [change for needs in self._versions(key, name) for change in self._needed(needs)[1]]
 
-    def _versions(self, key: str, name: str) -> list[str]:
+    def _versions(self, key: str, name: str) -> Iterator[str]:
         """The checksums of the dependencies with which a file was stored."""
         start, end = _versioned(name, "\n").split("\n")
-        try:
-            names = os.listdir(self.folder(key))  # noqa: PTH208 (of tens of thousands of cells)
-        except FileNotFoundError:
-            return []
-        return sorted(one[len(start) : -len(end)] for one in names if one.startswith(start) and one.endswith(end))
+        names = sorted(path.name for path in self.folder(key).glob(f"{start}*{end}"))
+        yield from (one[len(start) : -len(end)] for one in names)
 
     def _needed(self, needs: str) -> tuple[Dependencies, list[str]]:
         """Dependencies by their checksum, and what of them has changed."""
@@ -193,7 +198,16 @@ def _versioned(name: str, needs: str) -> str:
 
 def digest(values: Any) -> str:
     """The SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_name)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _name(value: Any) -> str:
+    """A class or a function by its name."""
+    name = f"{value.__module__}.{value.__qualname__}"
+    if "<" in name:
+        raise UserError(f"{name} has no name of its own: write a function with def, at the top of its module.")
+    return name
 
 
 def _values(measured: Measured) -> dict[str, Any]:
