@@ -23,13 +23,14 @@ from pathlib import Path
 _OURS = __name__.partition(".")[0]
 _HOME = Path(__file__).parent
 # no number depends on these: the list of public names, the version, error sentences, file writing, checksums of code,
-# where files and parsed arrays lie, whose contents have checksums of their own, and the limit on threads
+# where files and parsed arrays lie, whose contents have checksums of their own
 _IDLE = {
     _OURS,
     *(f"{_OURS}.{name}" for name in ("version", "errors", "atomic", "code")),
     *(f"{_OURS}.data.sources.{name}" for name in ("cache", "download", "files")),
-    "threadpoolctl",
 }
+# nor on the versions of these: the limit on threads, configuration, and ciphers, whose results are standards
+_IDLE_LIBRARIES = ("threadpoolctl", "hydra", "omegaconf", "cryptography")
 # distributions that are not called like their modules; others are looked up, which takes a tenth of a second
 _NAMES = {"sklearn": "scikit-learn", "hydra": "hydra-core", "yaml": "pyyaml"}
 
@@ -78,11 +79,11 @@ def reached(*names: str, further: Callable[[str], Iterable[str]] = lambda name: 
     code, seen, waiting = Code(), set(), sorted(names)
     while waiting:
         name = waiting.pop()
-        if name in seen or name in _IDLE or _is_standard(name):
+        root = name.partition(".")[0]
+        if name in seen or name in _IDLE or root in _IDLE_LIBRARIES or root in sys.stdlib_module_names:
             continue
         seen.add(name)
         waiting += further(name)
-        root = name.partition(".")[0]
         version = _library(root)
         if version is not None:
             code.libraries[root] = version
@@ -98,10 +99,6 @@ def reached(*names: str, further: Callable[[str], Iterable[str]] = lambda name: 
         elif name in sys.modules and not hasattr(sys.modules[name], "__path__"):
             code.modules[name] = Checksums("", "")
     return code
-
-
-def _is_standard(name: str) -> bool:
-    return name.partition(".")[0] in sys.stdlib_module_names
 
 
 # ---- where a module comes from
@@ -301,4 +298,5 @@ def _imported(node: ast.AST, package: str) -> Iterator[str]:
 def _is_inside(name: str) -> bool:
     if name.startswith(f"{_OURS}."):
         return source(name) is not None
-    return not _is_standard(name) and _library(name.partition(".")[0]) is None and _spec(name) is not None
+    root = name.partition(".")[0]
+    return root not in sys.stdlib_module_names and _library(root) is None and _spec(name) is not None

@@ -21,7 +21,6 @@ import sys
 import sysconfig
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from itertools import islice
@@ -94,9 +93,7 @@ def observed(*parts: Any) -> Dependencies:
         path = code.located(name)
         if path is not None and not _is_as_loaded(path):
             modules[name] = (UNKNOWN, UNKNOWN)
-    # a library is not looked into, so that what it imports somewhere does not count before it is there
-    libraries = {name: version for name, version in found.libraries.items() if name in sys.modules}
-    return Dependencies(modules, libraries, _files(modules, roots))
+    return Dependencies(modules, found.libraries, _files(modules, roots))
 
 
 def _names() -> dict[str, str]:
@@ -177,6 +174,7 @@ _first: dict[str, Stamp | None] = {}  # the dates of a file when this process fi
 _opened: defaultdict[str, set[str]] = defaultdict(set)  # module -> files that it had read or executed
 _written: defaultdict[str, set[str]] = defaultdict(set)  # module -> files that it had written: they are its own
 
+_NO_FILE = (0, 0, 0, 0)  # in place of the dates of a folder or a device
 _OURS = __name__.partition(".")[0]
 _HOME = str(Path(__file__).parents[1])
 _INSTALLED = tuple(
@@ -211,10 +209,10 @@ def _on_open(path: str, flags: int, askers: list[str]) -> None:
         known = _written
     else:
         stamp = _stamp(path)
-        if stamp is None and Path(path).exists():
-            return  # a folder, or a device
+        if stamp == _NO_FILE:
+            return
         if _first.setdefault(path, stamp) != stamp:
-            _first[path] = (0, 0, 0, 0)  # read as two different contents, and nobody knows which of them counts
+            _first[path] = _NO_FILE  # read as two different contents, and nobody knows which of them counts
     for asker in askers:
         known[asker].add(path)
 
@@ -241,11 +239,13 @@ def _askers(frame: FrameType | None) -> list[str]:
 
 def _stamp(path: str) -> Stamp | None:
     """Values that reveal a change of a file without reading it; None if there is no such file."""
-    with suppress(OSError, ValueError):
+    try:
         status = Path(path).stat()
-        if stat.S_ISREG(status.st_mode):
-            return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-    return None
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return _NO_FILE
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 for _module in list(sys.modules.values()):
