@@ -11,12 +11,12 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
-from dpml import code, paths
+from dpml import paths
 from dpml.commands.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
 from dpml.commands.settings import Settings, parsed
 from dpml.config.build import check_keys, completed
 from dpml.config.compose import compose, initialise
-from dpml.running import dependencies, expansion
+from dpml.running import expansion
 from dpml.running.plan import Options, make_plan
 from dpml.running.store import Store
 
@@ -139,9 +139,3 @@ def imported(said):
     lines = said.splitlines()
     assert all(line.startswith("import time:") for line in lines), said
     return {line.rpartition("|")[2].strip() for line in lines}
-
-
-def forget_code():
-    """Let modules be read again that have changed while this process runs."""
-    code.forget()
-    dependencies._is_as_loaded.cache_clear()

@@ -20,9 +20,9 @@ import stat
 import sys
 import sysconfig
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from types import FrameType, FunctionType
@@ -85,7 +85,13 @@ def observed(*parts: Any) -> Dependencies:
         parts: configured objects, dotted paths, or lists and mappings of them.
     """
     roots = {"__main__" if name == "__mp_main__" else name for part in parts for name in named(part)}
-    names = _names() if _opened else {}
+    return _observed(frozenset(roots), _heard[0])
+
+
+@lru_cache
+def _observed(roots: frozenset[str], heard: int) -> Dependencies:
+    """What depends on some modules, after a number of events: most cells of a process have the same."""
+    names = _names()
     further = {asker: {names[path] for path in (*paths,) if path in names} for asker, paths in (*_opened.items(),)}
     found = code.reached(*sorted(roots), further=lambda name: further.get(name, ()))
     modules = {name: (content.raw, content.tokens) for name, content in found.modules.items()}
@@ -100,6 +106,13 @@ def _names() -> dict[str, str]:
     """The names of the modules that are there, by their files."""
     modules = ((name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items()))
     return {file: name for name, file in modules if isinstance(file, str)}
+
+
+def forget() -> None:
+    """Look at everything anew: modules were loaded again."""
+    _observed.cache_clear()
+    _is_as_loaded.cache_clear()
+    code.forget()
 
 
 def named(part: Any) -> Iterator[str]:
@@ -122,7 +135,7 @@ def named(part: Any) -> Iterator[str]:
             yield from named([getattr(part, f.name) for f in fields(part)])
 
 
-def _files(modules: Mapping[str, Any], roots: set[str]) -> dict[str, str]:
+def _files(modules: Mapping[str, Any], roots: Set[str]) -> dict[str, str]:
     """The files that own modules have read, and the libraries among the roots."""
     tops = {name.partition(".")[0] for name in roots}
     sources = {str(code.located(name)) for name in modules}
@@ -172,6 +185,7 @@ def checksum_of(path: str, stamp: Stamp) -> str:
 
 _first: dict[str, Stamp | None] = {}  # the dates of a file when this process first read it; None: there was none
 _opened: defaultdict[str, set[str]] = defaultdict(set)  # module -> files that it had read or executed
+_heard = [0]  # how many events have added to them
 _written: defaultdict[str, set[str]] = defaultdict(set)  # module -> files that it had written: they are its own
 
 _NO_FILE = (0, 0, 0, 0)  # in place of the dates of a folder or a device
@@ -195,8 +209,8 @@ def _listen(event: str, args: tuple[Any, ...]) -> None:
             stamp = _stamp(path)
             if _first.setdefault(path, stamp) != stamp:  # loaded again
                 _first[path] = stamp
-                _is_as_loaded.cache_clear()
-                code.forget()
+                forget()
+            _heard[0] += 1
             for asker in () if path.startswith(_HOME) else _askers(sys._getframe(1)):
                 _opened[asker].add(path)  # a module, if it can be imported by a name
 
@@ -215,6 +229,7 @@ def _on_open(path: str, flags: int, askers: list[str]) -> None:
             _first[path] = _NO_FILE  # read as two different contents, and nobody knows which of them counts
     for asker in askers:
         known[asker].add(path)
+    _heard[0] += 1
 
 
 def _askers(frame: FrameType | None) -> list[str]:

@@ -6,11 +6,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from harness import TINY, digests, forget_code, run
+from harness import TINY, digests, run
 
 from dpml.errors import UserError
 from dpml.reporting import artifacts
 from dpml.reporting.html import write_report
+from dpml.running import dependencies
 from dpml.running.computed import Computed, complete
 from dpml.running.spec import Experiment
 from dpml.running.store import Store
@@ -52,7 +53,7 @@ def module(tmp_path, monkeypatch):
     (folder / "analytic.py").write_text(SOURCE)
     (folder / "constants.py").write_text("FACTOR = 1.0\n")
     monkeypatch.syspath_prepend(folder.parent)
-    forget_code()
+    dependencies.forget()
     yield folder
     for name in ("curves", "curves.analytic", "curves.constants"):
         sys.modules.pop(name, None)
@@ -98,7 +99,7 @@ def test_a_worker_process_makes_the_same_files_and_this_one_computes_no_block(tm
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_block_that_fails_says_why_and_leaves_nothing(tmp_path, module, workers):
     (module / "analytic.py").write_text(SOURCE.replace("return pd.DataFrame(", "raise ValueError('no curve') or ("))
-    forget_code()
+    dependencies.forget()
     with pytest.raises(ValueError, match="no curve"):
         run(tmp_path / "out", ALONE, workers=workers)
     assert [path.name for path in (tmp_path / "out" / "mine").iterdir()] == ["tiny_plan.csv"]

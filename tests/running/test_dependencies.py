@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from harness import forget_code, plan, run
+from harness import plan, run
 
 from dpml import code
 from dpml.errors import UserError
@@ -33,7 +33,7 @@ def own(tmp_path, monkeypatch):
     yield own
     for name in made:
         sys.modules.pop(name, None)
-    forget_code()
+    dependencies.forget()
 
 
 def changes(found):

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import planted
 import pytest
-from harness import forget_code
 
 import dpml
 from dpml import code
 from dpml.data.csv import csv_rows
+from dpml.running import dependencies
 
 ALL = {name.partition(".")[0] for name in planted.PLUG_INS} | {
     "once more", "measured", "fm", "ssp", "csv", "bounded", "audit of fm", "audit of ssp", "block",
@@ -75,7 +75,7 @@ def computed(tmp_path_factory):
         patch.setenv("DPML_DATA", str(folder / "data"))
         for place in reversed(planted.search_path(folder)):
             patch.syspath_prepend(place)
-        forget_code()
+        dependencies.forget()
         jobs = planted.jobs(folder)
         assert set(jobs) == ALL
         planted.compute(jobs, folder / "cells")
@@ -84,7 +84,7 @@ def computed(tmp_path_factory):
     for name in set(sys.modules) - before:
         if not name.startswith("dpml"):
             del sys.modules[name]
-    forget_code()
+    dependencies.forget()
 
 
 @pytest.fixture
