@@ -110,6 +110,10 @@ class Computed:
         except DamagedError:
             return None
 
+    def changes(self, store: Store) -> list[str]:
+        """What has changed since its rows were stored, if they would not be the same now."""
+        return [] if self.kept(store) else store.changes(self.key, "rows.csv")
+
     def damaged(self, store: Store) -> bool:
         """Whether there are stored rows that do not match their checksum."""
         try:

@@ -40,12 +40,13 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
     damaged += sum(block.damaged(plan.store) for task in plan.tasks for block in task.computed)
     if damaged:
         console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
-    outdated = [entry for entry in plan.waiting() if entry.changes]
-    if outdated:
-        names = list(dict.fromkeys(name for entry in outdated for name in entry.changes))
+    changes = [entry.changes for entry in plan.waiting()]
+    changes += [block.changes(plan.store) for task in plan.tasks for block in task.computed]
+    if any(changes):
+        names = list(dict.fromkeys(name for some in changes for name in some))
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        line = f"{len(outdated)} kept cells were computed with other code: {', '.join(names[:_NAMED])}{more}"
-        console.print(line, style="yellow", markup=False, soft_wrap=True)
+        line = f"{sum(map(bool, changes))} kept cells are computed again for what has changed: "
+        console.print(f"{line}{', '.join(names[:_NAMED])}{more}", style="yellow", markup=False, soft_wrap=True)
     skipped = [entry for entry in plan.entries.values() if entry.status == "skipped" and plan.optional(entry)]
     for reason, number in Counter(entry.reason for entry in skipped).items():
         console.print(f"skipped {number}: {reason}", style="yellow", markup=False, soft_wrap=True)

@@ -156,6 +156,16 @@ SMALL = {
 }  # fmt: skip
 
 
+def test_the_plan_says_what_has_changed(own, tmp_path, capsys):
+    own("changing_metric", "def one(weights, parties, loss, lam):\n    return weights[:, 0]\n")
+    content = SMALL | {"metrics": ["changing_metric.one"]}
+    assert run(tmp_path / "results", content) == 0
+    assert "changed" not in capsys.readouterr().out
+    (tmp_path / "changing_metric.py").write_text("def one(weights, parties, loss, lam):\n    return weights[:, 1]\n")
+    assert run(tmp_path / "results", content, dry=True) == 0
+    assert "2 kept cells are computed again for what has changed: changing_metric\n" in capsys.readouterr().out
+
+
 def test_versions_lie_beside_each_other(tmp_path):
     """What was computed before a change is there again after it is undone."""
     store, first, second = Store(tmp_path), Dependencies(files={"/a": "absent"}), Dependencies(files={"/b": "absent"})
