@@ -11,10 +11,13 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import io
+import os
 import re
 import sys
+import sysconfig
 import tokenize
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
@@ -62,7 +65,7 @@ def digest(*names: str) -> str:
 
 def forget() -> None:
     """Look at everything anew, because modules have changed while this process runs, and were loaded again."""
-    for function in (digest, located, _library, _distributions, read):
+    for function in (digest, located, _is_standard, _library, _distributions, read):
         function.cache_clear()
 
 
@@ -80,7 +83,7 @@ def reached(*names: str, further: Callable[[str], Iterable[str]] = lambda name: 
     while waiting:
         name = waiting.pop()
         root = name.partition(".")[0]
-        if name in seen or name in _IDLE or root in _IDLE_LIBRARIES or root in sys.stdlib_module_names:
+        if name in seen or name in _IDLE or root in _IDLE_LIBRARIES or _is_standard(root):
             continue
         seen.add(name)
         waiting += further(name)
@@ -102,6 +105,17 @@ def reached(*names: str, further: Callable[[str], Iterable[str]] = lambda name: 
 
 
 # ---- where a module comes from
+
+_FOLDERS = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(ast.__file__).parent)}
+STANDARD = tuple(f"{folder}{os.sep}" for folder in _FOLDERS)
+"""The folders of the standard library; those of installed distributions may be in them."""
+
+
+@cache
+def _is_standard(root: str) -> bool:
+    """Whether a top-level module is of the standard library: its name may have been taken by one in front of it."""
+    spec = _spec(root) if root in sys.stdlib_module_names else None
+    return spec is not None and (not spec.has_location or str(spec.origin).startswith(STANDARD))
 
 
 def source(name: str) -> Path | None:
@@ -174,8 +188,9 @@ def _folder(root: str) -> Path | None:
     spec = _spec(root)
     if spec is None:
         return None
-    if spec.submodule_search_locations:
-        return Path(next(iter(spec.submodule_search_locations))).parent
+    places = list(spec.submodule_search_locations or ())
+    if places:  # of several folders, one may be the user's
+        return Path(places[0]).parent if len(places) == 1 else None
     return Path(spec.origin).parent if spec.origin and spec.has_location else None
 
 
@@ -219,17 +234,21 @@ def _required(name: str) -> dict[str, str]:
 def read(path: Path, name: str) -> tuple[Checksums, tuple[str, ...]]:
     """The content of a module's file, and the names of the modules that it imports."""
     content = path.read_bytes()
-    if path.suffix != ".py":
-        return checksums(content, path.suffix), ()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    return checksums(content), tuple(dict.fromkeys(_imported(ast.parse(content), package)))
+    try:
+        tree = ast.parse(content if path.suffix == ".py" else "")
+    except (SyntaxError, ValueError):
+        tree = ast.parse("")  # whoever imports it is told
+    return checksums(content, path.suffix), tuple(dict.fromkeys(_imported(tree, package)))
 
 
 def checksums(content: bytes, suffix: str = ".py") -> Checksums:
-    """The checksums of a file; one that is no Python file has no tokens but its bytes."""
-    if suffix != ".py":
-        return Checksums(checksum(content), checksum(content))
-    return Checksums(checksum(content), checksum("\n".join(_statements(content)).encode()))
+    """The checksums of a file; one that is no program in Python has no tokens but its bytes."""
+    text = content
+    if suffix == ".py":
+        with suppress(SyntaxError, ValueError, tokenize.TokenError):
+            text = "\n".join(_statements(content)).encode()
+    return Checksums(checksum(content), checksum(text))
 
 
 def checksum(content: bytes) -> str:
@@ -299,4 +318,4 @@ def _is_inside(name: str) -> bool:
     if name.startswith(f"{_OURS}."):
         return source(name) is not None
     root = name.partition(".")[0]
-    return root not in sys.stdlib_module_names and _library(root) is None and _spec(name) is not None
+    return not _is_standard(root) and _library(root) is None and _spec(name) is not None

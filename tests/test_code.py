@@ -72,6 +72,11 @@ def test_no_version_of_python_changes_a_checksum():
     )
 
 
+def test_what_is_no_program_counts_by_its_bytes():
+    for content in (b"def f(:", b"(", b"  x\n y\n", b"\xff\xfe", b"'"):
+        assert code.checksums(content).tokens == code.checksums(content, ".so").tokens
+
+
 def test_a_string_that_does_something_counts():
     assert code.checksums(b'f"{go()}"\n') != code.checksums(b'f"{come()}"\n')
     assert code.checksums(b'"go"\n').tokens == code.checksums(b'"""come"""\n').tokens

@@ -190,12 +190,16 @@ _written: defaultdict[str, set[str]] = defaultdict(set)  # module -> files that 
 
 _NO_FILE = (0, 0, 0, 0)  # in place of the dates of a folder or a device
 _OURS = __name__.partition(".")[0]
-_HOME = str(Path(__file__).parents[1])
-_INSTALLED = tuple(
+_HOME = f"{Path(__file__).parents[1]}{os.sep}"
+_SITES = tuple(
     f"{folder}{os.sep}"
-    for folder in {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    | {*site.getsitepackages(), site.getusersitepackages(), "/proc", "/sys", "/dev"}
+    for folder in {
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        *map(sysconfig.get_path, ("purelib", "platlib")),
+    }
 )
+_INSTALLED = (*code.STANDARD, *_SITES, *(f"{os.sep}{name}{os.sep}" for name in ("proc", "sys", "dev")))
 
 
 def _listen(event: str, args: tuple[Any, ...]) -> None:
@@ -239,14 +243,13 @@ def _askers(frame: FrameType | None) -> list[str]:
     """
     found: dict[str, None] = {}
     while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        root = name.partition(".")[0]
+        name, file = str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename
         if not found and name == "importlib._bootstrap_external" and frame.f_code.co_name == "get_data":
             break  # the file of a module
-        if root == _OURS:
+        if name.partition(".")[0] == _OURS:
             if not name.startswith(f"{_OURS}.data.") or name.startswith(f"{_OURS}.data.sources"):
                 break
-        elif root and root not in sys.stdlib_module_names:
+        elif name and (file.startswith(_SITES) or not file.startswith(("<frozen", *code.STANDARD))):
             found[name] = None
         frame = frame.f_back
     return list(found)

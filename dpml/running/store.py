@@ -149,8 +149,11 @@ class Store:
     def _versions(self, key: str, name: str) -> Iterator[str]:
         """The checksums of the dependencies with which a file was stored."""
         start, end = _versioned(name, "\n").split("\n")
-        names = sorted(path.name for path in self.folder(key).glob(f"{start}*{end}"))
-        yield from (one[len(start) : -len(end)] for one in names)
+        try:
+            names = sorted(path.name for path in self.folder(key).iterdir())
+        except FileNotFoundError:
+            return
+        yield from (one[len(start) : -len(end)] for one in names if one.startswith(start) and one.endswith(end))
 
     def _needed(self, needs: str) -> tuple[Dependencies, list[str]]:
         """Dependencies by their checksum, and what of them has changed."""

@@ -93,6 +93,7 @@ PLUG_INS = {
     "packed.plugs": ("own", "from .helper import VALUE", "", "VALUE"),
     "spaced.plugs": ("own", "", "", "1"),
     "placed": ("venv/site-packages", "", "", "1"),
+    "tabnanny": ("own", "", "", "1"),  # in front of one of the standard library
     "far": ("own", "from helper import VALUE", "", "VALUE"),
     "late": ("own", "", "", "import_module('sel' + 'dom').VALUE"),
     "listed": ("own", "", "local: tuple = ('mine.one',)", "named(algorithm.local[0])()"),

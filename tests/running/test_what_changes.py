@@ -35,6 +35,7 @@ CHANGES = {
     "the package itself": ("own/packed/__init__.py", "", "from . import helper\n\nhelper.VALUE = 3\n", {"packed"}),
     "a plug-in in a package without __init__": ("own/spaced/plugs.py", "float(1)", "float(2)", {"spaced"}),
     "a file in site-packages": ("venv/site-packages/placed.py", "float(1)", "float(2)", {"placed"}),
+    "a plug-in that is called like a standard module": ("own/tabnanny.py", "float(1)", "float(2)", {"tabnanny"}),
     "a helper elsewhere on the path": ("elsewhere/helper.py", "1", "2", {"far"}),
     "a module whose name is computed": ("elsewhere/seldom.py", "1", "2", {"late"}),
     "a module in front of another": ("own/seldom.py", None, "VALUE = 2\n", {"late"}),
