@@ -309,7 +309,7 @@ def costs(listing: Sequence[Mapping[str, str]], store: Store) -> dict[str, Cost]
             continue
         cost.cells += 1
         cost.seconds += float(line["seconds"])
-        head, *numbers = (store.read_text(key, "result.json") or "{}").splitlines()
+        head, *numbers = (store.current(key, "result.json") or ("{}",))[0].splitlines()
         if numbers:
             problem = json.loads(numbers[0])["problem"]
             operations = descent_operations(json.loads(head)["cell"], problem["N"], problem["d"])

@@ -82,6 +82,16 @@ class RunJob:
         """Its rows and its guarantees."""
         return _without_blocks(plan.tables(self.task))
 
+    def _manifest(self, plan: Plan) -> dict[str, Any]:
+        provenance: list[Any] = []
+        for entry in plan.of(self.task):
+            known = dict(plan.measured(entry).provenance)
+            if known not in provenance:
+                provenance.append(known)
+        made = {"config": dict(self.config), "dataset": provenance, "seed": self.config["seed"]}
+        made |= environment(plan.versions(self.task))
+        return {"note": NO_RELEASE, **made}
+
 
 def _without_blocks(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
     return tables.rows.drop(columns="block"), tables.guarantees.drop(columns="block")

@@ -1,8 +1,9 @@
 """Engines for cells and computed blocks: this process, local worker processes, or a Dask cluster.
 
 Every engine takes jobs, which are small, and yields the outcome of each as soon as it is known. Workers load the data
-themselves and return numbers, or for a block the text of its rows; only this process writes them to disk, so the
-machines need to share no disk except the data. The numbers are bit-identical for every engine and number of workers.
+themselves and return numbers, or for a block the text of its rows, and what these depend on there; only this process
+writes to disk, so the machines need to share no disk except the data. The numbers are bit-identical for every engine
+and number of workers.
 """
 
 import importlib
@@ -22,7 +23,8 @@ from typing import Any
 from dpml.errors import UserError, nearest
 from dpml.optim import NotConvergedError
 from dpml.running.cell import Cell, limit_blas, measure
-from dpml.running.computed import Computed
+from dpml.running.computed import Computed, Written
+from dpml.running.dependencies import made_with, observed
 from dpml.running.store import Record
 
 ENGINES = ("auto", "serial", "processes", "dask")
@@ -39,7 +41,7 @@ class Failure:
 
 
 Job = Cell | Computed
-Outcome = Record | Failure | str
+Outcome = Record | Failure | Written
 
 
 def attempt(job: Job) -> Outcome:
@@ -47,10 +49,10 @@ def attempt(job: Job) -> Outcome:
     return _measured(job) if isinstance(job, Cell) else _written(job)
 
 
-def _written(block: Computed) -> str | Failure:
-    """The rows of a block as the text that is stored."""
+def _written(block: Computed) -> Written | Failure:
+    """The rows of a block."""
     try:
-        return block.text()
+        return block.written()
     except Exception as error:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
@@ -63,11 +65,13 @@ def _measured(cell: Cell) -> Record | Failure:
     start = time.thread_time()
     try:
         measured = measure(cell)
-        return Record(measured, None, time.thread_time() - start, measured.refused)
+        seconds = time.thread_time() - start
+        return Record(measured, None, seconds, measured.refused, observed(cell), made_with())
     except NotConvergedError as error:
         return Failure(str(error), f"{error}\n")
     except UserError as error:
-        return Record(None, str(error), time.thread_time() - start)
+        seconds = time.thread_time() - start
+        return Record(None, str(error), seconds, dependencies=observed(cell), made_with=made_with())
     except Exception as error:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 

@@ -86,6 +86,7 @@ class Entry:
     reason: str = ""
     record: Record | None = None
     damaged: bool = False
+    changes: Sequence[str] = ()
 
     @property
     def finished(self) -> bool:
@@ -147,6 +148,15 @@ class Plan:
                     sentences.append(f"eps={budget.eps:g} delta={budget.delta}: {reason}")
         return list(dict.fromkeys(sentences))
 
+    def versions(self, task: Task) -> dict[str, str]:
+        """The versions that a task's numbers were computed with; several if some are older than others."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        kept = [entry.record for entry in self.of(task) if entry.finished]
+        for made in (*kept, *(block.kept(self.store) for block in task.computed)):
+            for name, version in ({**made.made_with, **made.dependencies.versions} if made else {}).items():
+                found[name].add(version)
+        return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
+
     def measured(self, entry: Entry) -> Measured:
         """The numbers of a finished cell.
 
@@ -155,7 +165,7 @@ class Plan:
         """
         assert entry.record is not None
         try:
-            return entry.record.measured or self.store.read(entry.key)
+            return entry.record.measured or self.store.read(entry.key, entry.record)
         except DamagedError as error:
             raise UserError(f"{error} Give the same command again to compute it again.") from None
 
@@ -252,7 +262,7 @@ def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums"
     key = digest(identity)
     record, damaged = None, False
     try:
-        record = store.glance(key)
+        record = store.glance(key, (type(point.cell.algorithm), type(point.cell.dataset)))
     except DamagedError:
         damaged = True
     entry = Entry(point, key, identity, "cached", record=record, damaged=damaged)
@@ -260,6 +270,7 @@ def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums"
         entry.status, entry.reason = "skipped", record.skipped
     if record is None or {point.cell.algorithm.name, "all"} & set(options.forced):
         entry.status, entry.reason = "to run", ""
+        entry.changes = () if record or damaged else store.changes(key, "result.json")
     if entry.status == "to run" and options.only == "failed" and not store.failed(key):
         entry.status, entry.reason = ("cached", "") if record else ("skipped", "has not failed (run.only=failed)")
     return entry

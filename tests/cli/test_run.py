@@ -66,7 +66,7 @@ def files(folder="results"):
 
 
 def cells():
-    return sorted(Path("results/.cells").glob("*/*/result.json"))
+    return sorted(Path("results/.cells").glob("*/*/result-*.json"))
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_damaged_cell_is_computed_again(run_command):
     assert again.code == 0
     assert "1 kept cells are damaged and are computed again" in again.out
     assert Path("a/rows.csv").read_bytes() == Path("b/rows.csv").read_bytes()
-    assert path.read_bytes().splitlines()[2] == content.splitlines()[2]
+    assert path.read_bytes().splitlines()[3] == content.splitlines()[3]
 
 
 def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
@@ -128,8 +128,8 @@ def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
     for path, content in zip(cells(), damage, strict=True):
         if content is None:  # the header of a skipped cell, its checksum kept
             lines = path.read_bytes().splitlines(keepends=True)
-            head = json.loads(lines[1]) | {"skipped": "no reason"}
-            content = lines[0] + json.dumps(head).encode() + b"\n"
+            head = json.loads(lines[2]) | {"skipped": "no reason"}
+            content = lines[0] + lines[1] + json.dumps(head).encode() + b"\n"
         path.write_bytes(content)
     again = run_command(*words, "hydra.run.dir=b")
     assert again.code == 0
@@ -226,7 +226,7 @@ def signalled(words, folder, sign):
         [*PROGRAM, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=folder
     )
     deadline = time.time() + 60
-    while not list(folder.glob("results/.cells/*/*/result.json")) and process.poll() is None:
+    while not list(folder.glob("results/.cells/*/*/result-*.json")) and process.poll() is None:
         assert time.time() < deadline
         time.sleep(0.02)  # a cell takes longer, and there are many
     process.send_signal(sign)
@@ -303,7 +303,8 @@ def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch
 
 def only_cells_are_in(folder):
     names = [path.name for path in folder.rglob("*") if path.is_file()]
-    return set(names) <= {"result.json", *(path.name for path in folder.glob("results/.cells/data/*"))}
+    kept = (path for kind in ("data", "dependencies") for path in folder.glob(f"results/.cells/{kind}/*"))
+    return {name for name in names if not name.startswith("result-")} <= {path.name for path in kept}
 
 
 def test_terminated_it_leaves_nothing_behind(run_command, tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ import pytest
 from failing import COMMANDS, RUN, go, made, prepare
 
 import dpml
+from dpml.atomic import seal
 from dpml.data.csv import csv_rows
 from dpml.running import cell
 
@@ -51,7 +52,8 @@ REFUSED = (
     r"dpml: error: \S+ (is not as it was written: give the command that made it again|is no|is cut off|is damaged)"
 )
 READ = {
-    "cell": ("results/.cells/*/*/result.json", "run", CELLS),
+    "cell": ("results/.cells/*/*/result-*.json", "run", CELLS),
+    "what cells depend on": ("results/.cells/dependencies/*.json", "run", CELLS),
     "rows.csv": ("out/rows.csv", "plot", REFUSED),
     "rows.csv of two": ("first/rows.csv", "merge", REFUSED),
     "guarantees.csv": ("first/guarantees.csv", "merge", REFUSED),
@@ -84,6 +86,8 @@ def whole(folder: Path) -> Path:
     rows = pd.read_csv(folder / "own.csv")
     for place in (folder, folder / "other"):
         dpml.PrivateClassifier("ssp", bounds=(-5, 5)).fit(rows[["a", "b"]], rows["label"]).save(place / "model.json")
+    for path in folder.glob("results/.cells/dependencies/*"):
+        (folder / "other" / path.name).write_text(seal("{}"))
     shutil.copytree(folder, folder.with_name("whole"))
     return folder.with_name("whole")
 
