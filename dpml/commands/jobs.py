@@ -74,23 +74,15 @@ class RunJob:
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
         made = {"note": NO_RELEASE, "config": dict(self.config), "dataset": tables.provenance}
-        beside(self.folder).keep_with({**made, "seed": self.config["seed"], **environment()}, paths[:2])
+        beside(self.folder).keep_with(
+            {**made, "seed": self.config["seed"], **environment(plan.versions(self.task))}, paths[:2]
+        )
         (self.folder / ERROR).unlink(missing_ok=True)  # left by an earlier run in the same folder
         return JobOutcome(self, paths, None if len(plan.tasks) > 1 else (rows, guarantees))
 
     def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Its rows and its guarantees."""
         return _without_blocks(plan.tables(self.task))
-
-    def _manifest(self, plan: Plan) -> dict[str, Any]:
-        provenance: list[Any] = []
-        for entry in plan.of(self.task):
-            known = dict(plan.measured(entry).provenance)
-            if known not in provenance:
-                provenance.append(known)
-        made = {"config": dict(self.config), "dataset": provenance, "seed": self.config["seed"]}
-        made |= environment(plan.versions(self.task))
-        return {"note": NO_RELEASE, **made}
 
 
 def _without_blocks(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
