@@ -177,7 +177,7 @@ FURTHER = [  # of the same kinds, which Hydra has nothing to do with
     (["partition=fractions", "partition.fractions=[.5,.6]"], "must be M=5 positive numbers that sum to 1"),
     (
         ["partition=two_group", "partition.u=.5"],
-        "partition.u, the ratio of the largest to the smallest party, must be >= 1",
+        "partition.u, the ratio of the largest to the smallest party, must be a number from 1 to 1e+15",
     ),
     (["partition=natural"], "but dataset=wdbc does not say whose: choose another partition"),
     (["partition.auxiliary=2"], "partition.auxiliary must be a share in [0, 1)"),
