@@ -187,8 +187,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/optim/party_gradients.py",
-        "limit / np.maximum(lengths, limit)",
-        "limit / np.maximum(lengths, 2 * limit)",
+        "exact /= np.maximum(lengths, 1)[..., None]",
+        "exact /= np.maximum(lengths, 2)[..., None]",
         "algorithms/descent/test_clipped.py::test_party_gradients_are_those_of_every_party_alone",
     ),
     Mutant(
@@ -298,8 +298,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/release/ledger.py",
-        "for limit in (*_caps(events), *([cap] if cap else [])):",
-        "for limit in [cap] if cap else []:",
+        "for limit in (*_caps(events), *([own] if own else [])):",
+        "for limit in [own] if own else []:",
         "release/test_ledger.py::test_a_cap_refuses_what_would_exceed_it_and_enters_nothing",
     ),
     Mutant(

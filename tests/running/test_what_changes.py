@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import planted
+import planted_changes
 import pytest
 
 import dpml
@@ -18,7 +18,7 @@ from dpml import code
 from dpml.data.csv import csv_rows
 from dpml.running import dependencies
 
-ALL = {name.partition(".")[0] for name in planted.PLUG_INS} | {
+ALL = {name.partition(".")[0] for name in planted_changes.PLUG_INS} | {
     "once more", "measured", "fm", "ssp", "csv", "bounded", "audit of fm", "audit of ssp", "block",
 }  # fmt: skip
 AUDITS = {"audit of fm", "audit of ssp"}
@@ -69,17 +69,17 @@ CHANGES = {
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory):
     """All jobs, the folder of their code with a copy of dpml, and their store."""
-    folder = tmp_path_factory.mktemp("planted")
-    planted.write(folder)
+    folder = tmp_path_factory.mktemp("planted_changes")
+    planted_changes.write(folder)
     before = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPML_DATA", str(folder / "data"))
-        for place in reversed(planted.search_path(folder)):
+        for place in reversed(planted_changes.search_path(folder)):
             patch.syspath_prepend(place)
         dependencies.forget()
-        jobs = planted.jobs(folder)
+        jobs = planted_changes.jobs(folder)
         assert set(jobs) == ALL
-        planted.compute(jobs, folder / "cells")
+        planted_changes.compute(jobs, folder / "cells")
         shutil.copytree(Path(dpml.__file__).parent, folder / "dpml", ignore=shutil.ignore_patterns("__pycache__"))
         yield folder, jobs
     for name in set(sys.modules) - before:
@@ -97,8 +97,8 @@ def again(computed, monkeypatch):
 
     def again(**contents):
         originals.update({folder / name: _content(folder / name) for name in contents})
-        planted.put(folder, contents)
-        return planted.waiting(jobs, folder / "cells")
+        planted_changes.put(folder, contents)
+        return planted_changes.waiting(jobs, folder / "cells")
 
     yield again
     for path, content in originals.items():
@@ -158,7 +158,7 @@ def test_versions_of_libraries_count(again, computed, what):
     kept = old.with_name("kept")
     old.rename(kept)
     try:
-        planted.put(computed[0], planted.distribution(name, version, pure, record))
+        planted_changes.put(computed[0], planted_changes.distribution(name, version, pure, record))
         assert again() == expected
     finally:
         shutil.rmtree(new)
@@ -168,14 +168,14 @@ def test_versions_of_libraries_count(again, computed, what):
 @pytest.mark.slow
 def test_end_to_end_no_old_number_is_shown_and_only_what_changes_is_computed(tmp_path):
     """All changes at once, in new processes, and two worker processes: the numbers are those of an empty store."""
-    planted.write(tmp_path)
+    planted_changes.write(tmp_path)
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(planted.search_path(tmp_path)),
+        "PYTHONPATH": os.pathsep.join(planted_changes.search_path(tmp_path)),
         "DPML_DATA": str(tmp_path / "data"),
     }
 
     def run(results, *workers):
-        words = [sys.executable, planted.__file__, str(tmp_path), str(tmp_path / results), *workers]
+        words = [sys.executable, planted_changes.__file__, str(tmp_path), str(tmp_path / results), *workers]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 
@@ -186,7 +186,7 @@ def test_end_to_end_no_old_number_is_shown_and_only_what_changes_is_computed(tmp
     for file, old, new, names in CHANGES.values():
         if not file.startswith(OURS) and names:
             expected |= names
-            planted.put(tmp_path, {file: changed(tmp_path, file, old, new)})
+            planted_changes.put(tmp_path, {file: changed(tmp_path, file, old, new)})
     second = run("kept")
     assert set(second["computed"]) == expected
     assert second["numbers"] == run("fresh")["numbers"]
