@@ -47,8 +47,6 @@ def certificate(
         "format": FORMAT,
         "unit": guarantees[0].unit,
         "neighbours": "replace one",
-        "rows": problem.N,
-        "features": problem.d,
         "delta": guarantees[0].delta,
         "noise": noise,
         "messages": messages,

@@ -190,7 +190,7 @@ def test_an_edit_that_weakens_the_release_is_rejected_even_with_a_right_checksum
 
 
 STRONGER = [
-    setter("rows", to=10**6), setter("features", to=1), setter("unit", to="party"), setter("neighbours", to="x"),
+    setter("unit", to="party"), setter("neighbours", to="x"),
     setter(*FIRST, "times", to=1), setter(*BLOCK, "variance", times=4), setter("noise", "colluders", to=0),
     setter("views", "release", "eps", to=2.0),
 ]  # fmt: skip
