@@ -197,7 +197,9 @@ def test_an_audit(piped) -> None:
     lines = piped("dpml", *arguments)
     findings = json.loads("\n".join(piped("dpml", *arguments, "--json")))
     eps = {"claimed", "proven", "exact", "attacked"}
-    assert {"view", "unit", "delta", "mu", "attack", "power", "verdict", "judgement", "rates", "moved"} | eps == set(findings[0])
+    assert {"view", "unit", "delta", "mu", "attack", "power", "verdict", "judgement", "rates", "moved"} | eps == set(
+        findings[0]
+    )
     assert len(findings) == 5
     for finding in findings:
         line = next(line for line in lines if line.split()[:1] == [finding["view"]])
