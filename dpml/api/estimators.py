@@ -252,7 +252,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     >>> model = dpml.PrivateClassifier(eps=1.0, delta=1e-5, bounds=(-1, 1)).fit(X, X[:, 0] > X[:, 1])
     >>> model.score(X, X[:, 0] > X[:, 1]) > 0.9
     True
-    >>> [(g.view, round(g.eps, 6), g.delta) for g in model.guarantees_ if g.basis == "proven"]
+    >>> [(g.view, round(g.eps, 3), g.delta) for g in model.guarantees_ if g.basis == "proven"]
     [('release', 1.0, 1e-05)]
 
     Private: the rows and labels, against an adversary who sees the fitted model or, with several parties, any view of
