@@ -13,6 +13,7 @@ import pytest
 from failing import COMMANDS, RUN, go, made, prepare
 
 import dpml
+import dpml.api.estimators  # what a process has loaded counts: before anything is computed
 from dpml.api.account import account
 from dpml.atomic import seal
 from dpml.data.csv import csv_rows
