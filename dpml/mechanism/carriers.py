@@ -263,14 +263,11 @@ class Carrier:
         problem, of, draws = self.problem, self.statistic(number), self.draws
         if not self.sharing.secure:  # one curator draws it
             problem = replace(problem, M=1, colluders=0)
-        lengths, deviations = of.lengths(problem.d), np.array(of.deviations(problem.d))
-        blocks = [messages[number].block_widths() for messages in self.messages]
-        resolutions = [of.resolution(widths, problem) for widths in blocks]
-        steps = np.array([of.steps(resolution, problem) for resolution in resolutions])  # (budgets, blocks)
-        widths = np.array(blocks) / np.abs(steps)
+        lengths = of.lengths(problem.d)
+        grids = [discrete.grid(messages[number], problem) for messages in self.messages]
+        resolutions, steps = [grid.resolution for grid in grids], np.array([grid.steps for grid in grids])
         every_party = self.observer is not None or self._secagg
-        columns = zip(lengths, (widths * deviations).T.tolist(), strict=True)
-        drawn = [self._integers(column, size, problem, every_party) for size, column in columns]
+        drawn = [self._integers(grids, block, size, problem.M, every_party) for block, size in enumerate(lengths)]
         noise = np.concatenate(drawn, axis=-1)
         answers = self.mechanism.terms(of).integers(np.repeat(resolutions, draws), self._secagg, *at)
         if self._secagg:
@@ -280,18 +277,19 @@ class Carrier:
         noisy = total * np.repeat(np.repeat(steps, lengths, axis=1), draws, axis=0)
         if self.observer is None:
             return noisy, None
-        wide = np.repeat(widths[0] * np.sign(steps[0]), lengths)
+        wide = np.repeat(np.array(self.messages[0][number].block_widths()) / steps[0], lengths)
         return noisy, np.divide(noise, wide, out=np.zeros(noise.shape), where=wide != 0)
 
-    def _integers(self, widths: Sequence[float], size: int, problem: Problem, every_party: bool) -> Integers:
-        """Discrete noise as wide as continuous noise of some widths, in steps, of every party if that is asked for."""
+    def _integers(  # many parameters: which noise, and of whom
+        self, grids: Sequence[discrete.Grid], block: int, size: int, parties: int, every_party: bool
+    ) -> Integers:
+        """The noise of a block, of every party if that is asked for."""
         own = getattr(self.sharing, "integers", None)  # of another law than the Gaussian
         if own is not None:
-            total: Integers = own(widths, self.draws, size, self.rng)
+            total: Integers = own([grid.widths[block] for grid in grids], self.draws, size, self.rng)
             return total[None] if every_party else total
-        variances = [discrete.variance_of(width, problem, size) for width in widths]
         draw = discrete.parts if every_party else discrete.total
-        return draw(variances, problem.M, self.draws, size, self.rng)
+        return draw([grid.variances[block] for grid in grids], parties, self.draws, size, self.rng)
 
     def _integer_sum(self, sent: Integers) -> Integers:
         """The secure sum (B, k) of every party's integers (M, B, k)."""

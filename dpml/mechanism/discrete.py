@@ -85,14 +85,12 @@ class Grid(NamedTuple):
         steps: what a step is.
         widths: the standard deviation of continuous noise in the sum of all parties, in steps.
         variances: of every party's discrete noise, in squared steps.
-        rounding: how much rounding parts to the grid adds to the mu of a sum.
     """
 
     resolution: int
     steps: tuple[float, ...]
     widths: tuple[float, ...]
     variances: tuple[Fraction, ...]
-    rounding: float
 
 
 def grid(message: "Sum", problem: Problem) -> Grid:
@@ -110,7 +108,7 @@ def grid(message: "Sum", problem: Problem) -> Grid:
     ]
     lengths = of.lengths(problem.d)
     variances = [variance_of(width, problem, size) for width, size in zip(widths, lengths, strict=True)]
-    return Grid(resolution, steps, tuple(widths), tuple(variances), of.rounding(blocks, resolution, problem))
+    return Grid(resolution, steps, tuple(widths), tuple(variances))
 
 
 def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:

@@ -93,15 +93,6 @@ class Program(ABC):
         mus = {view: total * factor for view, factor in self.sharing(problem).views(problem).items()}
         return {view: gaussian_proof(mu, delta, self.proof) for view, mu in mus.items()}
 
-    def against_another_party(self, budget: Budget, problem: Problem) -> float | None:
-        """The eps that is proven against one other party alone, who knows its own noise; None: there is none."""
-        if problem.M == 1 or math.isinf(budget.eps):
-            return None
-        one = replace(problem, colluders=1)
-        factor = self.sharing(one).views(one).get("colluders")
-        total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete")
-        return None if factor is None else gdp.eps_of(total * factor, budget.require_delta(f"algo={self.name}"))
-
     def claimed(self, view: View) -> str | None:
         """Where the budget is claimed as the guarantee of a view; None: nowhere."""
         return self.claim if self.calibration == "published" else None

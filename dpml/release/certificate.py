@@ -2,7 +2,7 @@
 
 The format is what `dpml.release.verify` reads. Numbers are as exact as they are known: a variance of integers, a step
 of a grid. Where a release is no list of noisy messages that the verifier knows, the certificate has what the proof says
-(the mu, the noise and ridge of an objective), or no message, of which nothing can be verified.
+(the mu, or the eps), marked as `stated`, or no message, of which nothing can be verified.
 """
 
 import math
@@ -60,7 +60,7 @@ def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[d
     if isinstance(algorithm, Program):
         if algorithm.pure(budget):
             (eps,) = {proof.eps for proof in algorithm.proven(budget, problem).values()}
-            return curator, [{"law": "laplace", "times": 1, "sensitivity": eps, "scale": 1}]
+            return curator, [{"law": "laplace", "times": 1, "sensitivity": eps, "scale": 1, "stated": True}]
         sharing = algorithm.sharing(problem)
         known = sharing.views(problem).keys() == algorithm.proven(budget, problem).keys()
         if type(algorithm).proven is not Program.proven or not known:
@@ -78,7 +78,7 @@ def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[d
 def stated(guarantee: Guarantee) -> list[Message]:
     """What a guarantee says by itself."""
     if guarantee.mu is not None:
-        return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1}]
+        return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None:
         deviation, ridge, mu = guarantee.curve
         beside = [{"law": "gaussian", "times": 1, "sensitivity": mu, "deviation": 1}] if mu else []
@@ -101,15 +101,16 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, on_grid: bool) -> Mes
     if not on_grid:
         moved = up(message.sensitivity * (1 + message.of.imprecision(problem)))
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
-    of = message.of
-    grid = discrete.grid(message, problem if sharing.secure else replace(problem, M=1, colluders=0))
+    of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, colluders=0)
+    grid = discrete.grid(message, drawing)
+    rounding = of.rounding(message.block_widths(), grid.resolution, drawing)
     blocks = [
         {"numbers": size, "variance": _exact(variance), "step": abs(step) / (unit * deviation)}
         for size, variance, step, unit, deviation in zip(
             of.lengths(problem.d), grid.variances, grid.steps, message.units, of.deviations(problem.d), strict=True
         )
     ]
-    return {"law": "discrete gaussian", **common, "rounding": grid.rounding, "blocks": blocks}
+    return {"law": "discrete gaussian", **common, "rounding": rounding, "blocks": blocks}
 
 
 def _exact(number: Fraction) -> str:

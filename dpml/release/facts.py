@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 from dpml.algorithms import Algorithm
@@ -18,7 +19,8 @@ from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import REAL
-from dpml.privacy.safe import written
+from dpml.privacy.safe import above, written
+from dpml.release import verify
 from dpml.release.certificate import certificate
 from dpml.release.exactness import has_exact_noise, of_these_bits
 
@@ -139,15 +141,27 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     """
     if problem.M == 1:
         others["dealt"] = "one place"
-    another = getattr(algorithm, "against_another_party", lambda *_: None)(budget, problem)
     if others.get("randomness") != "seed" and math.isfinite(budget.eps):
         check_tail(budget.delta or 0.0, has_exact_noise(algorithm))
     given = of_these_bits(algorithm.guarantees(budget, problem), algorithm)
     proven = [guarantee for guarantee in given if guarantee.basis in PROVEN]
     finite = all(math.isfinite(guarantee.eps) for guarantee in proven)
     described = certificate(algorithm, budget, problem, proven, away) if proven and finite else None
+    another = _against_another_party(described) if described and problem.colluders == away else None
     tight = algorithm.calibration == "tight"
     return Facts(algorithm.name, problem, tuple(given), another=another, certificate=described, tight=tight, **others)
+
+
+def _against_another_party(described: Mapping[str, Any]) -> float | None:
+    """What holds where nobody colludes against one other party, who knows its own noise; None: there is none such."""
+    if described["noise"]["by"] not in ("parties", "cape"):
+        return None
+    try:
+        at = verify.delta_with(described["messages"], verify.unknown_noise(described["noise"], "another party"))
+    except verify.RejectedError:  # nobody else is left
+        return None
+    least = verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
+    return math.inf if least is None else above(least)
 
 
 def named(parties: Iterable[str]) -> str | None:

@@ -230,7 +230,9 @@ class Ledger:
         if not self.path.exists():
             return []
         with self._opened() as connection:
-            return _events(connection, self.path)
+            events = _events(connection, self.path)
+            _entries(events), _caps(events)  # whoever wrote it: it has releases and caps, or cannot be used
+            return events
 
     def _transaction(self, change: Callable[[sqlite3.Connection], T]) -> T:
         self._create()
@@ -272,7 +274,7 @@ class Ledger:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 self._check_whole(connection)
                 yield connection
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:  # also of what another program wrote
             raise UserError(_unusable(self.path, error)) from error
 
 

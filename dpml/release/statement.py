@@ -75,7 +75,7 @@ def _trust(facts: Facts) -> str:
     )
     other = (
         ""
-        if C or facts.another is None
+        if facts.another is None
         else f"; eps = {written(facts.another)} against one other party, who knows its noise"
     )
     return f"Trust: {where}: {own}{other}."

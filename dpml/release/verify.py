@@ -5,10 +5,10 @@ This file needs Python's standard library only and shares no code with dpml. It 
 that ``dpml guarantee --certificate FILE`` wrote: for every message of the release how far one unit moves it at most,
 the law and the width of its noise, and how often it was sent; and who drew the noise. From these it computes for every
 view an eps that holds, and compares it with the stated one. It does not see the rows: that a message moves by at most
-its sensitivity, and that the noise was drawn as is said, is the word of whoever made the model.
+its sensitivity, and that the noise was drawn as is said, is the word of whoever made the model. Where a certificate has
+no noise of its own but the ratio of both, as `stated`, only what follows from the ratio is computed, and this is said.
 
-Arithmetic is in rational numbers. Irrational ones are enclosed by two rational ones, and whatever is uncertain counts
-against the guarantee. What is used:
+Arithmetic is in rational numbers; irrational ones are enclosed; what is uncertain counts against the guarantee. Used:
 
 1. *Gaussian noise* of deviation s on a message that moves by at most D in L2 norm is mu-GDP with mu = D/s. Messages
    compose to ``mu^2 = sum times (D/s)^2``, adaptively chosen or not (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
@@ -281,12 +281,17 @@ def main(path: str) -> int:
         if hashlib.sha256(json.dumps(content).encode()).hexdigest() != seal:
             raise RejectedError("the file is not as it was written: its checksum is another")
         results = verify(content.get("certificate", content))
+        ratio = '"stated": true' in json.dumps(content)  # of move and noise, where neither is given
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
         print(f"{path}: not verified: {error if isinstance(error, RejectedError) else repr(error)}")
         return 2
     for view, stated, proven in results:
         least = "nothing" if proven is None else f"eps = {float(proven):.9g}"
-        word = "holds" if proven == stated else f"is NOT VERIFIED: {least} is proven"
+        word = (
+            f"holds{', given its ratio of move and noise' * ratio}"
+            if proven == stated
+            else f"is NOT VERIFIED: {least} is proven"
+        )
         print(f"{view}: eps = {float(stated):.9g} {word}")
     return 0 if all(stated == proven for _, stated, proven in results) else 1
 

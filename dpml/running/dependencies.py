@@ -315,5 +315,6 @@ class Present:
             source = code.source(module) if beside and not Path(key).is_absolute() else None
             path = str(source.parent / beside) if source else key
             stamp = _stamp(path)
-            self._files[key] = ABSENT if stamp is None else checksum_of(path, stamp)
+            # a device has no end
+            self._files[key] = ABSENT if stamp is None else UNKNOWN if stamp == _NO_FILE else checksum_of(path, stamp)
         return self._files[key]

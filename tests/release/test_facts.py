@@ -1,9 +1,12 @@
 """What is said of a release follows from what happened in it: facts that break a proof leave nothing proven."""
 
+import hashlib
 import json
 import math
+import sqlite3
 import stat
 import warnings
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -172,6 +175,24 @@ def test_only_the_owner_reads_a_ledger_and_no_data_can_be_guessed_from_it(tmp_pa
     ledger.enter("algo=ssp", [gaussian(0.3, "sample")])
     assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
     assert b"data" not in ledger.path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"guarantees": [{"view": "release"}], "cap": None}, {"guarantees": 3, "cap": None}, {"cap": {"eps": "x"}}, {}, 7],
+    ids=str,
+)
+def test_a_ledger_that_another_program_wrote_with_right_checksums_is_one_sentence(tmp_path, content) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.enter("", [gaussian(0.3, "sample")])
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
+        (kind, time), text = connection.execute("SELECT kind, time FROM event").fetchone(), json.dumps(content)
+        checksum = hashlib.sha256(json.dumps(["", "1", kind, time, text]).encode()).hexdigest()
+        connection.execute("UPDATE event SET content = ?, checksum = ?", (text, checksum))
+        connection.execute("UPDATE last SET checksum = ?", (checksum,))
+    for use in (ledger.entries, ledger.caps, lambda: ledger.enter("", [gaussian(0.3, "sample")])):
+        with pytest.raises(UserError, match="cannot be used"):
+            use()
 
 
 # ---- dpml release

@@ -211,6 +211,15 @@ def test_what_is_no_certificate_is_one_sentence(tmp_path, text, capsys) -> None:
     assert "\x1b" not in out
 
 
+@pytest.mark.parametrize(("algo", "known"), [("dpgd", True), ("outpert", True), ("dpfm", False)])
+def test_a_ratio_that_is_only_stated_is_said_to_be(run_command, algo, known) -> None:
+    words = (f"algo={algo}", "algo.noise=discrete", "calibration=tight", "eps=1", "delta=1e-5", "M=1", "N=1000", "d=3")
+    assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 0
+    done = run_command("dpml", "verify", "c.json")
+    assert done.code == 0, done.out
+    assert ("given its ratio" in done.out) != known
+
+
 def test_the_commands(run_command, tmp_path) -> None:
     words = ("algo=dpgd", "eps=1", "delta=1e-5", "M=5", "N=1000", "d=3")
     done = run_command("dpml", "guarantee", *words, "--certificate", "c.json")
