@@ -1,16 +1,16 @@
 """Hydra's own sweeper and launcher, but jobs that differ in values only are composed once (`config.alike`).
 
-`Sweeper` takes the place of Hydra's sweeper under its name. It does as that does if anything is asked for that only
+`register` puts ours in the place of Hydra's sweeper, under its name. It does as that does if anything is asked for that only
 Hydra's launcher does: another launcher, a callback, environment variables, a working folder or a log of each job.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hydra._internal.core_plugins import basic_sweeper
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, setup_globals
@@ -20,21 +20,30 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from dpml.config.alike import Alike, parsed
 
-Plugins.instance()  # which runs Hydra's modules again, so that they have other classes from here on
+_REPLACED = "hydra._internal.core_plugins.basic_sweeper"
 _CHOSEN = ["basic", "disabled", "disabled"]  # of Hydra's options, unless the user chooses others
 _CALLBACKS = ["sweep_folder"]  # in conf/config.yaml
 
 
 def register() -> None:
-    """Have Hydra sweep by `Sweeper`."""
-    Plugins.instance().class_name_to_class[f"{basic_sweeper.__name__}.BasicSweeper"] = Sweeper
+    """Have Hydra sweep by its own sweeper with the methods of `Planning`.
+
+    They are put together anew every time: whoever makes Hydra look for plug-ins runs its modules again, and so makes
+    other classes of them. Hydra takes the class by its name, `Sweeper` of this module.
+    """
+    known = Plugins.instance().class_name_to_class
+    kind = type("Sweeper", (Planning, import_module(_REPLACED).BasicSweeper), {"__module__": __name__})
+    globals()["Sweeper"] = known[f"{_REPLACED}.BasicSweeper"] = kind
 
 
-class Sweeper(basic_sweeper.BasicSweeper):
-    """Hydra's own, with a launcher that plans jobs instead of running them."""
+class Planning:
+    """A launcher that plans jobs instead of running them; in front of Hydra's own sweeper."""
+
+    launcher: Any
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        super().setup(hydra_context=hydra_context, task_function=task_function, config=config)
+        settings = {"hydra_context": hydra_context, "task_function": task_function, "config": config}
+        super().setup(**settings)  # type: ignore[misc]
         if _is_plain(config.hydra):
             self.launcher = Planned()
             self.launcher.setup(hydra_context=hydra_context, task_function=task_function, config=config)
@@ -42,7 +51,7 @@ class Sweeper(basic_sweeper.BasicSweeper):
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
         """Compose every job, before the first one runs: of planned jobs, none runs before all are composed."""
         if not isinstance(self.launcher, Planned):
-            super().validate_batch_is_legal(batch)
+            super().validate_batch_is_legal(batch)  # type: ignore[misc]
 
 
 def _is_plain(settings: Any) -> bool:

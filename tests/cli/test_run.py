@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import jobs, tables
+from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
@@ -614,3 +615,11 @@ def test_a_budget_that_no_solver_can_release_does_not_end_the_others(run_command
     none = run_command(*words, "eps=1e5")
     assert none.code != 0
     assert "Newton's method left a gradient" in none.err
+
+
+def test_a_sweep_after_hydra_has_looked_for_plug_ins_again(run_command, tmp_path) -> None:
+    """Which runs Hydra's modules anew: its sweeper is another class then."""
+    Plugins.instance()._initialize()
+    done = run_command("dpml-run", "-m", "algo=capefm,conv", "eps=1", "draws=2", "hydra.sweep.dir=again")
+    assert done.code == 0, done.err
+    assert (tmp_path / "again" / "rows.csv").exists()

@@ -82,8 +82,8 @@ def computed(tmp_path_factory):
         planted_changes.compute(jobs, folder / "cells")
         shutil.copytree(Path(dpml.__file__).parent, folder / "dpml", ignore=shutil.ignore_patterns("__pycache__"))
         yield folder, jobs
-    for name in set(sys.modules) - before:
-        if not name.startswith("dpml"):
+    for name in set(sys.modules) - before:  # plug-ins only: a library that is loaded twice has every class twice
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
             del sys.modules[name]
     dependencies.forget()
 
