@@ -1,7 +1,7 @@
 """Hydra's own sweeper and launcher, but jobs that differ in values only are composed once (`config.alike`).
 
-`register` puts ours in the place of Hydra's sweeper, under its name. It does as that does if anything is asked for that only
-Hydra's launcher does: another launcher, a callback, environment variables, a working folder or a log of each job.
+`register` puts ours in the place of Hydra's sweeper, under its name. It does as that does if anything is asked for that
+only Hydra's launcher does: another launcher, a callback, environment variables, a working folder or a log of each job.
 """
 
 from collections.abc import Iterator, Sequence
