@@ -111,7 +111,7 @@ def case(
     algorithm: Any,
     draws: int,
     views: Set[str],
-    problem: Problem = PROBLEM,
+    problem: Problem | None = None,
     clear: Set[str] | None = None,
     marks: Iterable[Any] = (),
 ):
