@@ -149,6 +149,10 @@ class Problem:
         for key, number in equal.items():
             if not getattr(self, key):
                 object.__setattr__(self, key, number)
+        if (
+            self.smallest * self.M > self.N
+        ):  # a copy with another N or M that kept the sizes: its noise would be too small
+            raise UserError(f"{self.M} parties of at least {self.smallest} rows have more than N={self.N} rows.")
 
     def of_sizes(self, sizes: Index) -> "Problem":
         """The same with parties of these sizes (M,). The largest parties collude: the worst case for the others."""

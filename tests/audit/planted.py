@@ -10,6 +10,8 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.newton import NoisyNewton
 from dpml.audit import ROWS, Finding, audit, default_rows
 from dpml.audit.exposure import Pair
 from dpml.audit.pairs import worst_case
@@ -29,7 +31,8 @@ BESIDE = ALL - {"release"}
 
 def usual(algorithm) -> Problem:
     """What `dpml audit` has unless told otherwise: networks need few rows, and take long with many."""
-    return replace(PROBLEM, N=min(PROBLEM.N, 5 * default_rows(algorithm)))
+    rows = 200 if isinstance(algorithm, NoisyDescent | NoisyNewton) else default_rows(algorithm)
+    return Problem(5, 5 * rows, 2, auxiliary=10, classes=2)
 
 
 def verdicts(algorithm, draws: int, seed: int = 0) -> dict[str, str]:
@@ -81,7 +84,10 @@ def attacked(
         patch.setattr("dpml.audit.worse_pair", search)
         if not self_test:
             patch.setattr("dpml.audit.POWER", math.inf)
-        return {found.view: found for found in audit(Only(algorithm, views, pair), BUDGET, problem or usual(algorithm), draws)}
+        return {
+            found.view: found
+            for found in audit(Only(algorithm, views, pair), BUDGET, problem or usual(algorithm), draws)
+        }
 
 
 def bugs(algorithm, draws: int, views: Set[str] = BESIDE, problem: Problem | None = None) -> set[str]:
