@@ -87,15 +87,15 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
         UserError: the ledger refuses it.
     """
     ledger, entry, more = estimator.ledger or current(), None, "not at all, as nothing is proven."
-    weakest = worst(facts.proven)
+    weakest = worst(facts.held)
     if estimator.eps != math.inf:
         _warn(estimator, facts, weakest)
     if math.isfinite(weakest.eps):
         if ledger is not None:
-            entry = ledger.enter(setting_of(estimator), facts.proven, parties=facts.parties)
+            entry = ledger.enter(setting_of(estimator), facts.held, parties=facts.parties)
             more = f"entry {entry.number} of a ledger."
         else:
-            fits, eps = account.count(X, facts.proven, estimator.delta or _DELTA)
+            fits, eps = account.count(X, facts.held, estimator.delta or _DELTA)
             more = f"in no ledger; {fits} fits of such rows in this process, eps = {written(eps)} together."
     estimator.facts_, estimator.guarantees_ = facts, list(facts.guarantees)
     estimator.entry_, estimator.ledger_ = entry, ledger

@@ -40,11 +40,14 @@ def _plain(finding: Finding) -> dict[str, object]:
     """The value for JSON: an unknown value is null."""
     rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
     known = asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
+    known["declared"] = finding.proven if finding.declared else math.nan
+    known["proven"] = math.nan if finding.declared else finding.proven
     return {key: None if value != value else value for key, value in known.items()}
 
 
 def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
-    heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict"]
+    held = "declared" if findings[0].declared else "proven"
+    heads = ["view", "per", "delta", "claimed", held, "this pair", "attacked", "by", "verdict"]
     lines = []
     for f in findings:
         numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
@@ -59,3 +62,5 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
     bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
     sums = "" if math.isnan(findings[0].moved) else f"; sums move by {findings[0].moved:.9g} of what is counted"
     console.print(f"eps{context}; attacked: {bound}{sums}", highlight=False)
+    for note in findings[0].notes:
+        console.print(f"Look at it: {note}.", style="yellow", highlight=False)

@@ -38,6 +38,7 @@ class Request:
         setting: the requested setting, as on the command line, without paths.
         floating: whether floating-point noise may be published, of which less is proven.
         any_delta: whether a delta of 1/N or more may be.
+        declared: whether guarantees may be the word of code that is not part of dpml.
     """
 
     dataset: Source
@@ -53,6 +54,7 @@ class Request:
     setting: str
     floating: bool = False
     any_delta: bool = False
+    declared: bool = False
 
     @property
     def unit(self) -> Unit:
@@ -76,7 +78,7 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         facts = facts_of(algorithm, parties, request.partition, budget, missing=_left_out(request.dataset, data))
         _check_facts(facts, request)
         mechanism = algorithm.prepare(parties, entropy())
-        entry = ledger.enter(request.setting, facts.proven, cap, facts.parties)
+        entry = ledger.enter(request.setting, facts.held, cap, facts.parties)
         try:
             weights = mechanism.release([budget], entropy(), 1).weights
             if weights is None:
@@ -98,7 +100,7 @@ def _check_setting(request: Request) -> None:
     algorithm, budget = request.algorithm, request.budget
     if math.isinf(budget.eps):
         raise UserError("eps=inf is no private release: choose a finite eps.")
-    if algorithm.auxiliary:
+    if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     if not getattr(algorithm, "linear", True):
         raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=dpgd.")
@@ -107,8 +109,8 @@ def _check_setting(request: Request) -> None:
 
 
 def _check_facts(facts: Facts, request: Request) -> None:
-    """Raise UserError unless what was asked for is proven, at a delta that means something."""
-    facts.require_proof(request.budget.eps)
+    """Raise UserError unless what was asked for is proven, or may be declared, at a delta that means something."""
+    facts.require_proof(request.budget.eps, request.declared)
     if not request.floating:
         require_exact(request.algorithm, "say --floating")
     delta, N = request.budget.delta or 0.0, facts.problem.N
@@ -134,7 +136,7 @@ def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Mod
         stated=_named(request.stated, data.provenance.get("classes", {})),
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
         weights=np.reshape(weights, (K, -1)),
-        guarantees=facts.proven,
+        guarantees=facts.held,
         statement=statement(facts),
         setting=request.setting,
         versions=provenance()["versions"],

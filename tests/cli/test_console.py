@@ -56,7 +56,8 @@ def rows_of(seeds: int = 1, draws: int = 10, spread: float = 0.1, **settings: li
 
 GUARANTEES = pd.DataFrame(
     [
-        {"view": view, "unit": "sample", "eps": eps, "delta": 1e-3, "basis": basis, "source": "a proof"}
+        {"algo": "capefm", "variant": "paper", "calibration": "published"}
+        | {"view": view, "unit": "sample", "eps": eps, "delta": 1e-3, "basis": basis, "source": "a proof"}
         for view, basis, eps in (
             ("release", "published", 0.1),
             ("release", "proven", 0.08),
