@@ -17,6 +17,7 @@ from dpml.audit.neighbours import one_replaced, whole_party, with_rows
 from dpml.audit.scores import CONFIDENCE, Scores
 from dpml.data.info import Task
 from dpml.errors import UserError
+from dpml.mechanism.guarantees import guaranteed
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem
 from dpml.privacy.guarantee import HELD
@@ -30,7 +31,7 @@ _SEEDS = 8  # with which the random numbers of two releases are compared
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
     """The released model, in every view whose observer sees it: all but that of one client's messages."""
     shown = _released(algorithm, pair, budget)
-    views = dict.fromkeys(each.view for each in algorithm.guarantees(budget, pair[0].problem) if each.basis in HELD)
+    views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
     return [replace(shown, view=view) for view in views if view != "client"]
 
 
@@ -51,7 +52,7 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
     Raises:
         UserError: the algorithm takes none of the neighbours that are tried.
     """
-    (delta, *_) = (each.delta for each in algorithm.guarantees(budget, problem) if each.basis in HELD)
+    (delta, *_) = (each.delta for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
     found: list[tuple[tuple[float, float], Pair]] = []
     error = None
     for pair in candidates(algorithm.loss, problem, getattr(algorithm, "unit", "sample")):
