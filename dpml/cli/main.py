@@ -239,6 +239,8 @@ def _release(commands: Any) -> None:
     release.add_argument(
         "-o", "--output", type=Path, default=Path("model.json"), help="the model's file (default: %(default)s)"
     )
+    help_ = "a card for the public registry of deployments, as YAML, with what is known of the release"
+    release.add_argument("--card", type=Path, metavar="FILE", help=help_)
     release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
     release.add_argument("--delta-anyway", action="store_true", help="take a delta of 1/N or more")
     help_ = "publish what code that is not part of dpml says of itself, which nobody here has proven"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from dpml.mechanism.guarantees import author, guaranteed
 from dpml.optim.losses import LOSSES
@@ -101,6 +102,14 @@ def test_a_release_of_it_has_to_be_asked_for_and_its_file_says_so(run_command, o
     assert "holds, if what 'centroid.Centroid' declares is right" in done.out
     assert {each.basis for each in Ledger(Path("t.csv.ledger")).entries()[0].guarantees} == {"declared"}
     assert "Release 1: declared by code that is not part of dpml" in run_command("dpml", "ledger", "t.csv.ledger").out
+
+
+def test_a_card_says_that_it_is_declared(run_command, own) -> None:
+    done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid", "--declared", "--card", "card.yaml")
+    assert done.code == 0, done.err
+    card = yaml.safe_load(Path("card.yaml").read_text())
+    assert "declared by centroid.Centroid" in card["deployment"]["privacy_loss"]["privacy_parameters_details"]
+    assert "declared by centroid.Centroid" in card["deployment"]["accounting"]["composition"]
 
 
 def test_floating_noise_of_it_has_to_be_asked_for_too(run_command, own) -> None:
