@@ -112,6 +112,7 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, on_grid: bool) -> Mes
         for size, variance, step, unit, deviation in zip(
             of.lengths(problem.d), grid.variances, grid.steps, message.units, of.deviations(problem.d), strict=True
         )
+        if size
     ]
     return {"law": "discrete gaussian", **common, "rounding": rounding, "blocks": blocks}
 

@@ -212,6 +212,7 @@ def words(tmp_path, monkeypatch) -> list[str]:
 
 REFUSED = {
     "made-up parties": (["algo=ssp", "algo.unit=party", "M=5", "delta=1e-5"], "made up by chance"),
+    "classes deal rows": (["algo=ssp", "partition=classes", "M=2", "delta=1e-5"], "private labels"),
     "labels deal rows": (["algo=la", "algo.lam=1", "partition=dirichlet", "M=2", "delta=null"], "private labels"),
     "a delta of 1/N": (["delta=0.0025", "dataset.drop=[who]"], "is 1/N or more"),
     "no such folder": (["delta=1e-5", "dataset.drop=[who]", "-o", "nowhere/m.json"], "cannot be written"),
