@@ -111,8 +111,8 @@ def _warn(estimator: Any, facts: Facts, weakest: Guarantee) -> None:
         said = f"{why} {'; '.join(advice).capitalize()}." if advice else why
     elif weakest.eps > estimator.eps:
         said = (
-            f"eps={estimator.eps:g} was asked for, but what is proven of algo={estimator.algo} in the view "
-            f"{weakest.view} is eps={written(weakest.eps)}: see guarantees_."
+            f"eps={estimator.eps:g} was asked for, but what is {'declared' if facts.author else 'proven'} of "
+            f"algo={estimator.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
         )
     else:
         return

@@ -52,7 +52,7 @@ class Finding:
         moved: How far the sums of a release move, by the code that adds them up, over what is counted: in any view.
         mu: The proven mu, where mu-GDP is proven: any point of the trade-off curve may refute it.
         rates: What the best attack achieves at thresholds; None where nothing was attacked.
-        declared: Whether what stands as `proven` is the word of code that is not part of dpml.
+        declared: The eps that code outside dpml declares; NaN where it is proven, and `proven` is NaN otherwise.
         notes: What was noticed of such code beside the attacks.
     """
 
@@ -69,8 +69,13 @@ class Finding:
     moved: float = math.nan
     mu: float | None = None
     rates: Rates | None = None
-    declared: bool = False
+    declared: float = math.nan
     notes: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> float:
+        """The eps that is proven, or declared in its place."""
+        return self.proven if math.isnan(self.declared) else self.declared
 
     @property
     def judgement(self) -> str:
@@ -127,8 +132,14 @@ def default_rows(algorithm: Any) -> int:
 
 def _nothing(proven: Guarantee) -> Finding:
     nan = math.nan
-    none = Finding(proven.view, proven.unit, proven.delta, nan, math.inf, nan, nan, "-", nan, "no privacy")
-    return replace(none, declared=proven.basis == DECLARED)
+    return _of(Finding(proven.view, proven.unit, proven.delta, nan, math.inf, nan, nan, "-", nan, "no privacy"), proven)
+
+
+def _of(finding: Finding, proven: Guarantee) -> Finding:
+    """With what is proven of a view, or declared."""
+    if proven.basis == DECLARED:
+        return replace(finding, proven=math.nan, declared=proven.eps)
+    return replace(finding, proven=proven.eps)
 
 
 def _find(
@@ -140,7 +151,7 @@ def _find(
 ) -> Finding:
     """Attack one view; where no violation is seen, run the self-test with half of the noise."""
     if not exposures:  # of an algorithm that only its releases are known of
-        return replace(_nothing(proven), proven=proven.eps, verdict="no violation seen", power=0.0)
+        return replace(_nothing(proven), verdict="no violation seen", power=0.0)
     scores = Scores.of(exposures, draws, rng(Generator))
     verdict: Verdict = "no violation seen"
     power = scores.power(proven)
@@ -152,7 +163,7 @@ def _find(
     if silent and Scores.of(exposures, draws, rng(HalfNoise)).accuse(proven):
         verdict = "consistent"
     attacked, attack = scores.lower(proven.delta, CONFIDENCE)
-    return Finding(
+    found = Finding(
         view=proven.view,
         unit=proven.unit,
         delta=proven.delta,
@@ -164,6 +175,6 @@ def _find(
         power=power,
         verdict=verdict,
         mu=proven.mu,
-        declared=proven.basis == DECLARED,
         rates=scores.rates(proven.delta),
     )
+    return _of(found, proven)

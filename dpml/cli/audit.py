@@ -40,18 +40,16 @@ def _plain(finding: Finding) -> dict[str, object]:
     """The value for JSON: an unknown value is null."""
     rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
     known = asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
-    known["declared"] = finding.proven if finding.declared else math.nan
-    known["proven"] = math.nan if finding.declared else finding.proven
     return {key: None if value != value else value for key, value in known.items()}
 
 
 def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
-    held = "declared" if findings[0].declared else "proven"
+    held = "proven" if math.isnan(findings[0].declared) else "declared"
     heads = ["view", "per", "delta", "claimed", held, "this pair", "attacked", "by", "verdict"]
     lines = []
     for f in findings:
-        numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
-        numbers[1] = written(f.proven)
+        numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.held, f.exact, f.attacked)]
+        numbers[1] = written(f.held)
         lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.judgement])
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Console()

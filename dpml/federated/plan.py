@@ -217,9 +217,11 @@ def most_dropouts(parties: int, colluders: int) -> int:
 
 
 def check_setting(words: Iterable[str]) -> None:
-    """Raise UserError when a word is not one that a plan may contain."""
+    """Raise UserError when a word is not one that a plan may contain: none names code that a party would then run."""
     for word in words:
         key, equals, _ = word.partition("=")
+        if "_target_" in word or key == "algo.local":
+            raise UserError(f"a plan has no {key!r}: it may name no code, only algorithms that come with dpml.")
         if not equals or not (key in _WORDS or key.startswith("algo.")) or key == "algo.protocol":
             raise UserError(f"a plan has no {key!r}: {nearest(key, _WORDS)}")
 

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 import yaml
 
+import dpml
+from dpml.errors import UserError
 from dpml.mechanism.guarantees import author, guaranteed
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
@@ -36,6 +38,7 @@ class Liar(Centroid):
 @pytest.fixture
 def own(tmp_path, monkeypatch) -> Path:
     """The algorithms of the pages, one that publishes nearly without noise, and a file to release."""
+    monkeypatch.chdir(tmp_path)
     for page in ("howto/plug_ins.md", "tutorials/algorithm.md"):
         for name, body in re.findall(FILE, (DOCS / page).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -112,6 +115,18 @@ def test_a_card_says_that_it_is_declared(run_command, own) -> None:
     assert "declared by centroid.Centroid" in card["deployment"]["accounting"]["composition"]
 
 
+def test_an_estimator_of_it_is_saved_only_if_that_is_asked_for(own) -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
+    kind = {"_target_": "centroid.Centroid"}
+    with dpml.Ledger("people.ledger") as ledger:
+        model = dpml.PrivateClassifier("ssp", bounds=(-1, 1), algo_options=kind).fit(X, X[:, 0] > 0)
+    assert {each.basis for each in (*model.guarantees_, *ledger.entries()[0].guarantees)} == {"declared"}
+    with pytest.raises(UserError, match=r"declared by centroid\.Centroid"):
+        model.save("m.json")
+    model.save("m.json", declared=True)
+    assert "declared by centroid.Centroid" in json.loads(Path("m.json").read_text())["statement"][1]
+
+
 def test_floating_noise_of_it_has_to_be_asked_for_too(run_command, own) -> None:
     for flags, code in (([], 2), (["--declared"], 2), (["--declared", "--floating"], 0)):
         done = run_command("dpml", *RELEASE, *SETTING, "algo=mean_model", *flags)
@@ -124,11 +139,12 @@ def test_floating_noise_of_it_has_to_be_asked_for_too(run_command, own) -> None:
 
 def test_an_algorithm_without_noise_is_called_a_bug(run_command, own) -> None:
     """Its messages have noise, which is proven to suffice; what it makes of them has next to none."""
-    done = run_command("dpml", "audit", "-cd", "conf", "algo=liar", "M=1", *SETTING, "draws=5000", "--json")
-    assert done.code == 1, done.err
-    (release, *_) = (each for each in json.loads(done.out) if each["view"] == "release")
-    assert release["verdict"] == "BUG"
-    assert release["attacked"] > 2
+    for words in (["-cd", "conf", "algo=liar"], ["algo._target_=liar.Liar"]):
+        done = run_command("dpml", "audit", *words, "M=1", *SETTING, "draws=5000", "--json")
+        assert done.code == 1, done.err
+        (release, *_) = (each for each in json.loads(done.out) if each["view"] == "release")
+        assert release["verdict"] == "BUG"
+        assert release["attacked"] > 2
 
 
 def test_all_that_is_said_of_an_algorithm_comes_through_one_place() -> None:
