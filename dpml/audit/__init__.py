@@ -17,7 +17,7 @@ from dpml.audit.search import worse_pair
 from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.audit.views import exposures
 from dpml.errors import UserError
-from dpml.mechanism.guarantees import author, guaranteed
+from dpml.mechanism.declared import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, View
 from dpml.privacy.guarantee import DECLARED, HELD
 from dpml.seeds import generator

@@ -19,7 +19,7 @@ from dpml.config.build import (
 from dpml.data import Source
 from dpml.data.partition import LabelRule, Natural, Partition
 from dpml.errors import UserError
-from dpml.mechanism.guarantees import guaranteed
+from dpml.mechanism.declared import guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
 from dpml.privacy.guarantee import HELD
 from dpml.release.certificate import certificate

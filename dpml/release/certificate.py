@@ -14,7 +14,7 @@ from typing import Any
 
 from dpml.algorithms import Algorithm
 from dpml.mechanism import discrete
-from dpml.mechanism.guarantees import author
+from dpml.mechanism.declared import author
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
 from dpml.mechanism.outputs import GridOutput, NoisyOutput, moved_in_l1, moved_in_l2

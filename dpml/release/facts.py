@@ -16,7 +16,7 @@ from typing import Any, Literal
 from dpml.algorithms import Algorithm
 from dpml.data.partition import LabelRule, Natural, Parties, Partition
 from dpml.errors import UserError
-from dpml.mechanism.guarantees import author, guaranteed
+from dpml.mechanism.declared import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import HELD, REAL

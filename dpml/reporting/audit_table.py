@@ -15,7 +15,7 @@ from pandas.api.types import is_numeric_dtype
 from dpml import paths
 from dpml.audit import ROUNDS
 from dpml.errors import UserError
-from dpml.mechanism.guarantees import guaranteed
+from dpml.mechanism.declared import guaranteed
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.reporting.outputs import FigureFiles, Paper

@@ -12,10 +12,11 @@ import yaml
 
 import dpml
 from dpml.errors import UserError
-from dpml.mechanism.guarantees import author, guaranteed
+from dpml.mechanism.declared import author, guaranteed
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.release.ledger import Ledger
+from dpml.reporting.tables import proven
 
 DOCS = Path(__file__).parents[2] / "docs"
 FILE = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
@@ -75,6 +76,9 @@ def test_every_table_says_that_it_is_declared(run_command, own) -> None:
     done = run_command("dpml-run", "-cd", "conf", "algo=centroid", "eps=[1,2]", *settings, "hydra.run.dir=grid")
     assert "1 (declared)" in done.out
     assert "2 (declared)" in done.out
+    table = proven(pd.read_csv("grid/guarantees.csv").assign(block="grid"))
+    assert {view.partition(", ")[2] for view in table["view"]} == {"declared"}
+    assert set(table["claimed"]) == {"-"}
 
 
 def test_a_sweep_says_that_algorithms_are_at_different_calibrations(run_command) -> None:
@@ -155,7 +159,7 @@ def test_all_that_is_said_of_an_algorithm_comes_through_one_place() -> None:
         for line in path.read_text("utf-8").splitlines()
         if re.search(r"(?<!super\(\))\.guarantees\(", line)
     }
-    assert calls == {"guarantees.py"}
+    assert calls == {"declared.py"}
 
 
 def test_dpmls_own_are_proven_and_what_derives_from_them_elsewhere_is_not(own) -> None:

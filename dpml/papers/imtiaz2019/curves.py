@@ -21,7 +21,7 @@ from dpml.data import Files
 from dpml.data.partition import Equal, Parties, TwoGroup, partition
 from dpml.data.sets.synthetic import RECIPES, Synthetic
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.guarantees import guaranteed
+from dpml.mechanism.declared import guaranteed
 from dpml.mechanism.sharing import cape_whole_view
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget, Calibration, Problem, gdp, noise, worst
