@@ -65,8 +65,8 @@ def test_sample_level_algorithms(kind, loss, calibration) -> None:
         if calibration == "tight":
             assert finding.verdict in UNACCUSED
         if kind in GAUSSIAN:  # the neighbours are as bad as the proof says
-            assert finding.exact == pytest.approx(finding.held, rel=1e-6)
-            assert finding.attacked >= 0.6 * finding.held or finding.held < 0.5
+            assert finding.exact == pytest.approx(finding.proven, rel=1e-6)
+            assert finding.attacked >= 0.6 * finding.proven or finding.proven < 0.5
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
@@ -75,9 +75,9 @@ def test_sample_level_algorithms(kind, loss, calibration) -> None:
 def test_party_level_algorithms(kind, loss, calibration) -> None:
     (finding,) = attacked(kind(loss, calibration=calibration, lam=0.01), 20_000, ALL, PROBLEM, tries=TRIES).values()
     assert finding.verdict in UNACCUSED
-    assert finding.exact <= finding.held * (1 + 1e-6)
+    assert finding.exact <= finding.proven * (1 + 1e-6)
     if kind is not Soft:
-        assert finding.exact >= 0.999 * finding.held
+        assert finding.exact >= 0.999 * finding.proven
 
 
 ROUNDS = [
@@ -110,7 +110,7 @@ def test_algorithms_of_rounds_and_perturbed_objectives(algorithm) -> None:
     assert set(found) == {g.view for g in algorithm.guarantees(BUDGET, problem)}
     for finding in found.values():
         assert finding.verdict != "BUG"
-        assert not finding.exact > finding.held * (1 + 1e-6)
+        assert not finding.exact > finding.proven * (1 + 1e-6)
         if algorithm.calibration == "tight":
             assert finding.verdict in UNACCUSED
 
@@ -133,11 +133,11 @@ def test_the_published_claims_that_do_not_hold() -> None:
 @pytest.mark.parametrize(("kind", "eps"), [(FunctionalMechanism, 0.1), (CONV, 0.1), (CAPE, 1.0)])
 def test_a_million_draws_reach_four_fifths_of_what_is_proven(kind, eps) -> None:
     for finding in audit(kind(SQUARED, calibration="tight"), Budget(eps, 1e-5), PROBLEM, 1_000_000):
-        if finding.held < 0.8 * eps:  # weaker views need more draws
+        if finding.proven < 0.8 * eps:  # weaker views need more draws
             assert finding.verdict != "BUG"
             continue
         assert finding.verdict == "consistent"
-        assert finding.attacked >= 0.8 * finding.held
+        assert finding.attacked >= 0.8 * finding.proven
 
 
 # ---- mutations: each is a bug that somebody could write, and the audit must call it one

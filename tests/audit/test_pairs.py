@@ -382,7 +382,7 @@ def test_a_five_times_too_small_sensitivity_in_noise_and_proof(monkeypatch, cali
     monkeypatch.setattr(Soft, "sensitivity", lambda self, problem: tuple(s / 5 for s in right(self, problem)))
     found = attacked(Soft(LOGISTIC, calibration=calibration, lam=lam), 1_000, problem=PROBLEM)["release"]
     assert found.verdict == "BUG"
-    assert found.exact > found.held
+    assert found.exact > found.proven
 
 
 def test_scores_that_are_far_from_normal_are_not_taken_for_normal() -> None:
@@ -416,7 +416,7 @@ def test_no_search_finds_more_than_is_proven(algorithm) -> None:
     """In a crowd of 2,500; `test_audit.py` searches among 25 and 50 rows."""
     (found,) = audit(algorithm, BUDGET, PROBLEM, 1_000)
     assert found.verdict != "BUG"
-    assert found.exact <= found.held * (1 + 1e-6)
+    assert found.exact <= found.proven * (1 + 1e-6)
 
 
 @pytest.mark.slow
