@@ -64,6 +64,9 @@ class Only:
         return getattr(self.algorithm, name)
 
 
+Only.__module__ = "dpml"  # its guarantees are those of an algorithm of dpml, which are proven
+
+
 def attacked(
     algorithm,
     draws: int,
