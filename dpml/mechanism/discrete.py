@@ -55,7 +55,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
     Raises:
         AssertionError: one is, so that a sensitivity that was counted does not hold.
     """
-    longest = np.abs(vectors).max(initial=0)
+    longest = max(int(vectors.max(initial=0)), -int(vectors.min(initial=0)))
     squares = np.einsum("...j,...j->...", vectors, vectors)
     if longest > radius or squares.max(initial=0) > radius * radius:
         raise AssertionError("integers are longer than the sensitivity that is counted for them.")

@@ -33,6 +33,8 @@ from dpml.privacy.discrete.rounding import Integers
 from dpml.sums import TALL, PairwiseSum
 
 _SUMS = 1 << 61  # the largest sum of integers
+_EXACT = 53  # bits of whole numbers that floating point has
+_TOGETHER = 1 << 12  # rows that are multiplied at once
 _FINE = 21  # bits by which a step is finer than 1/d
 
 
@@ -185,8 +187,25 @@ class CoefficientTerms(Terms):
         where = entries(z.shape[1])
         for rows in map(parties.of, range(parties.problem.M)) if party or secure else [slice(None)]:
             own = z[rows]
-            sums = np.concatenate([y[rows] @ own, np.einsum("ij,ik->jk", own, own)[where]])
+            linear, square = _products(own, y[rows], bits)
+            sums = np.concatenate([linear, square[where]])
             yield divide(sums, len(own)) if party else sums
+
+
+def _products(z: Integers, y: Integers, bits: int) -> tuple[Integers, Integers]:
+    """``y'z`` and ``z'z``, exact, for entries of at most 2^bits in size, by products of floating-point matrices.
+
+    In a block every product, and every sum of products, is a whole number of at most 2^53: there is nothing to round,
+    in whatever order and by whatever instructions they are added up.
+    """
+    assert 2 * bits <= _EXACT
+    d = z.shape[1]
+    linear, square = np.zeros(d, np.int64), np.zeros((d, d), np.int64)
+    for some in blocks(len(y), most=min(1 << _EXACT - 2 * bits, _TOGETHER)):
+        own = z[some].astype(float)
+        linear += (y[some].astype(float) @ own).astype(np.int64)
+        square += (own.T @ own).astype(np.int64)
+    return linear, square
 
 
 def quadratic_of(loss: Loss) -> Quadratic:
