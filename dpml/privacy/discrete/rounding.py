@@ -42,11 +42,25 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
             f"vectors of {values.shape[-1]} entries and length {clip:g} in steps of 2^-{bits} do not fit into 64-bit "
             f"integers, or are shorter than a step: choose other fractional bits."
         )
-    count, size = math.prod(values.shape[:-1]), values.shape[-1]
-    vectors, whole = values.reshape(count, size), np.empty((count, size), np.int64)
-    for some in blocks(count, size):
-        whole[some] = _shortened(_rounded(vectors[some], bits, clip, radius), radius)
-    return whole.reshape(values.shape)
+    if not np.isfinite(values).all():
+        raise UserError("a value to be rounded is not a finite number.")  # naming the row would reveal it
+    whole = np.empty(values.shape, np.int64)
+    from_, to = values.reshape(-1, values.shape[-1]), whole.reshape(-1, values.shape[-1])
+    for some in blocks(len(from_), values.shape[-1]):
+        to[some] = _rounded(from_[some], bits, clip, radius)
+    return whole
+
+
+def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
+    with np.errstate(over="ignore"):  # a length of infinity is shortened to 0
+        length = np.linalg.norm(values, axis=-1, keepdims=True)
+    inside = values * (clip / np.maximum(length, clip))
+    whole = np.rint(np.clip(np.ldexp(inside, bits), -radius, radius)).astype(np.int64)
+    squares = np.einsum("...j,...j->...", whole, whole)
+    long = squares > radius * radius
+    divisor = _root_above(squares[long])[:, None]
+    whole[long] = np.sign(whole[long]) * (np.abs(whole[long]) * radius // divisor)
+    return whole
 
 
 def to_grid(values: Array, step: float) -> Integers:
@@ -80,27 +94,6 @@ def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
     root = math.isqrt(coordinates << 2 * _ROOT_BITS)
     exact = root * root == coordinates << 2 * _ROOT_BITS
     return sensitivity + Fraction(root if exact else root + 1, 1 << _ROOT_BITS)
-
-
-def _rounded(vectors: Array, bits: int, clip: float, radius: int) -> Integers:
-    """Vectors (n, k) no longer than `clip`, but for floating-point errors, and with entries of at most `radius`."""
-    if not np.isfinite(vectors).all():
-        raise UserError("a value to be rounded is not a finite number.")  # naming the row would reveal it
-    with np.errstate(over="ignore"):  # a length of infinity is shortened to 0
-        length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    inside = vectors * (clip / np.maximum(length, clip))
-    np.ldexp(inside, bits, out=inside)
-    np.clip(inside, -radius, radius, out=inside)
-    return np.rint(inside, out=inside).astype(np.int64)
-
-
-def _shortened(whole: Integers, radius: int) -> Integers:
-    """The same vectors (n, k), none longer than `radius`: in integers only."""
-    squares = np.einsum("ij,ij->i", whole, whole)
-    long = squares > radius * radius
-    divisor = _root_above(squares[long])[:, None]
-    whole[long] = np.sign(whole[long]) * (np.abs(whole[long]) * radius // divisor)
-    return whole
 
 
 def _root_above(squares: Integers) -> Integers:

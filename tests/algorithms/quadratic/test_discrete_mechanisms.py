@@ -8,7 +8,7 @@ import pytest
 from examples import ball, capefm, fm
 from scipy import stats
 
-from dpml.algorithms.quadratic.coefficients import Coefficients
+from dpml.algorithms.quadratic.coefficients import whole_products
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.pairs import worst_case
 from dpml.data import Dataset
@@ -18,7 +18,6 @@ from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, worst
-from dpml.privacy.discrete import to_integers
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET = Budget(1.0, 1e-5)
@@ -43,32 +42,6 @@ def models(algorithm, parties: Parties) -> np.ndarray:
     budgets = [Budget(8.0, 1e-5), BUDGET, Budget(math.inf, 1e-5)]
     ready = algorithm.prepare(parties, np.random.default_rng(0))
     return ready.release(budgets, np.random.default_rng(3), 4).weights
-
-
-# ---- what is summed
-
-
-@each_loss
-@pytest.mark.parametrize("unit", ["sample", "party"])
-def test_sums_of_many_products_are_those_of_python(loss, unit) -> None:
-    """Far above 2^53, with odd numbers: random rows, many on the sphere, and rows that add up to as much as can be."""
-    M, N, one = 3, 60_000, 1 << discrete_noise.BITS
-    parties = some_parties(loss, M, N)
-    X, y = parties.X.copy(), parties.y.copy()
-    X[::7] /= np.linalg.norm(X[::7], axis=1, keepdims=True)
-    long = np.arange(N) % 7 > 1
-    X[long], y[long] = np.array([one - 1, 1, 0]) / one, 1.0
-    parties = replace(parties, X=X, y=y)
-    z = to_integers(X, discrete_noise.BITS, 1.0).astype(object)
-    labels = np.array([round(label * one) for label in y], dtype=object)[:, None]
-    i, j = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
-    terms = np.concatenate([labels * z, z[:, i] * z[:, j]], axis=1)
-    assert abs(terms.sum(axis=0)).max() > 1 << 53
-    due = [terms[parties.of(k)].sum(axis=0) for k in range(M)]
-    if unit == "party":
-        due = [(2 * total + n) // (2 * n) for total, n in zip(due, parties.sizes.tolist(), strict=True)]
-    found = Coefficients(loss, unit=unit).on(parties).integers(np.array([discrete_noise.BITS]), True)
-    assert found[:, 0].tolist() == [total.tolist() for total in due]
 
 
 # ---- whose release it is
@@ -210,3 +183,14 @@ def test_no_floating_point_noise_is_drawn(kind) -> None:
 
     ready = discrete(kind).prepare(some_parties(LOGISTIC, M=4), np.random.default_rng(0))
     assert np.isfinite(ready.release([BUDGET], Bytes(), 2).weights).all()
+
+
+@pytest.mark.parametrize("bits", [20, 12])
+def test_products_of_integers_are_those_of_pythons(bits: int) -> None:
+    """More rows than are multiplied at once, and the largest entries, all of one sign: sums beyond 2^53."""
+    rng, n = np.random.default_rng(bits), 20_000
+    rows, labels = rng.integers(-(1 << bits), 1 << bits, (n, 3), endpoint=True), np.full(n, 1 << bits)
+    rows[:, 0] = 1 << bits
+    rows[-1, 0] -= 1  # the last digit counts
+    both = np.column_stack([rows, labels]).astype(object)
+    assert np.array_equal(whole_products(rows, labels, bits), both.T @ both)
