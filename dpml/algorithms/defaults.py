@@ -35,10 +35,13 @@ class DescentRule:
 DESCENT_RULES: dict[tuple[str, Unit], DescentRule] = {
     ("logistic", "sample"): DescentRule(300, 0.1, 0.1, 60.0),
     ("logistic", "party"): DescentRule(400, "adaptive", 0.05, 60.0),
+    ("softmax", "sample"): DescentRule(300, 0.2, 0.1, 60.0),
+    ("softmax", "party"): DescentRule(400, "adaptive", 0.05, 60.0),
     ("squared", "sample"): DescentRule(100, "step", 0.01, 0.3),
     ("squared", "party"): DescentRule(100, "step", 0.01, 0.3),
 }
-"""Those for the logistic loss on Adult, those for the squared loss on Crime."""
+"""Those for the logistic loss on Adult, and as they are for softmax, but a clip of twice that, as a row has two slopes;
+those for the squared loss on Crime."""
 
 COUNTING_SHARE = 0.05
 """The part of mu^2 that the counts of an adaptive clip get. On Adult."""

@@ -72,7 +72,7 @@ def largest_moves(of: Sum, program: Program, problem: Problem, floor: float) -> 
         case Coefficients(loss=loss, constant=constant):
             scales = Scales(*([] if constant else [math.inf]), *of.units[: 2 + constant])
             return [(joint_sensitivity(loss.quadratic, scales, d), of.noise, of.times)]
-        case ClippedGradients(adaptive=True):
+        case ClippedGradients(counted=True):
             return [(2.0, of.noise, of.times), (1.0, of.noise * of.units[1], of.times)]
         case Statistics():
             return [(2.0 if d == 1 else math.sqrt(16 / 3), of.noise, of.times)]

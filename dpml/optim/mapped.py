@@ -1,0 +1,125 @@
+"""Gradients of rows that every run sees through a map of its own, in single precision: of unit length in the new space.
+
+Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``, and that of a row of zeros. For the logistic loss
+and softmax z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: the gradient is
+``2 L (L z'w - y) z``. In either case it is a vector of slopes times a unit row; the slopes are cut at the run's clip.
+
+Rows are mapped one by one and keep their places, in double precision, then rounded to single; blocks of 64 are summed in
+it, and these sums added up in double precision: `dpml.sums.single_imprecision` counts what that adds, as for the rows of
+`dpml.optim.descent`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Array, blocks
+from dpml.optim.descent import Single, below, cut_vectors, labels_of
+from dpml.optim.losses import Loss
+from dpml.sums import SHORT, PairwiseSum
+
+_SCORES = 1 << 17  # held at once: 512 KiB
+_MAPPED = 1 << 12  # rows mapped at once
+
+
+def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
+    """Rows X (n, d) through maps (d, d), made unit length, (n, d), and how long they were, (n,)."""
+    rows, lengths = np.empty_like(X), np.empty(len(X))
+    for some in blocks(len(X), most=_MAPPED):
+        rows[some] = X[some] @ maps
+        lengths[some] = np.sqrt(np.einsum("ij,ij->i", rows[some], rows[some]))
+        rows[some] /= np.where(lengths[some] > 0, lengths[some], 1.0)[:, None]
+    return rows, lengths
+
+
+@dataclass(frozen=True)
+class MappedRows:
+    """The mapped rows of B runs, in blocks of at most 64 rows, the last one filled up with zeros.
+
+    Attributes:
+        loss: logistic, softmax or squared.
+        classes: K of softmax, else 1.
+        rows: (B, blocks, height, d); of the logistic loss times the label.
+        given: what slopes depend on beside the score, (B, blocks, height, c): softmax: one for the label's class, c = K;
+            squared: L and L y, c = 2; logistic: nothing, c = 0.
+        clip: (B,).
+    """
+
+    loss: Loss
+    classes: int
+    rows: Single
+    given: Single
+    clip: Array
+
+    @classmethod
+    def of(cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, clip: Array, whole: int = 0) -> "MappedRows":
+        """Rows X (n, d) with labels y (n,), maps (B, d, d) and clips (B,); `whole`: rounded to multiples of 2^-whole.
+
+        Rounding is towards zero, so that no row becomes longer.
+        """
+        n, d = X.shape
+        count = -(-n // SHORT)
+        height = -(-n // count)
+        B = len(maps)
+        rows = np.zeros((B, count * height, d), np.float32)
+        width = {"softmax": classes, "squared": 2}.get(loss.name, 0)
+        given = np.zeros((B, count * height, width), np.float32)
+        for b in range(B):  # by run, as rows of all would be many
+            own, lengths = mapped(X, maps[b])
+            if whole:
+                own = np.ldexp(np.trunc(np.ldexp(own, whole)), -whole)
+            if loss.name == "logistic":
+                own *= y[:, None]
+            rows[b, :n] = own
+            if loss.name == "squared":
+                given[b, :n, 0], given[b, :n, 1] = lengths, lengths * y
+        if loss.name == "softmax":
+            given[:, :n] = labels_of(loss, y, classes)
+        shape = (B, count, height)
+        return cls(loss, classes, rows.reshape(*shape, d), given.reshape(*shape, width), clip)
+
+    def gradient(self, w: Array | Single) -> Array:
+        """The sums of the rows' cut gradients at models w (B, K d), in units of the clip, in double precision."""
+        total = PairwiseSum()
+        for rows, slopes in self.parts(w):
+            products = np.matmul(slopes.swapaxes(-1, -2), rows)  # (B, part, K, d)
+            total.add(np.add.reduce(products, axis=1, dtype=np.float64))
+        found = total.result().reshape(len(w), -1)
+        found /= self.clip[:, None]
+        return found
+
+    def parts(self, w: Array | Single) -> Iterator[tuple[Single, Single]]:
+        """Some blocks of rows after the other, (B, part, height, d), and the slopes at w (B, K d), (B, part, height, K)."""
+        B, count, height, d = self.rows.shape
+        models = np.ascontiguousarray(
+            w.reshape(B, 1, self.classes, d).astype(np.float32).swapaxes(-1, -2)
+        )  # (B, 1, d, K)
+        for some in blocks(count, most=max(1, _SCORES // (B * height * max(d, self.classes)))):
+            rows = self.rows[:, some]
+            yield rows, self._slopes(np.matmul(rows, models), self.given[:, some])
+
+    def _slopes(self, scores: Single, given: Single) -> Single:
+        """The cut slopes of scores (B, part, height, K), in place."""
+        limits = self._limits
+        if self.loss.name == "softmax":
+            cut_vectors(scores, given, limits[..., 0])
+            return scores
+        if self.loss.name == "logistic":  # of rows times labels: (tanh(t/2) - 1)/2
+            scores *= np.float32(0.5)
+            np.tanh(scores, out=scores)
+            scores -= np.float32(1)
+            scores *= np.float32(0.5)
+            return np.fmax(scores, -limits, out=scores)  # also where a score is not a number
+        scores *= given[..., :1]
+        scores *= given[..., :1]
+        scores -= given[..., 1:]
+        scores *= np.float32(2)
+        np.fmin(scores, limits, out=scores)
+        return np.fmax(scores, -limits, out=scores)
+
+    @property
+    def _limits(self) -> NDArray[np.float32]:
+        """The clips, rounded down, to be compared with scores: (B, 1, 1, 1)."""
+        return np.array([below(float(clip), np.float32) for clip in self.clip])[:, None, None, None]
