@@ -57,7 +57,7 @@ class Program(ABC):
         """What is drawn before any noise, and is public: an initial model, say."""
         return None
 
-    def together(self, d: int) -> int | None:
+    def together(self, problem: Problem) -> int | None:
         """How many draws run at once; None: all."""
         return None
 

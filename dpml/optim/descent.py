@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array, blocks
 from dpml.data.preprocess import distinct
-from dpml.optim.losses import LOSSES as ALL_LOSSES
 from dpml.optim.logistic import hard_targets
+from dpml.optim.losses import LOSSES as ALL_LOSSES
 from dpml.optim.losses import Loss
 from dpml.sums import LONG, SHORT, PairwiseSum
 
@@ -63,11 +63,11 @@ _LINE = 64  # bytes of a cache line
 class Rows:
     """The rows that some runs descend on: ``grad = common sum_i f_i bend(half_i'w - label_i) half_i``.
 
-    `half` has the u_i/2, (P, h, d), or x_i/2 for the squared and the softmax loss: P blocks of h rows, the last filled up
-    with zeros. `factors` are the f_i, at most 1, (P h, 1), or None if all are 1; `labels` (P h, 1), (P h, K) for softmax,
-    with one for the class of the row and else 0, or None if all are 0. `bend`
-    works in place, on scores (n, B) and `labels`. What it makes of any score is at most ``2 G / common`` in size, G the
-    longest gradient where f = 1; of the K scores of `classes`, a vector at most that long.
+    `half` has the u_i/2, (P, h, d), or x_i/2 for the squared and the softmax loss: P blocks of h rows, the last filled
+    up with zeros. `factors` are the f_i, at most 1, (P h, 1), or None if all are 1; `labels` (P h, 1), (P h, K) for
+    softmax, with one for the class of the row and else 0, or None if all are 0. `bend` works in place, on scores (n, B)
+    and `labels`. What it makes of any score is at most ``2 G / common`` in size, G the longest gradient where f = 1; of
+    the K scores of `classes`, a vector at most that long.
     """
 
     half: Single

@@ -1,19 +1,19 @@
 """Gradients of rows that every run sees through a map of its own, in single precision: of unit length in the new space.
 
-Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``, and that of a row of zeros. For the logistic loss
-and softmax z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: the gradient is
-``2 L (L z'w - y) z``. In either case it is a vector of slopes times a unit row; the slopes are cut at the run's clip.
+Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``, and that of a row of zeros. For the logistic
+loss and softmax z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: the gradient
+is ``2 L (L z'w - y) z``. In either case it is a vector of slopes times a unit row; the slopes are cut at the run's
+clip.
 
-Rows are mapped one by one and keep their places, in double precision, then rounded to single; blocks of 64 are summed in
-it, and these sums added up in double precision: `dpml.sums.single_imprecision` counts what that adds, as for the rows of
-`dpml.optim.descent`.
+Rows are mapped one by one and keep their places, in double precision, then rounded to single; blocks of 64 are summed
+in it, and these sums added up in double precision: `dpml.sums.single_imprecision` counts what that adds, as for the
+rows of `dpml.optim.descent`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpml.arrays import Array, blocks
 from dpml.optim.descent import Single, below, cut_vectors, labels_of
@@ -42,23 +42,26 @@ class MappedRows:
         loss: logistic, softmax or squared.
         classes: K of softmax, else 1.
         rows: (B, blocks, height, d); of the logistic loss times the label.
-        given: what slopes depend on beside the score, (B, blocks, height, c): softmax: one for the label's class, c = K;
+        given: what slopes need beside the score, (B, blocks, height, c): softmax: one for the label's class, c = K;
             squared: L and L y, c = 2; logistic: nothing, c = 0.
-        clip: (B,).
     """
 
     loss: Loss
     classes: int
     rows: Single
     given: Single
-    clip: Array
 
     @classmethod
-    def of(cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, clip: Array, whole: int = 0) -> "MappedRows":
-        """Rows X (n, d) with labels y (n,), maps (B, d, d) and clips (B,); `whole`: rounded to multiples of 2^-whole.
-
-        Rounding is towards zero, so that no row becomes longer.
-        """
+    def of(  # many parameters: the rows, and what is made of them
+        cls,
+        loss: Loss,
+        classes: int,
+        X: Array,
+        y: Array,
+        maps: Array,
+        rounded: Callable[[Array], Array] | None = None,
+    ) -> "MappedRows":
+        """Rows X (n, d) with labels y (n,), maps (B, d, d); `rounded` is applied to mapped rows."""
         n, d = X.shape
         count = -(-n // SHORT)
         height = -(-n // count)
@@ -68,8 +71,8 @@ class MappedRows:
         given = np.zeros((B, count * height, width), np.float32)
         for b in range(B):  # by run, as rows of all would be many
             own, lengths = mapped(X, maps[b])
-            if whole:
-                own = np.ldexp(np.trunc(np.ldexp(own, whole)), -whole)
+            if rounded is not None:
+                own = rounded(own)
             if loss.name == "logistic":
                 own *= y[:, None]
             rows[b, :n] = own
@@ -78,31 +81,35 @@ class MappedRows:
         if loss.name == "softmax":
             given[:, :n] = labels_of(loss, y, classes)
         shape = (B, count, height)
-        return cls(loss, classes, rows.reshape(*shape, d), given.reshape(*shape, width), clip)
+        return cls(loss, classes, rows.reshape(*shape, d), given.reshape(*shape, width))
 
-    def gradient(self, w: Array | Single) -> Array:
-        """The sums of the rows' cut gradients at models w (B, K d), in units of the clip, in double precision."""
+    def gradient(self, w: Array | Single, clip: Array) -> Array:
+        """The sums of the rows' gradients at models w (B, K d), cut at `clip` (B,), in units of it, in double
+        precision."""
         total = PairwiseSum()
-        for rows, slopes in self.parts(w):
+        for rows, slopes in self.parts(w, clip):
             products = np.matmul(slopes.swapaxes(-1, -2), rows)  # (B, part, K, d)
             total.add(np.add.reduce(products, axis=1, dtype=np.float64))
         found = total.result().reshape(len(w), -1)
-        found /= self.clip[:, None]
+        found /= clip[:, None]
         return found
 
-    def parts(self, w: Array | Single) -> Iterator[tuple[Single, Single]]:
-        """Some blocks of rows after the other, (B, part, height, d), and the slopes at w (B, K d), (B, part, height, K)."""
+    def parts(self, w: Array | Single, clip: Array) -> Iterator[tuple[Single, Single]]:
+        """Some blocks of rows after the other, (B, part, height, d), and their slopes (B, part, height, K).
+
+        Those are slopes at models w (B, K d), cut at `clip` (B,).
+        """
+        limits = np.array([below(float(c), np.float32) for c in clip])[:, None, None, None]
         B, count, height, d = self.rows.shape
         models = np.ascontiguousarray(
             w.reshape(B, 1, self.classes, d).astype(np.float32).swapaxes(-1, -2)
         )  # (B, 1, d, K)
         for some in blocks(count, most=max(1, _SCORES // (B * height * max(d, self.classes)))):
             rows = self.rows[:, some]
-            yield rows, self._slopes(np.matmul(rows, models), self.given[:, some])
+            yield rows, self._slopes(np.matmul(rows, models), self.given[:, some], limits)
 
-    def _slopes(self, scores: Single, given: Single) -> Single:
-        """The cut slopes of scores (B, part, height, K), in place."""
-        limits = self._limits
+    def _slopes(self, scores: Single, given: Single, limits: Single) -> Single:
+        """The slopes of scores (B, part, height, K), cut at limits (B, 1, 1, 1), in place."""
         if self.loss.name == "softmax":
             cut_vectors(scores, given, limits[..., 0])
             return scores
@@ -118,8 +125,3 @@ class MappedRows:
         scores *= np.float32(2)
         np.fmin(scores, limits, out=scores)
         return np.fmax(scores, -limits, out=scores)
-
-    @property
-    def _limits(self) -> NDArray[np.float32]:
-        """The clips, rounded down, to be compared with scores: (B, 1, 1, 1)."""
-        return np.array([below(float(clip), np.float32) for clip in self.clip])[:, None, None, None]

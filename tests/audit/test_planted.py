@@ -76,7 +76,7 @@ from settings_audit import (
 )  # fmt: skip
 
 from dpml.algorithms.descent import network, newton
-from dpml.algorithms.descent.clipped_gradients import ClippedTerms
+from dpml.algorithms.descent.clipped_terms import ClippedTerms
 from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.layouts import Clients
 from dpml.algorithms.perturbation import gaussian_output
