@@ -76,6 +76,8 @@ class WhitenedDescent(Program):
     """
 
     name: ClassVar[str] = "wdgd"
+    mapped: ClassVar[bool] = True
+    """Every run maps all rows: an audit of many runs has few."""
     proof: ClassVar[str] = "Gaussian DP of the second moments and all adaptive rounds (descent.whitened)"
 
     loss: Loss
@@ -182,7 +184,7 @@ class WhitenedDescent(Program):
         if self.loss.name == "squared":  # a direction without rows has no targets either
             seen *= (values > flat) | (edges > 0)
         along = np.maximum(values, 0) * seen
-        total = np.maximum(along.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        total = np.maximum(along.sum(axis=1, keepdims=True), seen.min(axis=1, keepdims=True))
         maps = (vectors * np.sqrt(seen / total)[:, None]) @ vectors.swapaxes(-1, -2)
         steepest = np.maximum((along / total).max(axis=1), 1 / d)
         return maps.astype(np.float32), steepest
