@@ -28,7 +28,7 @@ from dpml.optim.losses import for_task
 from dpml.release.exactness import exact_algorithm
 from dpml.release.release import Request
 
-_DEFAULTS = {"calibration": "tight", "algo": "dpgd"}
+_DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
 """Where those of an experiment are another."""
 
 

@@ -263,7 +263,7 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
         ({"eps": 0}, "eps must be a positive number"),
         ({"eps": None}, "eps must be a number, got eps=null"),
         ({"delta": 2}, "delta must lie strictly between 0 and 1"),
-        ({"delta": None}, "algo=dpgd adds Gaussian noise and needs a delta"),
+        ({"delta": None}, "algo=wdgd adds Gaussian noise and needs a delta"),
         ({"calibration": "loose"}, "calibration must be"),
         ({"parties": 401}, "M=401 parties cannot share N=400"),
         ({"parties": 1.5}, "parties must be a whole number"),
@@ -296,10 +296,22 @@ def test_numbers_may_be_of_numpy():
     assert model.guarantees_ == plain.guarantees_
 
 
+def test_three_classes_are_learnt_and_have_probabilities():
+    rng = np.random.default_rng(0)
+    names = np.array(["low", "middle", "high"])
+    t = rng.integers(3, size=3000)
+    X = np.eye(3)[t] + 0.3 * rng.standard_normal((3000, 3))
+    for algo in ("wdgd", "dpgd"):
+        model = dpml.PrivateClassifier(algo, eps=8.0, delta=1e-5, bounds=(-1, 2), random_state=1).fit(X, names[t])
+        assert model.coef_.shape == (3, 3)
+        assert model.score(X, names[t]) > 0.8
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
 def test_targets_that_cannot_be_are_value_errors():
     X, t = made_up()
-    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=dpgd. .*multiclass"):
-        dpml.PrivateClassifier(bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
+    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=ssp. .*multiclass"):
+        dpml.PrivateClassifier("ssp", bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
     with pytest.raises(ValueError, match=r"needs labels of two classes, got one class: np.True_"):
         dpml.PrivateClassifier(bounds=UNIT).fit(X, t > -100)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

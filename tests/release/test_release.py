@@ -186,9 +186,9 @@ def test_floating_point_noise_is_refused_and_then_labelled_everywhere(run_comman
 
 def test_what_is_suggested_in_place_of_floating_point_noise_can_do_the_task() -> None:
     for kind, loss, instead in (
-        (GaussianObjectivePerturbation, "logistic", "take algo=dpgd or algo=amp with"),
-        (partial(FunctionalMechanism, sites="last"), "squared", "take algo=dpgd or algo=outpert with"),
-        (Vote, "softmax", "take algo=avg with"),
+        (GaussianObjectivePerturbation, "logistic", "take algo=wdgd or algo=dpgd with"),
+        (partial(FunctionalMechanism, sites="last"), "squared", "take algo=wdgd or algo=dpgd with"),
+        (Vote, "softmax", "take algo=wdgd or algo=dpgd with"),
     ):
         with pytest.raises(UserError, match=instead):
             require_exact(kind(LOSSES[loss]), "sing")
