@@ -288,7 +288,7 @@ def test_a_mistake_is_one_sentence(parameters, sentence):
 def test_numbers_may_be_of_numpy():
     X, t = made_up()
     options = {"lam": np.float64(0.1), "rounds": np.int64(10)}
-    model = dpml.PrivateClassifier("dpgd", np.float32(0.5), np.float64(1e-6), np.int64(4), colluders=np.int64(1),
+    model = dpml.PrivateClassifier("wdgd", np.float32(0.5), np.float64(1e-6), np.int64(4), colluders=np.int64(1),
                                    bounds=UNIT, algo_options=options, random_state=np.int64(3))  # fmt: skip
     plain = dpml.PrivateClassifier(eps=0.5, delta=1e-6, parties=4, colluders=1, bounds=UNIT, random_state=3,
                                    algo_options={"lam": 0.1, "rounds": 10})  # fmt: skip
@@ -299,9 +299,9 @@ def test_numbers_may_be_of_numpy():
 def test_three_classes_are_learnt_and_have_probabilities():
     rng = np.random.default_rng(0)
     names = np.array(["low", "middle", "high"])
-    t = rng.integers(3, size=3000)
-    X = np.eye(3)[t] + 0.3 * rng.standard_normal((3000, 3))
     for algo in ("wdgd", "dpgd"):
+        t = rng.integers(3, size=3000)
+        X = np.eye(3)[t] + 0.3 * rng.standard_normal((3000, 3))
         model = dpml.PrivateClassifier(algo, eps=8.0, delta=1e-5, bounds=(-1, 2), random_state=1).fit(X, names[t])
         assert model.coef_.shape == (3, 3)
         assert model.score(X, names[t]) > 0.8
