@@ -8,6 +8,7 @@ is fitted.
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -351,11 +352,9 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 
     def _takes_several(self) -> bool:
         """Whether the algorithm takes more than two classes."""
-        try:
-            self._algorithm("multiclass")
-        except (UserError, ValueError, TypeError):  # `fit` says what is wrong
-            return False
-        return True
+        with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
+            return bool(self._algorithm("multiclass"))
+        return False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -188,7 +188,7 @@ def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
             return Sums(program, setting)
     raise UserError(
         f"algo={algorithm.name} cannot run between parties on machines of their own: choose an algorithm of secure "
-        "sums, as algo=ssp, ssp_descent, dpgd, capefm or psgd."
+        "sums, as algo=ssp, ssp_descent, dpgd, wdgd, capefm or psgd."
     )
 
 
