@@ -37,11 +37,10 @@ def _rows(model: Model, path: Path) -> Array:
         if name not in file.names:
             raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
     kinds = {name: stated.kind(name) for name in names}
-    columns = read(file, names, [name for name in names if kinds[name] == "category"])
+    columns = read(file, names, stated.texts(names))
     X = np.empty((len(columns.X), len(names)))
     for place, name in enumerate(names):
-        known = stated.columns[name]
-        X[:, place] = feature(columns, name, kinds[name], known if isinstance(known, tuple) else ())
+        X[:, place] = feature(columns, name, kinds[name], stated.values(name))
         if kinds[name] == "category":
             X[np.isnan(X[:, place]), place] = -1.0
     missing = np.isnan(X)
