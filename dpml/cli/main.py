@@ -6,6 +6,7 @@ from typing import Any
 
 from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes
+from dpml.cli.files import add_written
 from dpml.version import __version__
 
 
@@ -139,6 +140,7 @@ def _describe(actions: Any) -> None:
     describe.add_argument(
         "--drop", nargs="+", default=[], metavar="COLUMN", help="columns that are not used (dataset.drop)"
     )
+    add_written(describe)
     describe.add_argument(
         "--bounds", type=Path, metavar="FILE.yaml", help="count the values outside what this file states"
     )
@@ -268,6 +270,9 @@ def _predict(commands: Any) -> None:
     predict = commands.add_parser("predict", help=description, description=f"Print {description}, as CSV.")
     predict.add_argument("model", type=Path, metavar="MODEL", help="the model's file")
     predict.add_argument("file", type=Path, metavar="FILE", help="a CSV file with the columns that the model needs")
+    predict.add_argument("--proba", action="store_true", help="print the probability of each class, and no prediction")
+    predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
+    add_written(predict)
     predict.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: the screen)")
 
 

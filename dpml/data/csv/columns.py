@@ -1,5 +1,6 @@
 """The kind of a column of a file: numbers, categories, or booleans."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +15,16 @@ Kind = Literal["number", "category", "boolean", "date"]
 
 WORDS = ({"false", "true"}, {"no", "yes"})
 """Pairs of words that are booleans, not categories, in any capitalisation: false and no are 0, true and yes are 1."""
+
+_WORDS = "na|n.a.|n/a|k.a.|none|nil|null|nan|missing|unknown|not known|not available|unbekannt|keine angabe|inconnu"
+WORDS_FOR_MISSING = frozenset(f"{_WORDS}|-|--|---|.|..|#n/a|#value!|#div/0!".split("|"))
+"""Texts, in lower case, that probably stand for a missing value."""
+
+COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
+"""Numbers with a decimal comma."""
+
+GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?|[-+]?\d{1,3}(\.\d{3})+(,\d+)?")
+"""Numbers of which the digits are grouped."""
 
 CATEGORIES = 1000
 """The most categories that a column may have, unless they are stated: each becomes a feature."""
@@ -86,17 +97,31 @@ def profile_of(columns: CsvColumns, name: str) -> ColumnProfile:
 def _problem(columns: CsvColumns, name: str, present: int) -> str:
     """Why a column of texts, `present` of which are not missing, is not categorical; empty if it is."""
     texts = columns.texts[name]
+    if columns.file.written.decimal == "." and with_commas(texts):
+        example = next(text for text in texts if COMMA.fullmatch(text))
+        return f"has numbers with a decimal comma, such as {example!r} (dataset.decimal=comma reads them)"
     if len(texts) > _SURE_CATEGORIES:
         words = [code for code, value in enumerate(texts) if columns.file.written.number(value) is None]
         if len(words) < len(texts) / 2:
             code = words[0] if words else 0
             row = int(np.flatnonzero(columns[name] == code)[0])
-            return f"has numbers, and {texts[code][:40]!r}, which is none ({columns.file.where(row)})"
+            return (
+                f"has numbers, and {texts[code][:40]!r}, which is none ({columns.file.where(row)}){_key(texts[code])}"
+            )
         if len(texts) == present:
             return f"has another text in every row, such as {texts[0][:40]!r}, so that it tells nothing about new rows"
     if len(texts) > CATEGORIES:
         return f"has {len(texts):,} texts, such as {texts[0][:40]!r}, and {CATEGORIES:,} categories are the most"
     return ""
+
+
+def with_commas(texts: Sequence[str]) -> bool:
+    """Whether texts are numbers with a decimal comma, but for words that are none at all."""
+    numbers = [text for text in texts if any(letter.isdigit() for letter in text)]
+    with_comma = [text for text in numbers if COMMA.fullmatch(text)]
+    whole = [text for text in numbers if text.lstrip("+-").isdigit()]
+    grouped = all(GROUPED.fullmatch(text) for text in with_comma)  # 1,000 is more probably a thousand
+    return bool(with_comma) and not grouped and len(with_comma) + len(whole) == len(numbers)
 
 
 def is_boolean(texts: tuple[str, ...]) -> bool:
@@ -127,8 +152,18 @@ def feature(columns: CsvColumns, name: str, kind: Kind, values: tuple[str, ...])
         what = f"no date of the form {values[0]}"
     else:
         numbers, what = _plain(columns, cells, texts, kind)
-    columns.refuse(name, np.isinf(numbers), what)
+    wrong = np.isinf(numbers)
+    if wrong.any() and texts is not None and kind == "number":
+        what += _key(texts[int(cells[wrong][0])])
+    columns.refuse(name, wrong, what)
     return numbers
+
+
+def _key(text: str) -> str:
+    """The option, in brackets, that probably reads a text where a number is expected; empty if none does."""
+    if COMMA.fullmatch(text):
+        return " (dataset.decimal=comma reads it)"
+    return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
 
 
 def _plain(columns: CsvColumns, cells: Array, texts: Sequence[str] | None, kind: Kind) -> tuple[Array, str]:

@@ -9,10 +9,10 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from dpml.data.csv.dialect import SEPARATORS, Dialect
@@ -23,6 +23,7 @@ _LONGEST = 1 << 24  # characters of a value; the default limit of the csv module
 csv.field_size_limit(_LONGEST)
 
 _START = 1 << 16  # bytes of a file, from which its separator is guessed
+_EXAMPLES = 100
 _LIKELY = ("cp1252", "cp1250", "mac_roman", "cp850", "cp1251", "iso8859-2", "cp1253", "shift_jis", "gb18030", "euc_kr")
 
 
@@ -150,28 +151,48 @@ def _wrong_bytes(path: Path, written: Dialect) -> WrongEncodingError:
                     line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     shown = f"{path}, line {number}: it is not UTF-8 text (byte {line[error.start]:#04x})"
-                    return _readings(shown, line, error.start)
+                    return _readings(shown, _beyond_ascii(chain([line], file)))
     return WrongEncodingError(
         f"{path} is not {written.encoding} text: name another dataset.encoding, or save the file as UTF-8."
     )
 
 
-def _readings(shown: str, line: bytes, place: int) -> WrongEncodingError:
-    """How encodings in use read the value at a place of a line, if they find letters of one script there."""
-    value = next(part[0] for part in re.finditer(rb"[^,;\t|\"\r\n]+", line) if part.end() > place)
+def _beyond_ascii(lines: Iterable[bytes]) -> list[bytes]:
+    """The first different values that have other characters than those of ASCII."""
+    found = (value for line in lines for value in re.findall(rb"[^,;\t|\"\r\n]*[\x80-\xff][^,;\t|\"\r\n]*", line))
+    values: dict[bytes, None] = {}
+    for value in found:
+        values[value.strip()] = None
+        if len(values) == _EXAMPLES:
+            break
+    return list(values)
+
+
+def _readings(shown: str, values: list[bytes]) -> WrongEncodingError:
+    """How encodings in use read the values: those that find words of one script in all of them."""
     readings: dict[str, str] = {}
     for encoding in _LIKELY:
         with suppress(UnicodeDecodeError):
-            text = value.decode(encoding).strip()
-            scripts = {unicodedata.name(letter, "").split(" ")[0] for letter in text if letter.isalpha()}
-            if all(letter.isascii() or letter.isalpha() for letter in text) and len(scripts) == 1:
-                readings.setdefault(text, encoding)
+            texts = [value.decode(encoding) for value in values]
+            if all(map(_is_language, texts)):
+                readings.setdefault(texts[0], encoding)
     # a word without any letter of ASCII is hardly of a Latin script
-    foreign = not re.search(rb"[A-Za-z]", value)
-    found = sorted(readings.items(), key=lambda reading: foreign and "LATIN" in unicodedata.name(reading[0][0], ""))
+    foreign = not re.search(rb"[A-Za-z]", values[0])
+    found = sorted(readings.items(), key=lambda reading: foreign and _scripts(reading[0]) == {"LATIN"})
     if not found:
         return WrongEncodingError(f"{shown}: name its dataset.encoding, or save it as UTF-8.")
     (text, likely), *others = found
     more = "".join(f", {other} for {text[:30]!r}" for text, other in others[:3])
     sentence = f"{shown}: say dataset.encoding={likely} to read {text[:30]!r} there{more}; or save it as UTF-8."
     return WrongEncodingError(sentence, likely)
+
+
+def _is_language(text: str) -> bool:
+    """Whether a text has letters of one script only, besides characters of ASCII, and no capitals inside of words."""
+    words = re.findall(r"[^\W\d_]+", text)
+    cased = all(word.islower() or word.isupper() or word.istitle() for word in words if word.lower() != word.upper())
+    return len(_scripts(text)) == 1 and cased and all(letter.isascii() or letter.isalpha() for letter in text)
+
+
+def _scripts(text: str) -> set[str]:
+    return {unicodedata.name(letter, "").split(" ")[0] for letter in text if letter.isalpha()}
