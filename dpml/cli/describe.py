@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> None:
 
 def _line(found: ColumnProfile, rows: int) -> list[str]:
     note = f"refused: it {found.problem}" if found.problem else found.hint
-    if not found.problem and (len(found.values) == 1 or found.low == found.high):
+    if not found.problem and (found.low == found.high or (found.kind != "date" and len(found.values) == 1)):
         note = "one value only"
     missing = f"{found.missing:,}" + (f" ({found.missing / rows:.0%})" if found.missing else "")
     return [found.name, found.kind, _values(found), missing, note or "-"]

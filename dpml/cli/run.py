@@ -25,6 +25,7 @@ from dpml import paths
 from dpml.cli import sweeper
 from dpml.cli.console import axes, show
 from dpml.cli.errors import exit_on_mistakes
+from dpml.cli.words import multirun_first, refuse_dashed_keys
 from dpml.commands.folders import close_log, discard_if_empty, keep_failure, keep_log, log
 from dpml.commands.jobs import (
     ERROR,
@@ -63,6 +64,8 @@ def main() -> None:
 
 
 def _main() -> None:
+    refuse_dashed_keys(sys.argv[1:], sys.argv[1:])
+    sys.argv[1:] = multirun_first(sys.argv[1:])
     command = Command()
     token = _command.set(command)
     try:
