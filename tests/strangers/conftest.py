@@ -1,4 +1,4 @@
-"""A stranger's machine: a fresh clone of what is committed, in an environment of its own, and commands typed into it."""
+"""A stranger's machine: a fresh clone of what is committed, with an environment, and commands typed into it."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A student: a paper's figure again, with an algorithm of their own beside it, other settings, a sweep and a picture."""
+"""A student: a paper's figure with an algorithm of their own beside its own, a sweep and a picture."""
 
 import pytest
 
@@ -49,11 +49,11 @@ def test_a_student_makes_a_figure_with_an_algorithm_of_their_own(typed, tmp_path
     first = typed("dpml-run algo=capefm eps=0.1")
     assert "with the least noise that is proven to give this eps" in first
     # one line: the paper's figure with a fifth algorithm, two seeds
-    figure = "dpml-run --config-dir conf experiment=imtiaz2019/fig3 algo=[capefm,centroid,nonpriv] seed=[0,1] draws=2"
+    figure = "dpml-run --config-dir conf experiment=imtiaz2019/fig4 algo=[capefm,centroid,nonpriv] seed=[0,1] draws=2"
     typed(figure)
-    (folder,) = (tmp_path / "results" / "trials" / "imtiaz2019" / "fig3").iterdir()
+    (folder,) = (tmp_path / "results" / "trials" / "imtiaz2019" / "fig4").iterdir()
     assert {path.suffix for path in folder.iterdir()} >= {".csv", ".md", ".tex", ".png", ".svg"}
-    assert "centroid" in (folder / "fig3.tex").read_text()
+    assert "centroid" in (folder / "fig4.tex").read_text()
     # words in any order
     swept = typed("dpml-run algo=capefm,dpgd -m eps=[0.1,1] delta=1e-5 M=10 calibration=tight hydra.sweep.dir=sweep")
     assert "capefm" in swept

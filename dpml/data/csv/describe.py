@@ -161,7 +161,7 @@ def _stated(profile: ColumnProfile) -> Mapping[str, float | str] | list[str] | s
     if profile.kind == "boolean":
         return "boolean"
     if profile.kind == "date":
-        ends = {"low": iso(profile.low), "high": iso(np.ceil(profile.high + 1e-9))}
+        ends = {"low": iso(profile.low), "high": iso(np.ceil(profile.high - 1e-9))}
         return {"unit": "days", **ends, "format": profile.values[0]}
     return list(profile.values) if profile.kind == "category" else _range(profile.low, profile.high)
 
