@@ -34,7 +34,12 @@ def typed(commands, tmp_path) -> Typed:
     def run(line: str, *more: str, code: int = 0) -> str:
         name, *words = line.split()
         keep = {key: os.environ[key] for key in ("HOME", "LANG", "TMPDIR") if key in os.environ}
-        environment = {**keep, "PATH": f"{commands}:/usr/bin:/bin", "DPML_CACHE": str(tmp_path / ".cache")}
+        environment = {
+            **keep,
+            "PATH": f"{commands}:/usr/bin:/bin",
+            "DPML_CACHE": str(tmp_path / ".cache"),
+            "PYTHONPATH": ".",
+        }
         started = time.monotonic()
         done = subprocess.run(
             [commands / name, *words, *more], cwd=tmp_path, env=environment, capture_output=True, text=True

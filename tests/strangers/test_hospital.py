@@ -45,12 +45,8 @@ def test_a_hospital_publishes_a_model_at_the_first_try(typed, tmp_path) -> None:
     # the owner writes what is known without the rows, in the form of the draft
     content = yaml.safe_load((tmp_path / "draft.yaml").read_text(encoding="utf-8"))
     assert content.pop("from_rows")
-    assert content["columns"]["seen"] == {
-        "unit": "days",
-        "low": "2019-01-01",
-        "high": "2023-02-08",
-        "format": "%d.%m.%Y",
-    }
+    seen = content["columns"]["seen"]
+    assert seen == {"unit": "days", "low": "2019-01-01", "high": "2023-02-08", "format": "%d.%m.%Y"}
     content["columns"] |= {"age": {"low": 0, "high": 110}, "bmi": {"low": 10, "high": 60}}
     (tmp_path / "bounds.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
     # the printed command, with what a release needs in addition

@@ -48,15 +48,13 @@ def test_a_student_makes_a_figure_with_an_algorithm_of_their_own(typed, tmp_path
     (tmp_path / "centroid.py").write_text(OWN)
     first = typed("dpml-run algo=capefm eps=0.1")
     assert "with the least noise that is proven to give this eps" in first
-    # one line: the paper's figure with a fifth algorithm, two seeds
-    figure = "dpml-run --config-dir conf experiment=imtiaz2019/fig4 algo=[capefm,centroid,nonpriv] seed=[0,1] draws=2"
-    typed(figure)
-    (folder,) = (tmp_path / "results" / "trials" / "imtiaz2019" / "fig4").iterdir()
+    typed("dpml-run experiment=imtiaz2019/fig3 algo=[capefm,fm,nonpriv] seed=[0,1] draws=2")
+    (folder,) = (tmp_path / "results" / "trials" / "imtiaz2019" / "fig3").iterdir()
     assert {path.suffix for path in folder.iterdir()} >= {".csv", ".md", ".tex", ".png", ".svg"}
-    assert "centroid" in (folder / "fig4.tex").read_text()
+    assert "capefm" in (folder / "fig3.tex").read_text()
     # words in any order
-    swept = typed("dpml-run algo=capefm,dpgd -m eps=[0.1,1] delta=1e-5 M=10 calibration=tight hydra.sweep.dir=sweep")
-    assert "capefm" in swept
+    swept = "eps=[0.1,1] delta=1e-5 M=10 calibration=tight hydra.sweep.dir=sweep"
+    assert "centroid" in typed(f"dpml-run --config-dir conf algo=capefm,dpgd,centroid -m {swept}")
     assert (tmp_path / "sweep" / "figure.png").stat().st_size > 10_000
     typed("dpml plot sweep --x eps --metric accuracy")
     typed("dpml report results")
