@@ -16,13 +16,14 @@ from dpml.data.table import Tabular
 
 _FITTED = [
     "",
-    "A step that is fitted is fitted to the training rows in use, which spends privacy that no budget counts:",
-    "every row of results names it under `private_preprocessing`, and the run's manifest has the details.",
-    "`dataset.steps=[...]` chooses others.",
+    "Fitted to training rows, for which [no budget pays](README.md#public-ranges).",
     "",
 ]
 _PUBLIC = [
-    "Scaling as the papers do it is fitted to private training rows, and no budget counts that. With",
+    "## Public ranges",
+    "",
+    "Scaling as the papers do it is fitted to private training rows, which spends privacy that no budget counts: every",
+    "row of results names it under `private_preprocessing`, and `dataset.steps=[...]` chooses other steps. With",
     "`dataset.bounds=public` no preprocessing step reads a row: what is known of a column without its rows, a range",
     "or a list of values, takes the place of what would be fitted. The page of a data set has its ranges and where",
     "they are from: its documentation, or what the quantity means.",
@@ -41,6 +42,7 @@ _PUBLIC = [
     "were published is not counted here: the page says where it is known.",
     "",
 ]
+_VALUES = 8  # that are shown of a column
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
 
 
@@ -70,6 +72,10 @@ def index(sources: dict[str, Source]) -> str:
             "| --- | --- | ---: | ---: | --- | --- |",
             *rows,
             "",
+            "## Steps",
+            "",
+            *(f"- `{step}`: {_first_line(step)}" for step in STEPS),
+            "",
             *_PUBLIC,
             "Rows of your own in a CSV file need no code: [own data](../own_data.md).",
             "",
@@ -93,7 +99,7 @@ def index(sources: dict[str, Source]) -> str:
 def page(name: str, source: Source) -> str:
     """One data set's page."""
     info = source.info
-    train, d = source.size(None)
+    train, _ = source.size(None)
     steps: tuple[str, ...] = getattr(source, "steps", ())
     how = ", official split" if info.train_rows else ", drawn at random" if train < _used(source) else ""
     lines = [
@@ -107,21 +113,19 @@ def page(name: str, source: Source) -> str:
         "| --- | ---: |",
         f"| rows in use | {_used(source):,} |",
         f"| training rows{how} | {train:,} |",
-        f"| test rows | {_used(source) - train:,} |",
-        f"| features after one-hot coding | {info.features:,} |",
-        f"| features an algorithm sees | {d:,} |",
+        f"| features after one-hot coding | {_width(source)} |",
     ]
     whole = "" if _used(source) == info.rows else f", of {info.rows:,} rows in the files"
     lines += [f"| rows with label {label:+g}{whole} | {count:,} |" for label, count in sorted(info.classes.items())]
     lines += ["", f"Task: {info.task}. Parties: {info.parties}.", "", "## Schema", "", info.schema, ""]
     lines += ["## Preprocessing", ""]
-    lines += [f"- `{step}`: {_first_line(step)}" for step in steps] or ["None that can be chosen."]
+    lines += [", ".join(f"`{step}`" for step in steps) + "." if steps else "None that can be chosen."]
     if info.task == "regression" and isinstance(source, Tabular):
         lines += ["- The target is divided by its largest absolute value over the training rows."]
     lines += [*_FITTED, *_ranges(info), "## In the papers", "", info.papers, ""]
     lines += ["## What we do differently", "", info.differences, ""]
     lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
-    return "\n".join([*lines, "Written by `python scripts/data_pages.py`.", ""])
+    return "\n".join(lines)
 
 
 def _ranges(info: Info) -> list[str]:
@@ -144,7 +148,10 @@ def _names(names: list[str]) -> str:
 
 
 def _stated(column: Column) -> str:
-    return str(column) if isinstance(column, Range) else ", ".join(column)
+    if isinstance(column, Range):
+        return str(column)
+    shown = ", ".join(column[:_VALUES])
+    return shown if len(column) <= _VALUES else f"{shown}, ... ({len(column)} values)"
 
 
 def _files(info: Info) -> list[str]:

@@ -348,6 +348,17 @@ def test_a_target_on_a_log_scale_is_predicted_in_its_own_unit() -> None:
     assert found == pytest.approx(np.exp(plain) - 1)
 
 
+def test_the_bounds_may_list_the_columns_in_another_order(run_command, people, tmp_path) -> None:
+    """The weights are in the order of the data file's columns, and so must the model's statements be."""
+    head, age, job, smoker, classes = BOUNDS.strip().splitlines()
+    (tmp_path / "people.yaml").write_text("\n".join([head, smoker, job, age, classes]))
+    assert run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=1", "-o", "model.json").code == 0
+    assert list(read_model(tmp_path / "model.json").stated.columns) == ["age", "job", "smoker"]
+    people[["smoker", "age", "job"]].to_csv(tmp_path / "other.csv", index=False)  # nor is its order that of the rows
+    assert run_command("dpml", "predict", "model.json", "other.csv", "-o", "out.csv").code == 0
+    assert (pd.read_csv(tmp_path / "out.csv")["prediction"] == people["health"]).mean() > 0.75
+
+
 def test_every_class_has_a_column_of_probabilities() -> None:
     stated = ColumnBounds("x", {"a": Range(0.0, 10.0)}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
     weights = np.array([[1.0], [-1.0], [0.5]])

@@ -57,6 +57,7 @@ def test_a_student_makes_a_figure_with_an_algorithm_of_their_own(typed, tmp_path
     assert "centroid" in typed(f"dpml-run --config-dir conf algo=capefm,dpgd,centroid -m {swept}")
     assert (tmp_path / "sweep" / "figure.png").stat().st_size > 10_000
     typed("dpml plot sweep --x eps --metric accuracy")
+    typed("dpml-run experiment=imtiaz2019/fig5")
     typed("dpml report results")
     assert (tmp_path / "results" / "report" / "index.html").exists()
     assert "write eps=1" in typed("dpml guarantee algo=capefm --eps 1", code=2)
