@@ -99,25 +99,17 @@ def index(sources: dict[str, Source]) -> str:
 def page(name: str, source: Source) -> str:
     """One data set's page."""
     info = source.info
-    train, _ = source.size(None)
     steps: tuple[str, ...] = getattr(source, "steps", ())
-    how = ", official split" if info.train_rows else ", drawn at random" if train < _used(source) else ""
     lines = [
         f"# {name}: {info.title}",
         "",
         f"`dpml-run dataset={name}`",
         "",
-        "## Counts",
+        _counts(source),
         "",
-        "| what | number |",
-        "| --- | ---: |",
-        f"| rows in use | {_used(source):,} |",
-        f"| training rows{how} | {train:,} |",
-        f"| features after one-hot coding | {_width(source)} |",
+        info.schema,
+        "",
     ]
-    whole = "" if _used(source) == info.rows else f", of {info.rows:,} rows in the files"
-    lines += [f"| rows with label {label:+g}{whole} | {count:,} |" for label, count in sorted(info.classes.items())]
-    lines += ["", f"Task: {info.task}. Parties: {info.parties}.", "", "## Schema", "", info.schema, ""]
     lines += ["## Preprocessing", ""]
     lines += [", ".join(f"`{step}`" for step in steps) + "." if steps else "None that can be chosen."]
     if info.task == "regression" and isinstance(source, Tabular):
@@ -126,6 +118,19 @@ def page(name: str, source: Source) -> str:
     lines += ["## What we do differently", "", info.differences, ""]
     lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
     return "\n".join(lines)
+
+
+def _counts(source: Source) -> str:
+    """How many rows and features there are, as a sentence."""
+    info, (train, _) = source.info, source.size(None)
+    how = ", by the official split" if info.train_rows else ", drawn at random" if train < _used(source) else ""
+    whole = "" if _used(source) == info.rows else f" (of {info.rows:,} in the files)"
+    labels = "; ".join(f"{count:,} rows of label {label:+g}" for label, count in sorted(info.classes.items()))
+    labels = f" {labels}." if labels else ""
+    return (
+        f"Task: {info.task}. {_used(source):,} rows{whole}, {train:,} of them for training{how}; {_width(source)} "
+        f"features after one-hot coding.{labels} Parties: {info.parties}."
+    )
 
 
 def _ranges(info: Info) -> list[str]:
