@@ -60,5 +60,5 @@ def test_the_notebook_is_the_first_tutorial() -> None:
 def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
     """Only a clone has it: a name on an index could be anybody's."""
     pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "dpml").rglob("*.py")]
-    told = re.compile(r"install\s+(?:-[a-zA-Z-]+\s+)*['\"]?(?:multiparty-dp|dpml)\b")
+    told = re.compile(r"\binstall\s+(?:-[a-zA-Z-]+\s+)*['\"]?(?:multiparty-dp|dpml)\b")
     assert not [path for path in pages if told.search(path.read_text(encoding="utf-8"))]

@@ -8,6 +8,7 @@ import pandas as pd
 
 from dpml.commands.jobs import RunJob
 from dpml.errors import UserError
+from dpml.mechanism.declared import author
 from dpml.running.cell import measure
 from dpml.running.plan import Plan
 from dpml.running.rows import joined, tabulate
@@ -26,9 +27,9 @@ def least_noise(plan: Plan, job: RunJob) -> pd.DataFrame | None:
     if len(entries) > 1 or cell is None or record is None or record.seconds > _SECONDS or len(cell.budgets) > 1:
         return None
     algorithm: Any = cell.algorithm
-    if getattr(algorithm, "calibration", "tight") != "published":
+    if author(algorithm) is not None or getattr(algorithm, "calibration", "tight") != "published":
         return None
-    tight = replace(cell, algorithm=replace(algorithm, calibration="tight"))
+    tight = replace(cell, algorithm=replace(algorithm, calibration="tight"), metrics=())
     try:
         rows, _ = joined([tabulate(tight, measure(tight))])
     except UserError:  # there is no such noise
