@@ -14,11 +14,7 @@ from dpml.data.info import Column
 from dpml.data.preprocess import STEPS
 from dpml.data.table import Tabular
 
-_FITTED = [
-    "",
-    "Fitted to training rows, for which [no budget pays](README.md#public-ranges).",
-    "",
-]
+_NONE = "None that can be chosen."
 _PUBLIC = [
     "## Public ranges",
     "",
@@ -111,10 +107,13 @@ def page(name: str, source: Source) -> str:
         "",
     ]
     lines += ["## Preprocessing", ""]
-    lines += [", ".join(f"`{step}`" for step in steps) + "." if steps else "None that can be chosen."]
+    chosen = ", ".join(f"`{step}`" for step in steps)
+    lines += [
+        f"{chosen}, fitted to training rows, for which [no budget pays](README.md#public-ranges)." if steps else _NONE
+    ]
     if info.task == "regression" and isinstance(source, Tabular):
-        lines += ["- The target is divided by its largest absolute value over the training rows."]
-    lines += [*_FITTED, *_ranges(info), "## In the papers", "", info.papers, ""]
+        lines += ["", "The target is divided by its largest absolute value over the training rows."]
+    lines += ["", *_ranges(info), "## In the papers", "", info.papers, ""]
     lines += ["## What we do differently", "", info.differences, ""]
     lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
     return "\n".join(lines)
@@ -162,7 +161,7 @@ def _stated(column: Column) -> str:
 def _files(info: Info) -> list[str]:
     if not info.files:
         return [info.how_to_get]
-    shown = info.files if len(info.files) <= 5 else info.files[:4]
+    shown = info.files if len(info.files) <= 5 else info.files[:1]
     lines = [line for raw in shown for line in _file(raw)]
     if len(info.files) > len(shown):
         lines += [f"- and so on up to `{info.files[-1].name}`, from the same places"]
