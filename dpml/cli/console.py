@@ -49,6 +49,18 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
 
 
+def show_least_noise(rows: pd.DataFrame) -> None:
+    """Print what the rows of a run give with the least noise that is proven to give its eps."""
+    summary = summarise(rows).set_index("metric")
+    metric = next(name for name in ("accuracy", "rmse", "loss") if name in summary.index)
+    Console().print(
+        f"{metric} {_mean(summary.loc[metric])} with the least noise that is proven to give this eps: "
+        "calibration=tight (why: docs/concepts/calibration.md).",
+        markup=False,
+        highlight=False,
+    )
+
+
 def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     means = [(str(row["metric"]), _mean(row)) for _, row in summary.iterrows()]
     print_table(console, ("metric", "mean"), means)

@@ -1,11 +1,15 @@
 """`dpml`: its commands and their options. Each command is in the module of its name, which is loaded when it runs."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes
+from dpml.cli.files import add_written
+from dpml.cli.words import refuse_dashed_keys
+from dpml.errors import UserError
 from dpml.version import __version__
 
 
@@ -15,8 +19,11 @@ def main() -> None:
 
 
 def _main() -> None:
+    if sys.argv[1:2] == ["run"]:
+        raise UserError("runs and sweeps have a command of their own: write dpml-run, with a dash.")
     commands = parser()
     arguments, more = commands.parse_known_args()
+    refuse_dashed_keys(sys.argv[1:], more)
     if "overrides" in arguments:  # argparse takes overrides only before an option
         arguments.overrides += [word for word in more if not word.startswith("-")]
         more = [word for word in more if word.startswith("-")]
@@ -25,9 +32,16 @@ def _main() -> None:
     load(arguments.command).run(arguments)
 
 
+class _Parser(argparse.ArgumentParser):
+    """No option may be shortened: `--delta 1e-5` would be taken for `--delta-anyway`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dpml", description="Multiparty differentially private learning. Runs and sweeps: see dpml-run --help."
     )
     parser.add_argument("--version", action="version", version=f"dpml {__version__}")
@@ -45,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
         _verify,
         _ledger,
         _report,
+        _completion,
     )
     for add in parts:
         add(commands)
@@ -139,6 +154,7 @@ def _describe(actions: Any) -> None:
     describe.add_argument(
         "--drop", nargs="+", default=[], metavar="COLUMN", help="columns that are not used (dataset.drop)"
     )
+    add_written(describe)
     describe.add_argument(
         "--bounds", type=Path, metavar="FILE.yaml", help="count the values outside what this file states"
     )
@@ -268,6 +284,9 @@ def _predict(commands: Any) -> None:
     predict = commands.add_parser("predict", help=description, description=f"Print {description}, as CSV.")
     predict.add_argument("model", type=Path, metavar="MODEL", help="the model's file")
     predict.add_argument("file", type=Path, metavar="FILE", help="a CSV file with the columns that the model needs")
+    predict.add_argument("--proba", action="store_true", help="print the probability of each class, and no prediction")
+    predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
+    add_written(predict)
     predict.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: the screen)")
 
 
@@ -277,6 +296,12 @@ def _ledger(commands: Any) -> None:
     ledger.add_argument("ledger", type=Path, metavar="FILE", help="the ledger, as `dpml release` names it")
     ledger.add_argument("--delta", type=float, default=1e-5, help="at which eps is told (default: %(default)g)")
     ledger.add_argument("--json", action="store_true", help="all that is in it, as JSON")
+
+
+def _completion(commands: Any) -> None:
+    description = "a script that completes dpml's commands and options: source it in the start file of your shell"
+    completion = commands.add_parser("completion", help=description, description=f"Print {description}.")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
 def _report(commands: Any) -> None:

@@ -38,7 +38,18 @@ from dpml.release.statement import statement
 
 FORMAT = "dpml plan 1"
 
-_WORDS = ("algo", "eps", "delta", "loss", "dataset.label", "dataset.drop", "dataset.missing", "dataset.steps")
+_WRITTEN = ("dataset.encoding", "dataset.separator", "dataset.decimal", "dataset.na")  # of every party's file
+_WORDS = (
+    "algo",
+    "eps",
+    "delta",
+    "loss",
+    "dataset.label",
+    "dataset.drop",
+    "dataset.missing",
+    "dataset.steps",
+    *_WRITTEN,
+)
 _KEYS = ("format", "setting", "stated", "parties", "colluders", "dropouts")
 
 

@@ -66,7 +66,7 @@ def flower(module: str) -> Any:
             raise
         raise UserError(
             "parties on machines of their own need Flower, which is not installed: "
-            "pip install 'multiparty-dp[federated]'."
+            "pip install -e '.[federated]' in the clone of dpml."
         ) from None
 
 

@@ -25,6 +25,9 @@ from dpml.privacy import Guarantee
 
 FORMAT = "dpml model 1"
 
+PROBABILITY = "probability_"
+"""How a column of the probabilities of a class begins."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -89,8 +92,8 @@ class Model:
     def predictions(self, X: Array) -> dict[str, Any]:
         """Columns of a table of predictions for rows X (n, p).
 
-        `prediction` (n,) is in the label's own values or unit; `probability`, if the loss has one, is that of the
-        prediction.
+        `prediction` (n,) is in the label's own values or unit; `probability_CLASS` (n,), for every class in the
+        file's order, is what the loss makes of the scores, if it is one of probabilities (logistic or softmax).
         """
         found = self.scores(X)
         if self.task == "regression":
@@ -99,12 +102,13 @@ class Model:
             return {"prediction": np.expm1(target) if on_log_scale else target}
         names = np.array(self.stated.classes, dtype=object)
         chosen = (found >= 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)
-        table: dict[str, Any] = {"prediction": names[chosen]}
+        likely: list[Array] = []
         if self.loss == "logistic":
-            table["probability"] = expit(np.abs(found))
+            likely = [expit(-found), expit(found)]
         elif self.loss == "softmax":
-            table["probability"] = softmax(found, axis=1).max(axis=1)
-        return table
+            likely = list(softmax(found, axis=1).T)
+        named = {f"{PROBABILITY}{name}": of for name, of in zip(names, likely, strict=False)}
+        return {"prediction": names[chosen]} | named
 
 
 def _plain(guarantee: Guarantee) -> dict[str, Any]:

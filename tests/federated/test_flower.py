@@ -35,7 +35,7 @@ def seats() -> list[Seat]:
 
 @pytest.fixture(scope="module")
 def flower(seats, tmp_path_factory) -> Iterator[Federation]:
-    pytest.importorskip("flwr", reason="Flower is not installed: pip install 'multiparty-dp[federated]'")
+    pytest.importorskip("flwr", reason="Flower is not installed: pip install -e '.[federated]'")
     folder = tmp_path_factory.mktemp("f")
     sockets = [folder / f"{k}" for k in range(len(seats))]
     for seat, socket in zip(seats, sockets, strict=True):

@@ -112,6 +112,13 @@ def test_the_statement_trusts_no_place_with_all_records(tmp_path) -> None:
     assert "no place had the records of two parties" in trust[0]
 
 
+def test_a_plan_says_how_files_are_written(tmp_path) -> None:
+    plan = clinics(tmp_path).plan
+    words = ("dataset.encoding=cp1252", "dataset.decimal=comma", "dataset.na=[unbekannt]")
+    written = FederationPlan((*plan.setting, *words), plan.stated, plan.seats, 0, 1).dataset.written
+    assert (written.encoding, written.decimal, written.na) == ("cp1252", ",", ("unbekannt",))
+
+
 @pytest.mark.parametrize("parties", range(2, 12))
 @pytest.mark.parametrize("colluders", range(4))
 def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
