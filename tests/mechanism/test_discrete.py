@@ -304,7 +304,8 @@ def test_all_budgets_have_a_guarantee_that_is_no_larger_and_room_in_the_ring(alg
 @each_unit
 @each_algorithm
 def test_the_smallest_data_and_the_least_and_largest_budgets_have_models(algorithm, unit, M) -> None:
-    """N = M rows of one number, or two rows."""
+    """N = M rows of one number, or two rows; one party alone is no party level."""
+    M = max(M, 1 + (unit == "party"))
     parties = some_parties(M=M, N=max(M, 2), d=1)
     budgets = [Budget(eps, 1e-5) for eps in (1e-6, 1.0, 1e6, 1e30, math.inf)]
     ready = prepared(short(algorithm, LOGISTIC, unit=unit, noise="discrete", rounds=3), parties)
