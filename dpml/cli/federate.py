@@ -9,7 +9,6 @@ from pathlib import Path
 from rich.console import Console
 
 from dpml.atomic import write_atomically
-from dpml.config.build import instantiate
 from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 from dpml.federated.aggregator import check_free
@@ -21,13 +20,13 @@ from dpml.federated.plan import (
     FederationPlan,
     Seat,
     check_columns,
-    check_setting,
-    compose_setting,
     most_dropouts,
     read_card,
     read_plan,
-    with_exact_noise,
+    task_of,
 )
+from dpml.federated.terms import terms_of
+from dpml.optim.losses import for_task
 
 
 def run(arguments: Namespace) -> None:
@@ -86,9 +85,8 @@ def _try(arguments: Namespace) -> None:
 
 def _seat(arguments: Namespace, data: Path, key: Path) -> Seat:
     """A party of this plan, with its number of rows; creates its key if it has none."""
-    check_setting(arguments.overrides)
     stated = load(arguments.bounds)
-    dataset = instantiate(compose_setting(arguments.overrides).dataset, "dataset")
+    dataset = terms_of(arguments.overrides).dataset
     check_columns(dataset, stated)
     _, y = own_rows(dataset, stated, data)
     return Seat(data.stem, len(y), signing_key(key).public_key().public_bytes_raw())
@@ -98,8 +96,9 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
     stated = load(arguments.bounds)
-    setting = with_exact_noise(arguments.overrides, stated, arguments.floating)
-    plan = FederationPlan(setting, stated, tuple(seats), colluders, dropouts)
+    terms = terms_of(arguments.overrides)
+    terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
+    plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)
     return plan
 

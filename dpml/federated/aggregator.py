@@ -90,7 +90,7 @@ def _model(plan: FederationPlan, weights: Array) -> Model:
         guarantees=tuple(plan.guarantees),
         statement=plan.statement,
         certificate=plan.facts.certificate,
-        setting=" ".join(plan.setting),
+        setting=" ".join(plan.terms.words),
         versions=provenance()["versions"],
     )
 

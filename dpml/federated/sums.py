@@ -24,6 +24,7 @@ from dpml.arrays import Array, Index
 from dpml.data import Dataset, Task
 from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.federated.terms import no_sums
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, sums_in
 from dpml.mechanism.program import Program
@@ -186,10 +187,7 @@ def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
         messages = program.messages(setting.budget, setting.problem)
         if sharing.secure and sums_in(messages) and not any(message.constant for message in messages):
             return Sums(program, setting)
-    raise UserError(
-        f"algo={algorithm.name} cannot run between parties on machines of their own: choose an algorithm of secure "
-        "sums, as algo=ssp, ssp_descent, dpgd, capefm or psgd."
-    )
+    raise UserError(no_sums(algorithm.name))
 
 
 def _read(statistic: Statistic, content: bytes, d: int) -> list[Array]:

@@ -4,12 +4,13 @@ import json
 import sys
 
 import pytest
-from examples_federated import STATED, clinics
+from examples_federated import COMMON, STATED, clinics
 
 from dpml.cli import dpml
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_plan
 from dpml.federated.relay import flower
+from dpml.federated.terms import terms_of
 from dpml.privacy import Budget
 from dpml.protocols import Session
 
@@ -56,7 +57,7 @@ def test_cards_make_a_plan(tmp_path, bounds, monkeypatch, capsys) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert "the aggregator together with 2 of the 4 parties" in said  # one is missing, perhaps
     assert "The release is one secure sum: 5 messages to every party." in said
-    assert plan.setting[-1] == "algo.noise=discrete"
+    assert plan.terms.options == {"noise": "discrete"}
     assert "Noise: exact integers" in said
 
 
@@ -138,21 +139,21 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
         (("algo=ssp", "seed=1"), "a plan has no 'seed'"),
         (("algo=ssp", "calibration=published"), "a plan has no 'calibration'"),
         (("algo=ssp", "dataset.bounds=fitted"), "a plan has no 'dataset.bounds'"),
-        (("algo=ssp", "algo._target_=centroid.Centroid"), "may name no code"),
-        (("algo=vote", "algo.local=[{_target_: os.abort}]"), "may name no code"),
+        (("algo=ssp", "algo._target_=centroid.Centroid"), "a plan has no 'algo._target_'"),
+        (("algo=vote", "algo.local=[{_target_: os.abort}]"), "choose an algorithm of secure sums"),
         (("algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
     ],
 )
 def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:
     plan = clinics(tmp_path).plan
     with pytest.raises(UserError, match=said):
-        FederationPlan((*words, *plan.setting[1:]), plan.stated, plan.seats, 0, 1)
+        FederationPlan(terms_of((*words, *COMMON)), plan.stated, plan.seats, 0, 1)
 
 
 def test_one_key_is_one_party(tmp_path) -> None:
     plan = clinics(tmp_path).plan
     with pytest.raises(UserError, match="the same key"):
-        FederationPlan(plan.setting, plan.stated, (plan.seats[0], *plan.seats), 0, 1)
+        FederationPlan(plan.terms, plan.stated, (plan.seats[0], *plan.seats), 0, 1)
 
 
 @pytest.mark.parametrize(
