@@ -4,8 +4,6 @@ import re
 import shlex
 from argparse import Namespace
 
-from rich.console import Console
-
 from dpml.atomic import write_atomically
 from dpml.cli.table import print_table
 from dpml.data.csv import column_bounds
@@ -13,6 +11,7 @@ from dpml.data.csv.columns import ColumnProfile
 from dpml.data.csv.csv_rows import CsvOptions
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.errors import UserError
+from dpml.screen import Screen
 
 _SHOWN = 3  # categories shown per column
 
@@ -27,7 +26,7 @@ def run(arguments: Namespace) -> None:
     stated = None if arguments.bounds is None else column_bounds.load(arguments.bounds)
     wanted = CsvOptions(str(arguments.file), arguments.label, party=arguments.party, drop=tuple(arguments.drop))
     description = describe(wanted, stated)
-    console = Console()
+    console = Screen()
     lines = [_line(found, len(description.columns.X)) for found in description.features]
     print_table(console, ["column", "type", "values", "missing", "note"], lines, wrapped=("values", "note"))
     sentences = [*_labels(description, arguments), *_rows(description, arguments)]

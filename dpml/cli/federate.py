@@ -6,8 +6,6 @@ from argparse import Namespace
 from contextlib import ExitStack
 from pathlib import Path
 
-from rich.console import Console
-
 from dpml.atomic import write_atomically
 from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
@@ -27,6 +25,7 @@ from dpml.federated.plan import (
 )
 from dpml.federated.terms import terms_of
 from dpml.optim.losses import for_task
+from dpml.screen import Screen
 
 
 def run(arguments: Namespace) -> None:
@@ -104,7 +103,7 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
 
 
 def _say(plan: FederationPlan) -> None:
-    console = Console()
+    console = Screen()
     sums = len(plan.sums.lengths)
     rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
     messages = f"The release is {rounds}: {5 * sums} messages to every party."

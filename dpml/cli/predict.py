@@ -12,13 +12,17 @@ from dpml.atomic import write_atomically
 from dpml.data.csv.columns import feature
 from dpml.data.csv.reading import open_file, read
 from dpml.errors import UserError, nearest
+from dpml.printable import plain_cell
 from dpml.release.model import Model, read_model
 
 
 def run(arguments: Namespace) -> None:
     """Write a table with a prediction for every row of the file."""
     model = read_model(arguments.model)
-    table = pd.DataFrame(model.predictions(_rows(model, arguments.file))).to_csv(index=False)
+    predicted = model.predictions(_rows(model, arguments.file))
+    if model.task != "regression":
+        predicted["prediction"] = [plain_cell(name) for name in predicted["prediction"]]
+    table = pd.DataFrame(predicted).to_csv(index=False)
     if arguments.output is None:
         sys.stdout.write(table)
     else:
