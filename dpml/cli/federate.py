@@ -10,6 +10,7 @@ from dpml.atomic import write_atomically
 from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 from dpml.federated.aggregator import check_free
+from dpml.federated.agreed import agreed_of
 from dpml.federated.flower import write_app
 from dpml.federated.local import federation, parties
 from dpml.federated.party import Member, serve, signing_key
@@ -23,7 +24,6 @@ from dpml.federated.plan import (
     read_plan,
     task_of,
 )
-from dpml.federated.terms import terms_of
 from dpml.optim.losses import for_task
 from dpml.screen import Screen
 
@@ -85,7 +85,7 @@ def _try(arguments: Namespace) -> None:
 def _seat(arguments: Namespace, data: Path, key: Path) -> Seat:
     """A party of this plan, with its number of rows; creates its key if it has none."""
     stated = load(arguments.bounds)
-    dataset = terms_of(arguments.overrides).dataset
+    dataset = agreed_of(arguments.overrides).dataset
     check_columns(dataset, stated)
     _, y = own_rows(dataset, stated, data)
     return Seat(data.stem, len(y), signing_key(key).public_key().public_bytes_raw())
@@ -95,7 +95,7 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
     stated = load(arguments.bounds)
-    terms = terms_of(arguments.overrides)
+    terms = agreed_of(arguments.overrides)
     terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
     plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)

@@ -21,9 +21,9 @@ from dpml.data.extent import after_one_hot
 from dpml.data.preprocess import maps, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
+from dpml.federated.agreed import Agreed
 from dpml.federated.relay import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
-from dpml.federated.terms import Terms
 from dpml.optim.losses import for_task
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
@@ -63,7 +63,7 @@ class FederationPlan:
             colluders and of the drop-outs, so the guarantees hold for every possible sum.
     """
 
-    terms: Terms
+    terms: Agreed
     stated: ColumnBounds
     seats: tuple[Seat, ...]
     colluders: int
@@ -237,7 +237,7 @@ def read_plan(path: Path) -> FederationPlan:
             raise UserError(f"it must have 2 to {_MOST_PARTIES:,} parties.")
         seats = tuple(_seat(name, said) for name, said in parties.items())
         numbers = [_whole(content[key], key, 0, _MOST_PARTIES) for key in ("colluders", "dropouts")]
-        terms = Terms.read(content["terms"])
+        terms = Agreed.read(content["terms"])
         if not isinstance(content["stated"], dict):
             raise UserError("stated must have the columns, and the classes or the target.")
         plan = FederationPlan(terms, bounds_from(path, content["stated"]), seats, *numbers)

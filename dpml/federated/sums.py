@@ -24,7 +24,7 @@ from dpml.arrays import Array, Index
 from dpml.data import Dataset, Task
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.federated.terms import no_sums
+from dpml.federated.agreed import no_sums
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, sums_in
 from dpml.mechanism.program import Program

@@ -14,10 +14,10 @@ from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.partition import Parties
 from dpml.federated.aggregator import Federated, aggregate
+from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
 from dpml.federated.party_rows import own_rows
 from dpml.federated.plan import FederationPlan, Seat
-from dpml.federated.terms import terms_of
 from dpml.privacy import Adversary, Budget
 from dpml.protocols import Stage
 from dpml.seeds import generator
@@ -92,7 +92,7 @@ def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Federation
     """The same plan for all tests that want it."""
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
-    return FederationPlan(terms_of((*words, *COMMON)), stated(), tuple(seats), colluders, dropouts)
+    return FederationPlan(agreed_of((*words, *COMMON)), stated(), tuple(seats), colluders, dropouts)
 
 
 def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:

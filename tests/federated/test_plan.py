@@ -8,9 +8,9 @@ from examples_federated import COMMON, STATED, clinics
 
 from dpml.cli import dpml
 from dpml.errors import UserError
+from dpml.federated.agreed import agreed_of
 from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_plan
 from dpml.federated.relay import flower
-from dpml.federated.terms import terms_of
 from dpml.privacy import Budget
 from dpml.protocols import Session
 
@@ -147,7 +147,7 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
 def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:
     plan = clinics(tmp_path).plan
     with pytest.raises(UserError, match=said):
-        FederationPlan(terms_of((*words, *COMMON)), plan.stated, plan.seats, 0, 1)
+        FederationPlan(agreed_of((*words, *COMMON)), plan.stated, plan.seats, 0, 1)
 
 
 def test_one_key_is_one_party(tmp_path) -> None:

@@ -34,7 +34,7 @@ _SET = {"loss", "calibration", "protocol"}  # of an algorithm's options: what a 
 
 
 @dataclass(frozen=True)
-class Terms:
+class Agreed:
     """The algorithm, the budget, and the role of every column.
 
     Attributes:
@@ -85,7 +85,7 @@ class Terms:
         _ = self.budget, self.dataset
 
     @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "Terms":
+    def read(cls, content: Mapping[str, Any]) -> "Agreed":
         """The terms that a plan's file has.
 
         Raises:
@@ -137,7 +137,7 @@ class Terms:
         """
         return algorithm_of(self._node(), loss, "tight")
 
-    def with_exact_noise(self, loss: Loss, floating: bool) -> "Terms":
+    def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
         """The same with ``algo.noise=discrete`` if they say nothing of the noise and there is such noise.
 
         Raises:
@@ -148,7 +148,7 @@ class Terms:
             require_exact(algorithm, "say --floating", ("dpgd", "ssp"))
         if "noise" in self.options or not has_exact_noise(algorithm):
             return self
-        return Terms(**{**_plain(self), "options": {**self.options, "noise": "discrete"}})
+        return Agreed(**{**_plain(self), "options": {**self.options, "noise": "discrete"}})
 
     def content(self) -> dict[str, Any]:
         """The same in the form of a plan's file, for `read`."""
@@ -163,7 +163,7 @@ def no_sums(algo: str) -> str:
     )
 
 
-def terms_of(words: Iterable[str]) -> Terms:
+def agreed_of(words: Iterable[str]) -> Agreed:
     """The terms that somebody typed, KEY=VALUE each.
 
     Raises:
@@ -183,7 +183,7 @@ def terms_of(words: Iterable[str]) -> Terms:
     for key in ("algo", "eps", "delta", "dataset.label"):
         if key.removeprefix("dataset.") not in given:
             raise UserError(f"{key} is missing: a plan needs algo, eps, delta and dataset.label.")
-    return Terms(**given, options=options)
+    return Agreed(**given, options=options)
 
 
 def _value(key: str, said: str) -> Any:
@@ -204,7 +204,7 @@ def _typed(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _plain(terms: Terms) -> dict[str, Any]:
+def _plain(terms: Agreed) -> dict[str, Any]:
     return {each.name: getattr(terms, each.name) for each in fields(terms)}
 
 
