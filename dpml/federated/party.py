@@ -78,6 +78,7 @@ class Member:
             raise RefusedError(f"the release has {len(self.plan.sums.lengths)} secure sums, and no more.")
         if opening.number < self._next:
             raise RefusedError("it has sent its part of this release already; it has to be started again for another.")
+        self.plan.sums.read(opening.number, opening.told)  # before anything is spent on it
         vector = partial(self._contribution, opening)
         self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()
@@ -91,9 +92,9 @@ class Member:
         self._next = opening.number + 1
         if self._answer is None:
             X, y = agreed_rows(self.plan, self.number, self._data)
-            facts = self.plan.facts
+            ready, facts = self.plan.sums.ready(X, y, self.number), self.plan.facts
             self._ledger.enter(" ".join(self.plan.terms.words), facts.held, parties=facts.parties)
-            self._answer = self.plan.sums.party(X, y, self.number, self._source())
+            self._answer = ready(self._source())
         return self._answer(opening.number, opening.told)
 
 

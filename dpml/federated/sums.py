@@ -141,16 +141,29 @@ class Sums:
         With the same `rng` its message equals the one that it has when a single process plays all parties. For this
         the noise of all parties is drawn, and only its own is used.
         """
+        return self.ready(X, y, party)(rng)
+
+    def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
+        """The same with all that is done before noise is needed, and so may fail before anything is spent."""
         own = Own(party)
         mechanism = replace(self._prepared(party, (X, y)), transport=own)
-        carrier = Carrier(mechanism, [self.setting.budget], rng, 1, None)
+        return lambda rng: self._answering(own, Carrier(mechanism, [self.setting.budget], rng, 1, None))
+
+    def _answering(self, own: Own, carrier: Carrier) -> Answer:
 
         def answer(number: int, content: bytes) -> tuple[Ring, Array]:
-            message = self._numbers[number]
-            carrier.ask(message, *_read(self._statistic(message), content, self.setting.problem.d))
+            carrier.ask(self._numbers[number], *self.read(number, content))
             return own.ring, own.beside
 
         return answer
+
+    def read(self, number: int, content: bytes) -> list[Array]:
+        """What the aggregator says that the sum of that number is about.
+
+        Raises:
+            RefusedError: it is invalid.
+        """
+        return _read(self._statistic(self._numbers[number]), content, self.setting.problem.d)
 
     def model(self, ask: Ask) -> Array:
         """The model (d,), which depends on the survivors' rows only."""
