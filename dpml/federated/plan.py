@@ -1,18 +1,21 @@
-"""The plan that the parties of a federation have agreed on: one YAML file, the same for all.
+"""The plan that the parties of a federation have agreed on: one JSON file, the same for all.
 
 A party does not rely on the aggregator for the amount of noise, the list of parties, or the number of drop-outs: all of
-it is in the plan. Every party compares the plan's checksum before it answers any message.
+it is in the plan. Every party has signed the plan's checksum before any answers a message.
 """
 
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpml.algorithms import Algorithm
 from dpml.data import Task
@@ -22,7 +25,7 @@ from dpml.data.preprocess import maps, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
-from dpml.federated.relay import Opening
+from dpml.federated.opening import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
 from dpml.optim.losses import for_task
 from dpml.privacy import Guarantee, Problem, worst
@@ -35,7 +38,8 @@ from dpml.release.statement import statement
 
 FORMAT = "dpml plan 2"
 
-_KEYS = ("format", "terms", "stated", "parties", "colluders", "dropouts")
+_KEYS = ("format", "terms", "stated", "parties", "colluders", "dropouts", "signatures")
+_SIGNED = b"dpml plan signature "  # before the checksum
 _LONGEST = 1 << 24  # bytes of a plan or a card
 _MOST_PARTIES, _MOST_ROWS = 10_000, 10**9
 _NAME = re.compile(r"\w[\w .-]{0,63}")
@@ -49,6 +53,12 @@ class Seat:
     rows: int
     key: bytes
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the key, to be compared by telephone: the first 16 bytes of its SHA-256."""
+        digits = hashlib.sha256(self.key).hexdigest()[:32]
+        return " ".join(digits[k : k + 4] for k in range(0, 32, 4))
+
 
 @dataclass(frozen=True)
 class FederationPlan:
@@ -61,6 +71,7 @@ class FederationPlan:
         colluders: the number of parties that may pool their knowledge with the aggregator.
         dropouts: the number of parties that may be missing from the sum. The noise is wide enough without that of the
             colluders and of the drop-outs, so the guarantees hold for every possible sum.
+        signatures: of parties under the checksum of all the rest, by name.
     """
 
     terms: Agreed
@@ -68,6 +79,7 @@ class FederationPlan:
     seats: tuple[Seat, ...]
     colluders: int
     dropouts: int
+    signatures: Mapping[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [seat.name for seat in self.seats]
@@ -78,7 +90,12 @@ class FederationPlan:
     @property
     def text(self) -> str:
         """The content of its file."""
-        content = {
+        signatures = {name: signature.hex() for name, signature in sorted(self.signatures.items())}
+        return _written({**self._content, "signatures": signatures})
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "terms": self.terms.content(),
             "stated": self.stated.content(),
@@ -86,12 +103,41 @@ class FederationPlan:
             "colluders": self.colluders,
             "dropouts": self.dropouts,
         }
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"  # JSON is YAML
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what is agreed on, independent of the layout of the file and of who has signed."""
+        return hashlib.sha256(_written(self._content).encode()).hexdigest()
+
+    def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
+        """The same with one more signature.
+
+        Raises:
+            UserError: it is not a party's key.
+        """
+        seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
+        return replace(self, signatures={**self.signatures, seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the content, independent of the layout of the file."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+    def unsigned(self) -> tuple[str, ...]:
+        """The parties that have not signed it."""
+        return tuple(seat.name for seat in self.seats if not self._has_signed(seat))
+
+    def _has_signed(self, seat: Seat) -> bool:
+        try:
+            key = Ed25519PublicKey.from_public_bytes(seat.key)
+            key.verify(self.signatures.get(seat.name, b""), _SIGNED + self.digest.encode())
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    def require_signatures(self) -> None:
+        """Raise UserError unless all parties have signed: a plan that others have not seen may be for one victim."""
+        if self.unsigned:
+            raise UserError(
+                f"the plan lacks the signature of {', '.join(self.unsigned)}: every party signs it with "
+                "`dpml federate sign`, and nobody takes part before."
+            )
 
     @property
     def task(self) -> Task:
@@ -153,6 +199,11 @@ class FederationPlan:
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
         return statement(self.facts)
+
+    @property
+    def longest(self) -> int:
+        """Bytes that no message of a party exceeds."""
+        return 8 * (max(self.sums.lengths) + self.sums.beside) + 256 * len(self.seats) + 4096
 
     @property
     def topology(self) -> Topology:
@@ -236,11 +287,12 @@ def read_plan(path: Path) -> FederationPlan:
         if not isinstance(parties, dict) or not 2 <= len(parties) <= _MOST_PARTIES:
             raise UserError(f"it must have 2 to {_MOST_PARTIES:,} parties.")
         seats = tuple(_seat(name, said) for name, said in parties.items())
-        numbers = [_whole(content[key], key, 0, _MOST_PARTIES) for key in ("colluders", "dropouts")]
+        colluders, dropouts = (_whole(content[key], key, 0, _MOST_PARTIES) for key in ("colluders", "dropouts"))
         terms = Agreed.read(content["terms"])
         if not isinstance(content["stated"], dict):
             raise UserError("stated must have the columns, and the classes or the target.")
-        plan = FederationPlan(terms, bounds_from(path, content["stated"]), seats, *numbers)
+        signatures = _signatures(content["signatures"])
+        plan = FederationPlan(terms, bounds_from(path, content["stated"]), seats, colluders, dropouts, signatures)
         check_columns(plan.dataset, plan.stated)
         return plan
     except UserError as error:
@@ -294,6 +346,19 @@ def _seat(name: str, said: Any) -> Seat:
     if not isinstance(key, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", key):
         raise UserError(f"the key of a party must be {2 * KEY_BYTES} hexadecimal digits.")
     return Seat(name, _whole(said["rows"], "rows", 1, _MOST_ROWS), bytes.fromhex(key))
+
+
+def _signatures(said: Any) -> dict[str, bytes]:
+    if not isinstance(said, dict) or len(said) > _MOST_PARTIES:
+        raise UserError("the signatures must be a name with a signature each.")
+    for signature in said.values():
+        if not isinstance(signature, str) or not re.fullmatch(r"[0-9a-f]{128}", signature):
+            raise UserError("a signature must be 128 hexadecimal digits.")
+    return {str(name): bytes.fromhex(signature) for name, signature in said.items()}
+
+
+def _written(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _whole(value: Any, key: str, least: int, most: int) -> int:

@@ -76,6 +76,7 @@ PLAN = {
     "parties": {name: {"rows": 100, "key": bytes([k] * 32).hex()} for k, name in enumerate("abc", 1)},
     "colluders": 1,
     "dropouts": 0,
+    "signatures": {"a": "00" * 64},
 }  # fmt: skip
 PLAN["terms"]["steps"] = ["one_hot", "symmetric", "sample_norm"]  # type: ignore[index]
 MODEL = {
@@ -334,6 +335,7 @@ def test_a_hostile_file_does_no_more_than_be_read(form, watched, tmp_path, capsy
     for name, content in cases:
         (tmp_path / file).unlink(missing_ok=True)
         (tmp_path / file).write_bytes(content)
+        (tmp_path / file).chmod(0o600)
         try:
             with guarded():
                 said = read(watched, reader, tmp_path / file)

@@ -92,7 +92,10 @@ def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Federation
     """The same plan for all tests that want it."""
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
-    return FederationPlan(agreed_of((*words, *COMMON)), stated(), tuple(seats), colluders, dropouts)
+    plan = FederationPlan(agreed_of((*words, *COMMON)), stated(), tuple(seats), colluders, dropouts)
+    for key in signing_keys():
+        plan = plan.signed(key)
+    return plan
 
 
 def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:

@@ -8,8 +8,8 @@ import pytest
 from examples_federated import clinics, run
 
 from dpml.data.partition import Parties
+from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member
-from dpml.federated.relay import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.sums import Setting, Summed, sums_of
 from dpml.optim.descent import LEAST_CLIP
 from dpml.privacy import Adversary, Budget
