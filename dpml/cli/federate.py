@@ -16,7 +16,7 @@ from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, check_free, publish
 from dpml.federated.agreed import agreed_of
-from dpml.federated.link import Parties, address_of, client_tls, listening, server_tls, take_part
+from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.party import Member, signing_key
 from dpml.federated.party_rows import own_rows
 from dpml.federated.plan import (
@@ -101,7 +101,7 @@ def _aggregator(arguments: Namespace) -> None:
         _aggregate(plan, called, arguments)
 
 
-def _aggregate(plan: FederationPlan, called: Parties, arguments: Namespace) -> None:
+def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace) -> None:
     """One release with the parties that call, whose model is written and handed to them."""
     called.await_all(arguments.wait)
     start = time.monotonic()

@@ -207,6 +207,17 @@ def _federate(commands: Any) -> None:
         parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
         parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
 
+    _add_agreeing(action, adversary)
+    _add_taking_part(action)
+    trial = action("try", "all of it on this machine, a party for each file", setting=True)
+    trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
+    adversary(trial)
+    _floating(trial)
+    _waiting(trial, answers=True)
+    trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+
+
+def _add_agreeing(action: Any, adversary: Any) -> None:
     card = action("card", "a party's card for a plan: how many rows it has, and its verification key", setting=True)
     card.add_argument("data", type=Path, metavar="FILE.csv")
     card.add_argument("--key", type=Path, required=True, help="the signing key, made if there is none; tell nobody")
@@ -220,6 +231,9 @@ def _federate(commands: Any) -> None:
     sign.add_argument("plan", type=Path, metavar="plan.json")
     sign.add_argument("--key", type=Path, help="the signing key; without it signatures are only put together")
     sign.add_argument("--copies", type=Path, nargs="+", default=[], metavar="plan.json", help="that others signed")
+
+
+def _add_taking_part(action: Any) -> None:
     party = action("party", "take part in a release: call the aggregator, answer, and get the model")
     party.add_argument("data", type=Path, metavar="FILE.csv")
     party.add_argument("--plan", type=Path, required=True)
@@ -240,12 +254,6 @@ def _federate(commands: Any) -> None:
     aggregator.add_argument("--certificate-key", type=Path, metavar="FILE.pem")
     _waiting(aggregator, answers=True)
     aggregator.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
-    trial = action("try", "all of it on this machine, a party for each file", setting=True)
-    trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
-    adversary(trial)
-    _floating(trial)
-    _waiting(trial, answers=True)
-    trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
 
 
 def _waiting(parser: argparse.ArgumentParser, answers: bool = False) -> None:

@@ -1,6 +1,6 @@
 """The link between parties and aggregator: one TLS connection for each party, for the whole release.
 
-Parties call the aggregator, so that none has to be reached from outside, and prove with their signing key who they are.
+Callers call the aggregator, so that none has to be reached from outside, and prove with their signing key who they are.
 Who is silent too long, or sends anything else than is due, is hung up on; it may call again, and is in the next sum.
 """
 
@@ -75,7 +75,7 @@ def _left(until: float) -> float:
 
 
 @dataclass
-class Parties:
+class Callers:
     """The parties that have called: `exchange` sends each of some a message and takes the answers that come in time."""
 
     plan: FederationPlan
@@ -142,7 +142,7 @@ class Parties:
 @contextmanager
 def listening(
     plan: FederationPlan, address: tuple[str, int], timeout: float, context: ssl.SSLContext | None
-) -> Iterator[tuple[Parties, int]]:
+) -> Iterator[tuple[Callers, int]]:
     """Let parties call; yields them, and the port that they call.
 
     Raises:
@@ -152,7 +152,7 @@ def listening(
         server = socket.create_server(address, backlog=len(plan.seats))
     except OSError as error:
         raise UserError(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}.") from None
-    parties = Parties(plan, timeout)
+    parties = Callers(plan, timeout)
 
     def accept() -> None:
         while True:
@@ -172,7 +172,7 @@ def listening(
             parties.close()
 
 
-def _greeted(parties: Parties, plain: socket.socket, context: ssl.SSLContext | None) -> None:
+def _greeted(parties: Callers, plain: socket.socket, context: ssl.SSLContext | None) -> None:
     try:
         plain.settimeout(_GREETING)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -194,20 +194,15 @@ def take_part(
     Raises:
         UserError: the aggregator cannot be reached for `wait` seconds, or is not the one of the certificate.
     """
-    number = plan.number_of(signer.public_key().public_bytes_raw())
     until = time.monotonic() + wait
     while True:
         try:
             with _called(address, context) as connection:
-                challenge = _exactly(connection, _CHALLENGE, time.monotonic() + _GREETING)
-                signature = signer.sign(_HELLO + challenge + plan.digest.encode())
-                connection.sendall(_NUMBER.pack(number) + signature)
-                while True:
-                    said = _receive(connection, _LONGEST, time.monotonic() + wait)
-                    if said[:1] == END:
-                        return said[1:].decode("utf-8", "replace")
+                _introduce(connection, signer, plan)
+                while (said := _receive(connection, _LONGEST, time.monotonic() + wait))[:1] != END:
                     _send(connection, answer(said), time.monotonic() + wait)
                     until = time.monotonic() + wait
+                return said[1:].decode("utf-8", "replace")
         except ssl.SSLCertVerificationError as error:
             raise UserError(
                 f"the aggregator at {address[0]} is not who it should be: {error.verify_message}."
@@ -216,6 +211,13 @@ def take_part(
             if time.monotonic() > until:
                 raise UserError(f"the aggregator at {address[0]}:{address[1]} does not answer.") from None
             time.sleep(_PAUSE)
+
+
+def _introduce(connection: socket.socket, signer: Ed25519PrivateKey, plan: FederationPlan) -> None:
+    """Prove who we are, as `Callers.greet` asks."""
+    challenge = _exactly(connection, _CHALLENGE, time.monotonic() + _GREETING)
+    number = plan.number_of(signer.public_key().public_bytes_raw())
+    connection.sendall(_NUMBER.pack(number) + signer.sign(_HELLO + challenge + plan.digest.encode()))
 
 
 def _called(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.socket:

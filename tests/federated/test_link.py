@@ -14,7 +14,7 @@ from examples_federated import Clinics, clinics
 
 from dpml.errors import UserError
 from dpml.federated.aggregator import Federated, aggregate
-from dpml.federated.link import Parties, address_of, client_tls, listening, server_tls, take_part
+from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.opening import MESSAGE
 from dpml.protocols import ProtocolError
 from dpml.release.ledger import Ledger
@@ -29,7 +29,7 @@ class Seen:
 
 
 def released(
-    parties: Clinics, answers: list[Callable[[bytes], bytes]], called: Parties, port: int, context=None
+    parties: Clinics, answers: list[Callable[[bytes], bytes]], called: Callers, port: int, context=None
 ) -> Seen:
     """A release with a thread for each party."""
     with ThreadPoolExecutor(len(answers)) as pool:
