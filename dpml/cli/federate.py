@@ -16,6 +16,7 @@ from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, check_free, publish
 from dpml.federated.agreed import agreed_of
+from dpml.federated.certificates import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.party import Member, signing_key
 from dpml.federated.party_rows import own_rows
@@ -40,6 +41,7 @@ def run(arguments: Namespace) -> None:
         "card": _card,
         "plan": _plan,
         "sign": _sign,
+        "tls": _tls,
         "party": _party,
         "aggregator": _aggregator,
         "try": _try,
@@ -71,6 +73,10 @@ def _sign(arguments: Namespace) -> None:
         plan = plan.signed(signing_key(arguments.key, make=False))
     _say(plan)
     _write(arguments.plan, plan.text)
+
+
+def _tls(arguments: Namespace) -> None:
+    write_certificates(arguments.host, arguments.folder)
 
 
 def _party(arguments: Namespace) -> None:

@@ -234,6 +234,9 @@ def _add_agreeing(action: Any, adversary: Any) -> None:
 
 
 def _add_taking_part(action: Any) -> None:
+    tls = action("tls", "an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key")
+    tls.add_argument("host", metavar="HOST", help="the name or address by which parties call the aggregator")
+    tls.add_argument("-o", "--folder", type=Path, required=True)
     party = action("party", "take part in a release: call the aggregator, answer, and get the model")
     party.add_argument("data", type=Path, metavar="FILE.csv")
     party.add_argument("--plan", type=Path, required=True)

@@ -14,6 +14,7 @@ from examples_federated import Clinics, clinics
 
 from dpml.errors import UserError
 from dpml.federated.aggregator import Federated, aggregate
+from dpml.federated.certificates import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.opening import MESSAGE
 from dpml.protocols import ProtocolError
@@ -29,9 +30,9 @@ class Seen:
 
 
 def released(
-    parties: Clinics, answers: list[Callable[[bytes], bytes]], called: Callers, port: int, context=None
+    parties: Clinics, answers: list[Callable[[bytes], bytes]], called: Callers, port: int, context=None, liar: int = -1
 ) -> Seen:
-    """A release with a thread for each party."""
+    """A release with a thread for each party; what becomes of a liar, which is hung up on, is not looked at."""
     with ThreadPoolExecutor(len(answers)) as pool:
         jobs = [
             pool.submit(take_part, key, parties.plan, answer, ("127.0.0.1", port), 5.0, context)
@@ -42,7 +43,7 @@ def released(
             made = aggregate(parties.plan, range(4), called.exchange)
         finally:
             called.end("" if "made" not in locals() else made.model.text())
-        return Seen(made, [job.result(timeout=30) for job in jobs])
+        return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
 
 
 @pytest.mark.parametrize("words", [("algo=ssp",), ("algo=ssp_descent", "algo.rounds=5")], ids=" ".join)
@@ -123,8 +124,9 @@ def test_a_party_that_sends_too_much_or_too_slowly_is_silent(tmp_path) -> None:
     answers = [member.answer for member in members]
     with listening(parties.plan, HERE, 2.0, None) as (called, port):
         answers[1] = lambda said: bytes(parties.plan.longest + 1)
-        seen = released(parties, answers, called, port)
+        seen = released(parties, answers, called, port, liar=1)
     assert seen.made.survivors.tolist() == [0, 2, 3]
+    assert len(seen.models) == 3
 
 
 def test_too_few_end_the_release_with_one_sentence(tmp_path) -> None:
@@ -158,3 +160,23 @@ def test_nobody_there_is_one_sentence(tmp_path) -> None:
         port = server.getsockname()[1]
     with pytest.raises(UserError, match="does not answer"):
         take_part(parties.keys[0], parties.plan, bytes, ("127.0.0.1", port), 0.1, None)
+
+
+def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    for name in ("one", "other"):
+        write_certificates("127.0.0.1", tmp_path / name)
+    assert (tmp_path / "one" / "server.key").stat().st_mode & 0o077 == 0
+    with pytest.raises(UserError, match="is there already"):
+        write_certificates("127.0.0.1", tmp_path / "one")
+    server = server_tls(HERE, tmp_path / "one" / "server.pem", tmp_path / "one" / "server.key")
+    answers = [member.answer for member in parties.members()]
+    with listening(parties.plan, HERE, 30.0, server) as (called, port):
+        with pytest.raises(UserError, match="is not who it should be"):
+            take_part(
+                parties.keys[0], parties.plan, answers[0], ("127.0.0.1", port), 5.0,
+                client_tls(HERE, tmp_path / "other" / "ca.pem"),
+            )  # fmt: skip
+        seen = released(parties, answers, called, port, client_tls(HERE, tmp_path / "one" / "ca.pem"))
+    assert seen.made.survivors.tolist() == [0, 1, 2, 3]
+    assert len(set(seen.models)) == 1
