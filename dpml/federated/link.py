@@ -29,6 +29,7 @@ _NUMBER = struct.Struct("<I")
 _CHALLENGE, _SIGNATURE = 32, 64
 _HELLO = b"dpml link "  # before what a party signs to prove who it is
 _GREETING = 5.0  # seconds to prove it
+_PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next word
 _PAUSE = 0.2  # seconds between two calls
 _LONGEST = 1 << 28  # bytes that a party takes of the aggregator
 _CHUNK = 1 << 16
@@ -81,6 +82,7 @@ class Callers:
     plan: FederationPlan
     timeout: float
     _connections: dict[int, socket.socket] = field(default_factory=dict)
+    _over: bool = False
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(32))
 
     def greet(self, connection: socket.socket) -> None:
@@ -99,6 +101,8 @@ class Callers:
         earlier, self._connections[number] = self._connections.get(number), connection
         if earlier is not None:
             earlier.close()
+        if self._over:  # it called while all were hung up on
+            connection.close()
 
     def await_all(self, wait: float) -> None:
         """Return when all parties have called, or the seconds to wait are over."""
@@ -133,7 +137,8 @@ class Callers:
         self.close()
 
     def close(self) -> None:
-        """Hang up on all."""
+        """Hang up on all, also on who calls from now on."""
+        self._over = True
         self._pool.shutdown()
         for connection in list(self._connections.values()):
             connection.close()
@@ -196,11 +201,12 @@ def take_part(
     """
     until = time.monotonic() + wait
     while True:
+        began = time.monotonic()
         try:
             with _called(address, context) as connection:
                 _introduce(connection, signer, plan)
-                while (said := _receive(connection, _LONGEST, time.monotonic() + wait))[:1] != END:
-                    _send(connection, answer(said), time.monotonic() + wait)
+                while (said := _receive(connection, _LONGEST, time.monotonic() + _PATIENCE))[:1] != END:
+                    _send(connection, answer(said), time.monotonic() + _PATIENCE)
                     until = time.monotonic() + wait
                 return said[1:].decode("utf-8", "replace")
         except ssl.SSLCertVerificationError as error:
@@ -208,6 +214,8 @@ def take_part(
                 f"the aggregator at {address[0]} is not who it should be: {error.verify_message}."
             ) from None
         except (_HungUpError, OSError):
+            if time.monotonic() > began + _GREETING:  # we were taken in, and perhaps waited for others
+                until = time.monotonic() + wait
             if time.monotonic() > until:
                 raise UserError(f"the aggregator at {address[0]}:{address[1]} does not answer.") from None
             time.sleep(_PAUSE)
@@ -222,6 +230,7 @@ def _introduce(connection: socket.socket, signer: Ed25519PrivateKey, plan: Feder
 
 def _called(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.socket:
     plain = socket.create_connection(address, timeout=_GREETING)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return plain if context is None else context.wrap_socket(plain, server_hostname=address[0])
 

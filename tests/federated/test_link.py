@@ -180,3 +180,12 @@ def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_pat
         seen = released(parties, answers, called, port, client_tls(HERE, tmp_path / "one" / "ca.pem"))
     assert seen.made.survivors.tolist() == [0, 1, 2, 3]
     assert len(set(seen.models)) == 1
+
+
+def test_a_party_waits_for_the_others_longer_than_for_the_aggregator(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    with listening(parties.plan, HERE, 30.0, None) as (called, port), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(take_part, parties.keys[0], parties.plan, bytes, ("127.0.0.1", port), 0.1, None)
+        called.await_all(0.5)
+        called.end("the model")
+        assert first.result(timeout=30) == "the model"
