@@ -12,10 +12,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from examples_federated import stated
 
+from dpml.federated import party
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.agreed import agreed_of
 from dpml.federated.opening import MESSAGE, REFUSED
 from dpml.federated.party import Member
+from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan, Seat, most_dropouts
 from dpml.protocols import ProtocolError, messages
 from dpml.protocols.identities import signed
@@ -99,13 +101,12 @@ class Liar:
             return change(right)
         if right[:1] != MESSAGE or right[2] != kind:
             return right
-        party = self.member._party
-        assert party is not None
-        body = change(messages.unpack(right[1:], party.session.name).body)
+        assert self.member._party is not None
+        session = self.member._party.session
+        body = change(messages.unpack(right[1:], session.name).body)
         if body.endswith(b"BLAME"):
             others = [k for k in range(self.others) if k != self.member.number]
             body = body[:-5] + np.array(others, "<u4").tobytes()
-        session = party.session if kind is not Kind.KEYS else self.member._party.session
         return MESSAGE + signed(session, self.key, kind, self.member.number, body)
 
 
@@ -121,10 +122,12 @@ def released(plan: FederationPlan, parties: list, heard: list[str]) -> Federated
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize(("parties", "places"), [(5, (0, 2, 4)), (8, (0, 4, 7))])
-def test_one_liar_costs_nothing(tmp_path: Path, lie, parties, places, capsys) -> None:
+def test_one_liar_costs_nothing(tmp_path: Path, lie, parties, places, capsys, monkeypatch) -> None:
     plan, keys = plan_of(parties)
     file = tmp_path / "rows.csv"
     file.write_text(table())
+    rows = agreed_rows(plan, 0, file)
+    monkeypatch.setattr(party, "agreed_rows", lambda *_: rows)  # the same for all, and parsed once
     for liar in places:
         ledgers = [tmp_path / f"{liar}-{k}.ledger" for k in range(parties)]
         members: list = [Member(plan, key, file, ledger) for key, ledger in zip(keys, ledgers, strict=True)]
