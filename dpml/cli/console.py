@@ -12,6 +12,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.statistics import replication, settings, summarise
 from dpml.running.rows import PRIVACY
+from dpml.screen import Screen
 
 _METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
 _ALGORITHM = ["algo", "variant", "calibration"]
@@ -33,7 +34,7 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     keys = [*(key for key in settings(rows) if key != "block"), "tuned"]
     varying = [key for key in keys if summary[key].nunique(dropna=False) > 1]
     common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
-    console = Console()
+    console = Screen()
     shown = [
         f"{key}={short(value)}"
         for key, value in common.items()

@@ -4,8 +4,6 @@ import re
 import shlex
 from argparse import Namespace
 
-from rich.console import Console
-
 from dpml.atomic import write_atomically
 from dpml.cli.files import in_options, written
 from dpml.cli.table import print_table
@@ -15,6 +13,7 @@ from dpml.data.csv.csv_rows import CsvOptions
 from dpml.data.csv.dates import iso
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.errors import UserError
+from dpml.screen import Screen
 
 _SHOWN = 3  # categories shown per column
 
@@ -30,7 +29,7 @@ def run(arguments: Namespace) -> None:
     roles = {"party": arguments.party, "drop": tuple(arguments.drop)}
     with in_options():
         description = describe(CsvOptions(str(arguments.file), arguments.label, **roles, **written(arguments)), stated)
-    console = Console()
+    console = Screen()
     lines = [_line(found, len(description.columns.X)) for found in description.features]
     print_table(console, ["column", "type", "values", "missing", "note"], lines, wrapped=("values", "note"))
     sentences = [*_labels(description, arguments), *_rows(description, arguments)]

@@ -197,7 +197,7 @@ def _secagg(commands: Any) -> None:
 
 
 def _federate(commands: Any) -> None:
-    description = "one model of the rows of parties on machines of their own, through Flower"
+    description = "one model of the rows of parties on machines of their own"
     federate = commands.add_parser(
         "federate", help=description, description=f"{description.capitalize()}: docs/federation.md."
     )
@@ -223,6 +223,17 @@ def _federate(commands: Any) -> None:
         parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
         parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
 
+    _add_agreeing(action, adversary)
+    _add_taking_part(action)
+    trial = action("try", "all of it on this machine, a party for each file", setting=True)
+    trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
+    adversary(trial)
+    _floating(trial)
+    _waiting(trial, answers=True)
+    trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+
+
+def _add_agreeing(action: Any, adversary: Any) -> None:
     card = action("card", "a party's card for a plan: how many rows it has, and its verification key", setting=True)
     card.add_argument("data", type=Path, metavar="FILE.csv")
     card.add_argument("--key", type=Path, required=True, help="the signing key, made if there is none; tell nobody")
@@ -231,20 +242,45 @@ def _federate(commands: Any) -> None:
     plan.add_argument("cards", type=Path, nargs="+", metavar="NAME.card")
     adversary(plan)
     _floating(plan)
-    plan.add_argument("-o", "--output", type=Path, required=True, metavar="plan.yaml")
-    party = action("party", "take part: answer what a node of Flower relays, until it is ended")
+    plan.add_argument("-o", "--output", type=Path, required=True, metavar="plan.json")
+    sign = action("sign", "sign a plan, and take in the signatures of other copies of it")
+    sign.add_argument("plan", type=Path, metavar="plan.json")
+    sign.add_argument("--key", type=Path, help="the signing key; without it signatures are only put together")
+    sign.add_argument("--copies", type=Path, nargs="+", default=[], metavar="plan.json", help="that others signed")
+
+
+def _add_taking_part(action: Any) -> None:
+    tls = action("tls", "an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key")
+    tls.add_argument("host", metavar="HOST", help="the name or address by which parties call the aggregator")
+    tls.add_argument("-o", "--folder", type=Path, required=True)
+    party = action("party", "take part in a release: call the aggregator, answer, and get the model")
     party.add_argument("data", type=Path, metavar="FILE.csv")
     party.add_argument("--plan", type=Path, required=True)
     party.add_argument("--key", type=Path, required=True)
-    party.add_argument("--socket", type=Path, required=True, help="where the node finds it")
+    party.add_argument("--aggregator", required=True, metavar="HOST:PORT")
+    party.add_argument("--ca", type=Path, metavar="FILE.pem", help="the authority of the aggregator's certificate")
     party.add_argument("--ledger", type=Path, help="default: FILE.csv.ledger")
-    app = action("app", "write the folder for flwr run")
-    app.add_argument("folder", type=Path)
-    trial = action("try", "all of it on this machine, a party for each file", setting=True)
-    trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
-    adversary(trial)
-    _floating(trial)
-    trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+    party.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
+    party.add_argument(
+        "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="of the cap (default: %(default)s)"
+    )
+    _waiting(party)
+    party.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+    aggregator = action("aggregator", "take the sums of the parties that call, and make the model")
+    aggregator.add_argument("--plan", type=Path, required=True)
+    aggregator.add_argument("--listen", required=True, metavar="HOST:PORT")
+    aggregator.add_argument("--certificate", type=Path, metavar="FILE.pem", help="its certificate, for TLS")
+    aggregator.add_argument("--certificate-key", type=Path, metavar="FILE.pem")
+    _waiting(aggregator, answers=True)
+    aggregator.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+
+
+def _waiting(parser: argparse.ArgumentParser, answers: bool = False) -> None:
+    parser.add_argument("--wait", type=float, default=60.0, help="seconds for all to be there (default: %(default)s)")
+    if answers:
+        parser.add_argument(
+            "--timeout", type=float, default=60.0, help="seconds for the answers of a round (default: %(default)s)"
+        )
 
 
 def _release(commands: Any) -> None:

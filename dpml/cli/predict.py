@@ -14,6 +14,7 @@ from dpml.data.csv.columns import feature
 from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.reading import open_file, read
 from dpml.errors import UserError, nearest
+from dpml.printable import plain_cell
 from dpml.release.model import PROBABILITY, Model, read_model
 
 
@@ -23,6 +24,8 @@ def run(arguments: Namespace) -> None:
     written = dialect(arguments.encoding, arguments.separator, arguments.decimal, arguments.na)
     with in_options():
         found = pd.DataFrame(model.predictions(_rows(model, arguments.file, written)))
+    if model.task != "regression":
+        found["prediction"] = [plain_cell(name) for name in found["prediction"]]
     table = _asked(model, found, arguments).to_csv(index=False)
     if arguments.output is None:
         sys.stdout.write(table)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -135,6 +135,7 @@ def read_model(path: Path) -> Model:
     if content.get("format") != FORMAT:
         raise UserError(f"{path} is no model file of this dpml: it does not say format: {FORMAT!r}.")
     try:
+        _check_kinds(content)
         model = Model(
             task=content["task"],
             loss=content["loss"],
@@ -151,6 +152,23 @@ def read_model(path: Path) -> Model:
             certificate=content.get("certificate"),  # there was none in version 0.1
         )
         model.scores(np.zeros((1, len(model.stated.columns))))
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise UserError(f"{path} is no model file: {error!r}.") from None
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise UserError(f"{path} is no model file: {str(error)[:200]!r}.") from None
     return model
+
+
+_KINDS: Mapping[str, type] = {
+    "label": str, "loss": str, "setting": str, "stated": dict, "steps": list, "statement": list, "guarantees": list,
+    "versions": dict,
+}  # fmt: skip
+
+
+def _check_kinds(content: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the values are of the kinds that `Model.text` writes."""
+    for key, kind in _KINDS.items():
+        if not isinstance(content[key], kind):
+            raise ValueError(f"{key} is not what it should be")
+    if not all(isinstance(each, str) for each in (*content["steps"], *content["statement"])):
+        raise ValueError("its steps and its statement must be text")
+    if content["task"] not in get_args(Task):
+        raise ValueError("its task is unknown")

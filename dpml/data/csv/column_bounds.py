@@ -25,6 +25,7 @@ FROM_ROWS = "from_rows"
 """The key that marks statements taken from the rows: such a file is refused until the user has edited it."""
 
 _POWER = re.compile(r"([-+]?[\d.]*\d[\d.]*)[eE]([-+]?\d+)")  # a number such as 1e6
+_DEEPEST = 4  # lists and mappings in each other
 _KEYS = ("columns", "classes", "target", FROM_ROWS)
 
 
@@ -131,7 +132,13 @@ def _content(path: Path) -> dict[Any, Any]:
     import yaml  # slow to load
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent) or depth > _DEEPEST:
+                raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be statements about columns.")
+        content = yaml.safe_load(text)
     except OSError as error:
         raise UserError(
             f"dataset.bounds={path} cannot be read: {error.strerror}; it must be fitted, or a YAML file such as "
@@ -139,7 +146,7 @@ def _content(path: Path) -> dict[Any, Any]:
         ) from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # also of a date that is none
         mark = getattr(error, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
         raise UserError(f"{where}: it is not YAML: {getattr(error, 'problem', None) or error}.") from None
@@ -205,7 +212,10 @@ def _values(path: Path, key: str, said: Any) -> tuple[str, ...]:
     for value in said:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UserError(f"{path}: {key} has {value!r}, which is no text: put yes, null and the like in quotes.")
-    values = tuple(value if isinstance(value, str) else as_text(value) for value in said)
+    try:
+        values = tuple(value if isinstance(value, str) else as_text(value) for value in said)
+    except OverflowError:
+        raise UserError(f"{path}: {key} has a number that is too large.") from None
     twice = [value for value in values if values.count(value) > 1]
     if twice:
         raise UserError(f"{path}: {key} has {twice[0]!r} twice.")
