@@ -89,7 +89,8 @@ WHITENED_RULES: dict[tuple[str, Unit], WhitenedRule] = {
 }
 """Those for the logistic loss on Adult, Bank, 401(k), card fraud and Default; softmax as it, with twice the clip."""
 FLAT = 0.1
-"""The least eigenvalue of noisy X'X/n that classifiers whiten with, in units of 1/d, its mean. On Adult."""
+"""The least eigenvalue of noisy X'X/n that classifiers whiten with, in units of 1/d: the mean of unit rows'. On
+Adult."""
 LABEL_SHARE = 0.02
 """The part of mu^2 that the sums of labels get. On the same."""
 RARE = 0.015

@@ -92,8 +92,8 @@ def _audit(commands: Any) -> None:
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="as for dpml-run, one value; N (default 2000 M; algo.unit=party: 100 M; networks: 20 M), d (2), draws "
-        "(100000), algo.rounds (20) and algo.epochs (10) are the audit's own",
+        help="as for dpml-run, one value; N (default 2000 M; algo.unit=party: 100 M; networks, wdgd: 20 M), d (2), "
+        "draws (100000), algo.rounds (20) and algo.epochs (10) are the audit's own",
     )
     audit.add_argument(
         "--figure", type=Path, metavar="FILE", help="draw what attacks achieve: FILE.png and FILE.svg, a panel a view"

@@ -53,7 +53,7 @@ LEAST_CLIP = 1e-6
 
 _RUNS, _FEWEST = 64, 128  # approximate numbers of runs and rows that are multiplied together
 _PRODUCTS = 1_000_000  # OpenBLAS multiplies without packing up to this number
-_BLOCKS = 16  # that are added up at once, in double precision
+BLOCKS = 16  # that are added up at once, in double precision
 _SCORES = 1 << 17  # held at once: 512 KiB
 _NOISE = 1 << 20  # numbers drawn at once: 8 MiB
 _LINE = 64  # bytes of a cache line
@@ -171,7 +171,7 @@ class Rows:
             yield slice(start, stop), half, part.slopes(models, scores[: len(half)])
             start = stop
 
-    def _parts(self, runs: int, most: int = _BLOCKS) -> tuple[list["Rows"], int]:
+    def _parts(self, runs: int, most: int = BLOCKS) -> tuple[list["Rows"], int]:
         """The rows in parts of as many blocks as are multiplied together for so many runs, and their number."""
         count, height, _ = self.half.shape
         few = max(1, min(most, count, _SCORES // (height * runs)))

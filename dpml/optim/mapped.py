@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpml.arrays import Array, blocks
-from dpml.optim.descent import Single, below, cut_vectors, labels_of
+from dpml.optim.descent import BLOCKS, Single, below, cut_vectors, labels_of
 from dpml.optim.losses import Loss
 from dpml.sums import SHORT, PairwiseSum
 
@@ -28,9 +28,12 @@ def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
     """Rows X (n, d) through maps (d, d), made unit length, (n, d), and how long they were, (n,)."""
     rows, lengths = np.empty_like(X), np.empty(len(X))
     for some in blocks(len(X), most=_MAPPED):
-        rows[some] = X[some] @ maps
-        lengths[some] = np.sqrt(np.einsum("ij,ij->i", rows[some], rows[some]))
-        rows[some] /= np.where(lengths[some] > 0, lengths[some], 1.0)[:, None]
+        own = X[some] @ maps
+        largest = np.abs(own).max(axis=1)
+        own /= np.where(largest > 0, largest, 1.0)[:, None]  # or squares of tiny entries would vanish from the length
+        norms = np.sqrt(np.einsum("ij,ij->i", own, own))
+        rows[some] = own / np.where(norms > 0, norms, 1.0)[:, None]
+        lengths[some] = largest * norms
     return rows, lengths
 
 
@@ -104,7 +107,8 @@ class MappedRows:
         models = np.ascontiguousarray(
             w.reshape(B, 1, self.classes, d).astype(np.float32).swapaxes(-1, -2)
         )  # (B, 1, d, K)
-        for some in blocks(count, most=max(1, _SCORES // (B * height * max(d, self.classes)))):
+        together = _SCORES // (B * height * max(d, self.classes))
+        for some in blocks(count, most=max(1, min(BLOCKS, together))):
             rows = self.rows[:, some]
             yield rows, self._slopes(np.matmul(rows, models), self.given[:, some], limits)
 

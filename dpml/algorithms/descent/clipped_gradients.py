@@ -96,7 +96,7 @@ class ClippedGradients(Statistic):
         return "<f4", (self.classes * d, *(0,) * (self.clip is None), *(d * d,) * self.mapped)
 
     def valid(self, *at: Any) -> bool:
-        return self.clip is not None or bool(np.all(at[1] >= LEAST_CLIP))
+        return self.clip is not None or bool(np.all((at[1] >= LEAST_CLIP) & (at[1] < np.inf)))
 
 
 def classes_of(loss: Loss, problem: Problem) -> int:

@@ -180,9 +180,7 @@ class MappedTerms(Terms):
         def made() -> list[PartyGradients]:
             found = []
             for one in maps:
-                rows, lengths = mapped(parties.X, one)
-                if of.loss.name == "squared":
-                    rows *= lengths[:, None]
+                rows = parties.X @ one if of.loss.name == "squared" else mapped(parties.X, one)[0]
                 found.append(PartyGradients.of(of.loss, rows, parties.y, parties.offsets, classes=of.classes))
             return found
 

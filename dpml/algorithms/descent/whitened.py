@@ -1,14 +1,12 @@
 """Descent on clipped gradients in a space where the rows' noisy second moments are alike in all directions: `wdgd`.
 
 A share of mu^2 buys noisy X'X. Its eigenvalues are raised to the edge of the noise's spectrum, for classifiers to a
-tenth of their mean at least, as small directions would fill the rows otherwise; P is the inverse of its
-square root, and rows go through P and are made unit length again: post-processing of the one released matrix, applied
-by whoever holds a row, so that a row that is replaced moves a sum of clipped gradients by at most 2c as before. Noise
-that is the same in all directions of that space is as wide in the old one as the rows determine the model badly: the
-excess loss of the answer P w is about d^2/(n mu)^2, where noise of descent in the old space (`dpgd`) has the trace of
-the inverse curvature, and a Newton step of one noisy matrix and vector (`ssp`, `ssp_descent`) its square. All noise is
-Gaussian, so ``mu^2`` adds up over the matrix, the labels and all rounds, whatever they depend on (Dong, Roth & Su
-2019, Cor. 3.3).
+tenth of 1/d at least, as small directions would fill the rows otherwise; P is the inverse of its square root, and rows
+go through P and are made unit length again: post-processing of the one released matrix, applied by whoever holds a row,
+so that a row that is replaced moves a sum of clipped gradients by at most 2c as before. Noise that is the same in all
+directions of that space is wide in the old one where the rows say little; how accurate that is was measured, not
+proven. All noise is Gaussian, so ``mu^2`` adds up over the matrix, the labels and all rounds, whatever they depend on
+(Dong, Roth & Su 2019, Cor. 3.3).
 
 *Rules* (`defaults.WHITENED_RULES`), in x = n mu/d, read no row. Slopes of classifiers are cut at c, which grows with x
 until nothing is cut: noise is in proportion to c, and so is what a row can still say when others have been fitted.
@@ -147,7 +145,7 @@ class WhitenedDescent(Program):
         return max(1, _HELD // (problem.N * problem.d))
 
     def run(self, carrier: Carrier) -> Release:
-        """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""
+        """`rounds` and `clip`, the last one, are those used."""
         d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
         K = classes_of(self.loss, carrier.problem)
         maps, steepest = self._maps(carrier, n)

@@ -24,7 +24,7 @@ from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS
 from dpml.optim.descent import cut_vectors
 from dpml.optim.losses import LOSSES, for_task
-from dpml.optim.mapped import MappedRows
+from dpml.optim.mapped import MappedRows, mapped
 from dpml.privacy import Adversary, Budget, Problem
 
 CLASSES = {"logistic": 1, "softmax": 4, "squared": 1}
@@ -75,6 +75,37 @@ def test_sums_are_those_of_cut_gradients_of_mapped_rows(name: str, clip: float) 
         W = w[b].astype(np.float32).reshape(K, d)
         expected = sum(gradient_of(name, X[i], y[i], W, maps[b], clip) for i in range(n))
         np.testing.assert_allclose(found[b], expected, atol=3e-5 * n)
+
+
+@pytest.mark.parametrize("size", [1e-308, 1.5e-162, 1e-154, 1e-30, 1.0])
+def test_no_mapped_row_is_longer_than_one_however_short_it_was(size: float) -> None:
+    """Squares of entries of 1.5e-162 are zero in double precision, those of 1.6e-162 are not."""
+    for d in (1, 2000, 10_001):
+        row = np.full((1, d), size)
+        row[0, 0] *= 1.07
+        unit, length = mapped(row / np.sqrt(d), np.eye(d, dtype=np.float32))
+        assert np.linalg.norm(unit) == pytest.approx(1, rel=1e-9)
+        assert length[0] <= 1.1 * size
+
+
+def test_a_row_that_is_replaced_changes_no_other_mapped_row() -> None:
+    """Bit for bit, of 9,000 rows in several blocks: each goes through the map by itself."""
+    X, P = ball(RNG(0), 9000, 7), RNG(1).standard_normal((7, 7)).astype(np.float32)
+    before, lengths = mapped(X, P)
+    for i in (0, 4095, 4096, 8999):
+        other = X.copy()
+        other[i] = -X[(i + 1) % 9000]
+        after, changed = mapped(other, P)
+        others = np.arange(9000) != i
+        assert np.array_equal(before[others], after[others])
+        assert np.array_equal(lengths[others], changed[others])
+
+
+def test_no_more_blocks_are_added_up_at_once_than_the_rounding_bound_counts() -> None:
+    rows = MappedRows.of(LOSSES["logistic"], 1, np.zeros((5000, 2)), np.ones(5000), np.eye(2)[None])
+    parts = [part.shape[1:3] for part, _ in rows.parts(np.zeros((1, 2)), np.ones(1))]
+    assert max(blocks for blocks, _ in parts) <= 16
+    assert max(height for _, height in parts) <= 64
 
 
 @each_loss
