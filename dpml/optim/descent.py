@@ -269,7 +269,8 @@ def _bend(
         assert clip is not None  # without it slopes have no bound
         return partial(_cut, below(clip / 4, dtype)), 8.0
     if loss.name == "softmax":
-        return partial(_softmax, classes, float(loss.lipschitz or 0) if clip is None else clip), 2.0
+        longest = float(loss.lipschitz or 0) if clip is None else clip
+        return partial(_softmax, classes, below(longest, dtype)), 2.0
     if loss.name == "sigmoid":
         return _sigmoid, 0.5
     largest = 2.0 if clip is None else min(2 * clip, 2.0)
@@ -302,10 +303,10 @@ def _cut(most: np.floating, h: Single, labels: Single | None) -> None:
     np.fmax(h, -most, out=h)
 
 
-def _softmax(classes: int, clip: float, h: Single, labels: Single | None) -> None:
+def _softmax(classes: int, clip: np.floating, h: Single, labels: Single | None) -> None:
     h *= 2  # the scores of whole rows
     assert labels is not None
-    cut_vectors(h.reshape(len(h), -1, classes), labels[:, None], np.float32(clip))
+    cut_vectors(h.reshape(len(h), -1, classes), labels[:, None], clip)
 
 
 def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:

@@ -165,6 +165,7 @@ def test_the_corpus_has_forty_files():
         ({"encoding": "latin"}, None),
         ({"encoding": "cp12522"}, "unknown dataset.encoding=cp12522: did you mean 'cp1252'?"),
         ({"encoding": "hex"}, "unknown dataset.encoding=hex"),
+        ({"encoding": "undefined"}, "unknown dataset.encoding=undefined"),
         ({"encoding": "utf-16"}, "f.csv is not utf-16 text: name another dataset.encoding, or save the file as UTF-8."),
         (
             {"separator": "::"},

@@ -61,7 +61,7 @@ def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", 
     try:
         codecs.lookup(str(encoding)).incrementaldecoder  # noqa: B018 - a codec of bytes to bytes has none
         "".encode(str(encoding))
-    except LookupError:
+    except (LookupError, ValueError):  # not known, or no encoding of any text
         usual = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1250", "cp1251", "mac_roman", "shift_jis", "gb18030")
         raise UserError(f"unknown dataset.encoding={encoding}: {nearest(str(encoding), usual)}") from None
     parting = "" if separator is None else MARKS.get(str(separator), str(separator))

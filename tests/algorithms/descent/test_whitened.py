@@ -22,7 +22,7 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS
-from dpml.optim.descent import cut_vectors
+from dpml.optim.descent import Rows, cut_vectors
 from dpml.optim.losses import LOSSES, for_task
 from dpml.optim.mapped import MappedRows, mapped
 from dpml.privacy import Adversary, Budget, Problem
@@ -156,6 +156,17 @@ def test_no_vector_of_slopes_is_longer_than_its_clip(scores, clip: float) -> Non
     with np.errstate(all="ignore"):
         cut_vectors(scores, labels, np.float32(clip))
     assert np.linalg.norm(scores.astype(float), axis=-1).max() <= clip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("clip", [0.1, 0.2, 0.7])
+def test_a_row_of_several_classes_has_no_longer_gradient_than_its_clip(clip: float, dtype) -> None:
+    """The clips are no numbers of single precision, two of them are rounded up there."""
+    rows = Rows.of(LOSSES["softmax"], np.ones((1, 1)), np.zeros(1), dtype=dtype, clip=clip, classes=3)
+    scores = RNG(0).standard_normal((1, 3 * 1000)).astype(dtype) * 30
+    rows.bend(scores, np.eye(1, 3, dtype=dtype))
+    lengths = np.linalg.norm(scores.reshape(-1, 3).astype(float), axis=1) * rows.common / 2
+    assert 0.999 * clip < lengths.max() <= clip
 
 
 @pytest.mark.parametrize("classes", [1, 3])
