@@ -271,3 +271,27 @@ def test_a_released_label_share_costs_what_it_says() -> None:
         assert len(sent) == count
         target = algorithm.target_mu(budget, problem)
         assert sum(message.mu**2 for message in sent) == pytest.approx(target**2, rel=1e-3)
+
+
+@each_loss
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_a_row_moves_moments_and_labels_as_far_as_is_declared_and_no_farther(name: str, d: int) -> None:
+    """By search, of the sums that run: rows that turn, are shortened, or change their label; in units of the noise."""
+    rng, problem = RNG(8), Problem(1, 2, d, classes=CLASSES[name])
+    *before, _ = WhitenedDescent(LOSSES[name]).messages(Budget(1.0, 1e-5), problem)
+    ends = {"logistic": (-1.0, 1.0), "softmax": (0.0, 3.0), "squared": (-1.0, 1.0)}[name]
+    far = dict.fromkeys(range(len(before)), 0.0)
+    pairs = [ball(rng, 2, d) / (1 + 1e-12) for _ in range(300)]
+    pairs += [np.eye(1, d) * np.array([[1.0], [0.0]]), np.eye(2, d) if d > 1 else np.ones((2, 1))]
+    for X in pairs:
+        for labels in (ends, ends[::-1], ends[:1] * 2):
+            both = [
+                partition(Dataset("one", "regression", x[None], np.array([y]), X[:0], np.zeros(0)), Equal(), 1, RNG(1))
+                for x, y in zip(X, labels, strict=True)
+            ]
+            for i, message in enumerate(before):
+                unit = np.repeat(message.of.deviations(d), message.of.lengths(d))
+                first, second = (message.of.on(parties).total() for parties in both)
+                far[i] = max(far[i], float(np.linalg.norm((first - second) / unit)))
+    for i, message in enumerate(before):
+        assert far[i] == pytest.approx(message.sensitivity, rel=1e-9)
