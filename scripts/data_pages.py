@@ -11,7 +11,7 @@ from dpml.config import catalogue
 from dpml.data import Info, Range, Raw, Source
 from dpml.data.extent import after_one_hot
 from dpml.data.info import Column
-from dpml.data.preprocess import STEPS
+from dpml.data.steps import STEPS
 from dpml.data.table import Tabular
 
 _NONE = "None that can be chosen."
