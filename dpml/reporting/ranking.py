@@ -7,7 +7,7 @@ significantly worse, by one-sided t-tests paired over seeds, Holm-corrected over
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,14 +211,24 @@ def _named(choice: Mapping[str, Any]) -> str:
 
 
 def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    """How often every algorithm is best or not distinguished from the best, where the best is above the floor."""
+    """How often every algorithm is best or not distinguished from the best, where the best is above the floor.
+
+    Curves of one algorithm count as one: its hyper-parameters can differ between panels. So can its secure sums.
+    """
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
-    first = Counter(choice["best"] for choice in choices)
-    among = first + Counter(name for choice in choices for name, _ in choice["alike"])
-    sums = {name: number for ranking in rankings for name, number in ranking["competing"].items()}
+    first = Counter(_algorithm(choice["best"]) for choice in choices)
+    among = Counter(
+        name
+        for choice in choices
+        for name in {_algorithm(curve) for curve in (choice["best"], *(other for other, _ in choice["alike"]))}
+    )
+    sums: dict[str, set[int | None]] = {}
+    for ranking in rankings:
+        for curve, number in ranking["competing"].items():
+            sums.setdefault(_algorithm(curve), set()).add(number)
     head = f"best or not told apart, of {len(choices)}"
     lines = [
-        {"algorithm": name, head: among[name], "best": first[name], "secure sums": _number(sums[name])}
+        {"algorithm": name, head: among[name], "best": first[name], "secure sums": _range(sums[name])}
         for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
     ]
     return texts(pd.DataFrame(lines), "How often each algorithm is best")
@@ -235,7 +245,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
             {
                 "ε": f"{choice['eps']:g}",
                 "best": _named(choice),
-                METRICS.get(ranking["metric"], ranking["metric"]): value(choice["value"], choice["interval"] or 0.0),
+                METRICS.get(ranking["metric"], ranking["metric"]): value(choice | {"mean": choice["value"]}),
                 "secure sums": _number(choice["sums"]),
                 "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
@@ -245,6 +255,18 @@ def details(ranking: Mapping[str, Any]) -> Texts:
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
         )
     return texts(pd.DataFrame(lines), titled(ranking))
+
+
+def _algorithm(curve: str) -> str:
+    """The algorithm of a curve, whose label begins with it."""
+    return curve.split()[0].rstrip(",")
+
+
+def _range(sums: Collection[int | None]) -> str:
+    """Numbers of secure sums: "-" for none, "100 to 300" if they differ."""
+    known = sorted(number for number in sums if number is not None)
+    ends = " to ".join(map(str, dict.fromkeys((known[0], known[-1])))) if known else ""
+    return " or ".join([*filter(None, [ends]), *(["-"] if None in sums else [])])
 
 
 def _number(sums: int | None) -> str:
@@ -277,7 +299,7 @@ def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
                 {
                     "algorithm": label(curve, keys),
                     "ε": f"{by_rule['eps']:g}",
-                    "by rule": value(by_rule["mean"], by_rule["interval"]),
+                    "by rule": value(by_rule),
                     "by an oracle (not private)": short(best["mean"]),
                     "worth": short(abs(best["mean"] - by_rule["mean"])),
                     "the oracle's choice": chosen if best["block"] == oracle.grid else "the rule",

@@ -25,7 +25,7 @@ LEVEL = 0.05  # of every test; intervals are at level 1 - LEVEL
 POWER = 0.8  # the power from which a number of seeds counts as enough
 MOST_SEEDS = 10_000  # no larger number is reported
 
-SUMMARY = ("mean", "std", "count", "seeds", "interval", "replicates", *SIZES)
+SUMMARY = ("mean", "std", "count", "missing", "seeds", "interval", "replicates", *SIZES)
 STATISTICS = (*SUMMARY, "reference", "difference", "difference_interval", "paired")
 
 
@@ -41,7 +41,8 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
 
     Returns:
         A line per combination of settings and metric: `mean` over seeds of the means over draws, so that every seed has
-        the same weight however many draws it has; `std` and `count` of all values; `seeds`, their number; `interval`,
+        the same weight however many draws it has; `std` and `count` of all values; `missing`, how many of them are NaN,
+        which makes the mean NaN; `seeds`, their number; `interval`,
         half the 95 % t-interval of the mean; and `replicates`, what the interval is over: "seeds", or "draws" if there
         is one seed. An `interval` is NaN if it cannot be computed: one value, or one seed whose draws are all equal.
         `n_min` and `n_max` are those of all seeds. `claimed_eps` and `proven_eps` hold for every seed: the proven eps
@@ -56,9 +57,12 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     rows = _runs(rows, keys)
     groups = rows.groupby(keys, sort=False, dropna=False)
     number = groups.ngroup()
-    values = rows["value"].groupby(number).agg(["std", "count", "min", "max"])
-    per_seed = rows["value"].groupby([number, rows["seed"]]).mean()
-    seeds = per_seed.groupby(level=0).agg(["mean", "std", "count"])
+    missing = rows["value"].isna()
+    # a value that is no number makes all statistics of its line NaN: the others are no sample of all
+    numbers = rows["value"].mask(missing.groupby(number).transform("any"))
+    values = numbers.groupby(number).agg(["std", "min", "max"]).assign(count=groups.size().to_numpy())
+    per_seed = numbers.groupby([number, rows["seed"]]).mean()
+    seeds = per_seed.groupby(level=0).agg(["mean", "std"]).assign(count=per_seed.groupby(level=0).size())
     several = seeds["count"] > 1
     # draws that are all equal are not a sample: there is no noise
     over_draws = _half_width(values["std"], values["count"]).where(values["max"] > values["min"])
@@ -67,6 +71,7 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         mean=seeds["mean"],
         std=values["std"],
         count=values["count"],
+        missing=missing.groupby(number).sum(),
         seeds=seeds["count"],
         interval=_half_width(seeds["std"], seeds["count"]).where(several, over_draws),
         replicates=np.where(several, "seeds", "draws"),
@@ -87,6 +92,8 @@ def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     """
     keys = [*(key for key in settings(rows) if key != "algo"), "metric"]
     runs = _runs(rows.reset_index(drop=True), [*keys, "algo"])
+    lines = runs["value"].isna().groupby([runs[key] for key in (*keys, "algo")], dropna=False)
+    runs = runs.assign(value=runs["value"].mask(lines.transform("any")))  # as in `summarise`
     groups = runs.groupby([*keys, "algo", "seed"], sort=False, dropna=False)["value"]
     per_seed = groups.agg(["mean", "var", "count"]).reset_index()
     ours = per_seed[per_seed["algo"] != reference]

@@ -25,6 +25,7 @@ from dpml.reporting.statistics import (
     welch,
     worse,
 )
+from dpml.reporting.tables import wide
 from dpml.running.rows import COLUMNS
 
 ABOUT = dict.fromkeys(COLUMNS, "x") | {"eps": 1.0, "delta": 1e-5, "M": 2, "N": 10, "d": 3, "metric": "loss"}
@@ -313,3 +314,20 @@ def test_a_difference_that_does_not_matter_is_held_against_nobody():
     clearly = runs(base), runs(base + 0.05 + rng.normal(0, 1e-3, (20, 1)))
     assert below(*slightly) < 1e-9
     assert worse({"slightly": slightly, "clearly": clearly}, matters("accuracy")) == ["clearly"]
+
+
+# ---- values that are no numbers
+
+
+def test_a_value_that_is_no_number_makes_the_mean_none_and_is_counted():
+    """The four of ten that are left are no sample of the ten."""
+    good, broken = [[0.5, 0.51], [0.5, 0.5], [0.52, 0.5], [0.5, 0.49], [0.5, 0.5]], [[np.nan] * 2, [0.3] * 2] * 2
+    rows = pd.concat([table(good, algo="good"), table(broken, algo="broken")], ignore_index=True)
+    summary = summarise(rows).set_index("algo")
+    assert np.isnan(summary.loc["broken", ["mean", "std", "interval"]].astype(float)).all()
+    assert list(summary.loc["broken", ["missing", "count", "seeds"]]) == [4, 8, 4]
+    assert summary.loc["good", "missing"] == 0
+    assert summary.loc["good", "mean"] == pytest.approx(np.mean(good))
+    assert np.isnan(compare(rows, "good")[["difference", "interval"]].astype(float)).all(axis=None)
+    shown = wide(summary.reset_index(), "eps")
+    assert shown["broken"].tolist() == ["NaN (4 of 8)"]
