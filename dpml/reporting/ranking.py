@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.charts import points_of, shown
+from dpml.reporting.criteria import better, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
 from dpml.reporting.results import Results
-from dpml.reporting.statistics import algorithm_below, matters, per_seed, shows, summarise
+from dpml.reporting.statistics import per_seed, summarise
 from dpml.reporting.style import METRICS, REFERENCES
 from dpml.reporting.tables import Texts, short, texts, value
 from dpml.running.spec import Oracle, Panel
@@ -111,8 +112,7 @@ def _choice(
     means = {name: float(per_seed(runs).mean()) for name, runs in at.items()}
     order = sorted(means, key=lambda name: -means[name] if up else means[name])
     best = order[0]
-    pairs = {name: (at[name], at[best]) if up else (at[best], at[name]) for name in order[1:]}
-    comparisons = shows(pairs, matters(metric), algorithm_below)
+    comparisons = better({name: (at[best], at[name]) for name in order[1:]}, scale(metric))
     row = next(one.curve.rows for one in competing if one.label == best)
     single = next((name for name in order if sums[name] == 1), None)
     floor = _reference_mean(references, "constant", eps)
@@ -122,7 +122,7 @@ def _choice(
         "value": means[best],
         "interval": _plain(float(summarise(row[row["eps"] == eps])["interval"].iloc[0])),
         "sums": sums[best],
-        "alike": [[name, means[name]] for name in order[1:] if comparisons[name].holds is not True],
+        "alike": [[name, means[name]] for name in order[1:] if not comparisons[name].significant],
         "single": [single, means[single]] if single else None,
         "floor": _plain(floor),
         "nonpriv": _plain(_reference_mean(references, "nonpriv", eps)),
@@ -136,8 +136,7 @@ def _above_floor(best: pd.Series, references: Mapping[str, Curve], eps: float, m
         return True
     rows = references["constant"].rows
     floor = _indexed(rows[rows["eps"] == eps])
-    pair = (floor, best) if _more_is_better(metric) else (best, floor)
-    return shows({"floor": pair}, matters(metric), algorithm_below)["floor"].holds is True
+    return better({"floor": (best, floor)}, scale(metric))["floor"].significant
 
 
 def _indexed(rows: pd.DataFrame) -> pd.Series:

@@ -123,7 +123,7 @@ def _matters(guarantees: pd.DataFrame, key: str, keys: Sequence[str]) -> pd.Seri
     return pd.Series((depends if key not in keys else depends | alone).reindex(index).to_numpy(), guarantees.index)
 
 
-def value(line: Mapping[str, Any]) -> str:
+def value(line: Mapping[Any, Any]) -> str:
     """The mean of a line of a summary in three digits with half its interval in one; how many values are NaN if any."""
     if line.get("missing", 0) > 0:
         return f"NaN ({line['missing']:g} of {line['count']:g})"

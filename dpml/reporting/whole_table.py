@@ -68,8 +68,7 @@ def _published(rows: pd.DataFrame) -> Texts:
     places = [key for key in ("block", "metric", "algo", *settings(here)) if key in here]
     places = [key for key in places if here[key].nunique(dropna=False) > 1]
     lines = [
-        [*(text(row[key]) for key in places), value(row), f"{row['published']:.5g}"]
-        for row in here.to_dict("records")
+        [*(text(row[key]) for key in places), value(row), f"{row['published']:.5g}"] for row in here.to_dict("records")
     ]
     heads = [*(_HEADS.get(key, key) for key in places), "here, mean ± 95 %", "published"]
     return {"title": "Published points", "columns": heads, "rows": lines}

@@ -33,7 +33,12 @@ def figure(axis, metric, good, means, block=None, shape=(1, 10)):
         ("K1.2.fig1", "accuracy", {}, "reproduced"),
         ("K1.1.fig1", "accuracy", {"wang": [0.9, 0.9, 0.95]}, "not reproduced"),
         ("K1.1.fig1", "accuracy", {"wang": [0.7, 0.8, 0.89]}, "not reproduced"),
-        ("K1.1.fig1", "accuracy", {"wang": [0.5, 0.6, 0.65]}, "reproduced"),  # better than the centre is no failure
+        (
+            "K1.1.fig1",
+            "accuracy",
+            {"wang": [0.5, 0.6, 0.65]},
+            "not reproduced",
+        ),  # better than similar
         ("K1.1.fig1", "accuracy", {"jayaraman": GOOD_EPS["wddp"]}, "not reproduced"),
         ("K1.1.fig1", "accuracy", {"jayaraman": [0.7, 0.7, 0.9]}, "not reproduced"),  # lost once
         ("K1.2.fig1", "accuracy", {"wddp": [0.75, 0.75, 0.75]}, "not reproduced"),
@@ -80,7 +85,8 @@ def test_few_and_scattered_seeds_decide_nothing_and_say_how_many_would():
     found.rows["value"] += 0.1 * rng.standard_normal(len(found.rows))
     verdict = CLAIMS["K2.1.fig2"].judge(found)
     assert verdict.decision == "undecided with these seeds"
-    assert 10 < verdict.needed < 10_000
+    assert 3 < verdict.needed < 10_000
+    assert verdict.open.startswith("[accuracy] ")
 
 
 NAMES = {"adult": "adult", "breast_cancer": "breast", "creditcard_subset": "credit"}

@@ -196,7 +196,7 @@ def test_what_seeds_would_decide_is_said(tmp_path):
     assert 'data-kind="undecided">undecided with these seeds' in page
     assert "None" not in page
     text = claims_page(manifests(tmp_path))
-    assert "| undecided with these seeds (37 would decide) |" in text
+    assert "| undecided with these seeds (37 seeds would decide) |" in text
     assert "None" not in text
 
 
