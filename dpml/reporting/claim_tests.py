@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test, every, worded
-from dpml.reporting.criteria import Comparison, Rule, Scale, better, scale, similar
+from dpml.reporting.criteria import Comparison, MetricScale, Rule, better, scale, similar
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
 """How many of several statements must hold, in three-valued logic: `every`, `some` or `most`."""
@@ -45,7 +45,7 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
     return list(runs.columns)
 
 
-def trend(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: Scale, better_at_the_end: bool) -> Check:
+def trend(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricScale, better_at_the_end: bool) -> Check:
     """From the first to the last x every curve gets better (or worse), and the opposite at no step on the way.
 
     Args:
@@ -108,7 +108,7 @@ def beats(
     return on_runs(lambda _: dict.fromkeys(blocks, (algorithm, *others)), decide)
 
 
-def wins(pairs: Mapping[tuple[str, Any], tuple[pd.Series, pd.Series]], on: Scale, amount: Amount) -> Check:
+def wins(pairs: Mapping[tuple[str, Any], tuple[pd.Series, pd.Series]], on: MetricScale, amount: Amount) -> Check:
     """Of the pairs (a, b) of every group, the first part of a key, a is better in an `amount`, and worse in none."""
     shown = better(pairs, on)
     groups = {name: [key for key in shown if key[0] == name] for name in dict.fromkeys(key[0] for key in shown)}
@@ -130,7 +130,7 @@ def most(values: Sequence[bool | None]) -> bool | None:
     return True if won > len(values) / 2 else None if possible > len(values) / 2 else False
 
 
-def steady(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: Scale) -> Check:
+def steady(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricScale) -> Check:
     """At every x every curve is similar to what it is at the first."""
     shown: dict[Any, Comparison] = {}
     texts = []

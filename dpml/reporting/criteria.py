@@ -28,7 +28,7 @@ Anything else is open. These criteria apply to all papers. When each was chosen:
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -46,7 +46,7 @@ FLOOR = 2.0**-52
 
 
 @dataclass(frozen=True)
-class Scale:
+class MetricScale:
     """How figures show a metric: on a logarithmic axis or not, and whether more is better.
 
     `matters` and `near` are effects: the smallest that matters, and the largest of what is similar.
@@ -68,11 +68,11 @@ class Scale:
         return f"x{math.exp(min(effect, 700.0)):.3g}" if self.log else f"{effect:+.2g}"
 
 
-def scale(metric: str) -> Scale:
+def scale(metric: str) -> MetricScale:
     """The scale of a metric."""
     if metric.endswith(("accuracy", "error", "auc")):
-        return Scale(False, not metric.endswith("error"), 0.01, 0.05)
-    return Scale(True, False, -math.log(0.9), math.log(2.0))
+        return MetricScale(False, not metric.endswith("error"), 0.01, 0.05)
+    return MetricScale(True, False, -math.log(0.9), math.log(2.0))
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Comparison:
 
     holds: bool | None
     effect: Effect | None = None
-    scale: Scale | None = None
+    scale: MetricScale | None = None
     significant: bool = False
     against: bool = False
     slack: float = math.nan
@@ -159,7 +159,7 @@ class Comparison:
 
 
 def better(
-    pairs: Mapping[K, tuple[pd.Series, pd.Series]], scale: Scale, same_noise: bool = False
+    pairs: Mapping[K, tuple[pd.Series, pd.Series]], scale: MetricScale, same_noise: bool = False
 ) -> dict[K, Comparison]:
     """For every pair (a, b) of runs, whether a is better than b, by what matters.
 
@@ -168,7 +168,8 @@ def better(
         scale: of their metric.
         same_noise: the draws of a and b share the noise's directions: one algorithm under two settings.
     """
-    effects = {key: effect(a, b, scale, same_noise) for key, (a, b) in pairs.items()}
+    compared = {key: _Compared(a, b, scale, same_noise) for key, (a, b) in pairs.items()}
+    effects = {key: one.effect for key, one in compared.items()}
     above = holm({key: one.p_above() for key, one in effects.items()})
     below = holm({key: (-one).p_above() for key, one in effects.items()})
     found = {}
@@ -177,7 +178,7 @@ def better(
         ruled_out = one.interval(1 - 2 * LEVEL)[1] < scale.matters
         holds = True if above[key] and matters else False if ruled_out else None
         distance, level = (one.estimate, LEVEL / len(pairs)) if matters else (scale.matters - one.estimate, LEVEL)
-        needs = _needs(*pairs[key], scale, same_noise, one, distance, level) if holds is None else None
+        needs = compared[key].needs(distance, level) if holds is None else None
         against = below[key] and -one.estimate >= scale.matters
         found[key] = Comparison(holds, one, scale, above[key], against, one.estimate - scale.matters, needs)
     return found
@@ -186,7 +187,7 @@ def better(
 def similar(
     a: pd.Series,
     b: pd.Series,
-    scale: Scale,
+    scale: MetricScale,
     limit: float | None = None,
     better_too: bool = False,
     same_noise: bool = False,
@@ -195,7 +196,8 @@ def similar(
 
     `same_noise` is that of `better`.
     """
-    one = effect(a, b, scale, same_noise)
+    compared = _Compared(a, b, scale, same_noise)
+    one = compared.effect
     limit = scale.near if limit is None else limit
     apart = -one.estimate if better_too else abs(one.estimate)
     low, high = one.interval(1 - 2 * LEVEL)
@@ -203,7 +205,7 @@ def similar(
     low, high = one.interval(1 - LEVEL)
     holds = True if inside else False if apart >= limit and not low <= 0 <= high else None
     distance, level = (limit - apart, LEVEL) if apart < limit else (apart, LEVEL / 2)
-    needs = _needs(a, b, scale, same_noise, one, distance, level) if holds is None else None
+    needs = compared.needs(distance, level) if holds is None else None
     return Comparison(holds, one, scale, one.p_above() <= LEVEL, False, limit - apart, needs)
 
 
@@ -226,47 +228,94 @@ def covers(kept: int, of: int, share: float) -> Comparison:
     return Comparison(holds, slack=kept / of - share, needs=needs, share=words)
 
 
-def effect(a: pd.Series, b: pd.Series, scale: Scale, same_noise: bool = False) -> Effect:
+def effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool = False) -> Effect:
     """By how much a is better than b: paired over seeds.
 
     With one seed it is over the draws, in pairs for one algorithm (`same_noise`), by Welch's test for two.
     """
-    gaps = _gaps(a, b, scale)
-    if len(gaps) < 2 and same_noise:
-        a, b = a.dropna().align(b.dropna(), join="inner")
-        gaps = scale.badness(b.to_numpy(float)) - scale.badness(a.to_numpy(float))
-    if len(gaps) > 1 or same_noise or not len(gaps):
+    return _Compared(a, b, scale, same_noise).effect
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Two sets of runs whose effect is estimated: the arguments of `effect`."""
+
+    a: pd.Series
+    b: pd.Series
+    scale: MetricScale
+    same_noise: bool
+
+    @cached_property
+    def gaps(self) -> Array:
+        """By how much a is better for every seed that both have."""
+        (ours, first), (theirs, second) = means_of_seeds(self.a), means_of_seeds(self.b)
+        _, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+        return self.scale.badness(second[j]) - self.scale.badness(first[i])
+
+    @cached_property
+    def effect(self) -> Effect:
+        gaps = self.gaps
+        if len(gaps) == 1 and not self.same_noise:
+            return self._welch()
+        if len(gaps) < 2 and self.same_noise:
+            a, b = self.a.dropna().align(self.b.dropna(), join="inner")
+            gaps = self.scale.badness(b.to_numpy(float)) - self.scale.badness(a.to_numpy(float))
+        if not len(gaps):
+            return Effect(math.nan, math.nan, 0)
         spread = float(gaps.std(ddof=1)) if len(gaps) > 1 else math.nan
-        return Effect(
-            float(gaps.mean()) if len(gaps) else math.nan, spread / math.sqrt(max(len(gaps), 1)), len(gaps) - 1
+        return Effect(float(gaps.mean()), spread / math.sqrt(len(gaps)), len(gaps) - 1)
+
+    def _welch(self) -> Effect:
+        """The effect in the draws of the one seed that both have, which are independent."""
+        a, b = self.a.dropna(), self.b.dropna()
+        seed = np.intersect1d(a.index.get_level_values("seed"), b.index.get_level_values("seed"))
+        ours, theirs = (
+            self.scale.badness(runs[runs.index.get_level_values("seed").isin(seed)].to_numpy(float)) for runs in (a, b)
         )
-    return _welch(a, b, scale)
+        estimate = float(theirs.mean() - ours.mean())
+        if min(len(ours), len(theirs)) < 2:
+            return Effect(estimate, math.nan, 0)
+        parts = [float(values.var(ddof=1)) / len(values) for values in (ours, theirs)]
+        if sum(parts) == 0:
+            return Effect(estimate, 0.0, len(ours) + len(theirs) - 2)
+        freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(ours) - 1) + parts[1] ** 2 / (len(theirs) - 1))
+        return Effect(estimate, math.sqrt(sum(parts)), freedom)
 
+    def needs(self, distance: float, level: float) -> Needs:
+        """The seeds, or draws, with which an effect this far from the criterion's limit would be seen, at `POWER`.
 
-def _welch(a: pd.Series, b: pd.Series, scale: Scale) -> Effect:
-    """The effect in the draws of the one seed that both have, which are independent."""
-    a, b = a.dropna(), b.dropna()
-    seed = np.intersect1d(a.index.get_level_values("seed"), b.index.get_level_values("seed"))
-    ours, theirs = (
-        scale.badness(runs[runs.index.get_level_values("seed").isin(seed)].to_numpy(float)) for runs in (a, b)
-    )
-    estimate = float(theirs.mean() - ours.mean())
-    if min(len(ours), len(theirs)) < 2:
-        return Effect(estimate, math.nan, 0)
-    parts = [float(values.var(ddof=1)) / len(values) for values in (ours, theirs)]
-    if sum(parts) == 0:
-        return Effect(estimate, 0.0, len(ours) + len(theirs) - 2)
-    freedom = sum(parts) ** 2 / sum(
-        part**2 / (len(values) - 1) for part, values in zip(parts, (ours, theirs), strict=True)
-    )
-    return Effect(estimate, math.sqrt(sum(parts)), freedom)
+        The variance of a seed's effect has two parts: that of seeds, which more draws do not reduce, and that of the
+        noise, which they divide.
+        """
+        if self.effect.freedom <= 0:
+            return Needs(2, None)
+        n = len(self.gaps)
+        if n < 2:
+            spread = self.effect.error * math.sqrt(min(len(self.a), len(self.b)))
+            return Needs(None, enough(spread, distance, level))
+        variance = float(self.gaps.var(ddof=1))
+        seeds = enough(math.sqrt(variance), distance, level)
+        noise = min(self._noise(), variance)
+        quantile = float(stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER))
+        room = n * (distance / quantile) ** 2 - (variance - noise)
+        if room <= 0 or noise <= 0:
+            return Needs(seeds, None)
+        draws = len(self.a) / self.a.index.get_level_values("seed").nunique()
+        return Needs(seeds, min(math.ceil(draws * noise / room), MOST_SEEDS))
 
+    def _noise(self) -> float:
+        """The part of the variance of a seed's effect that is due to the draws: pooled over seeds.
 
-def _gaps(a: pd.Series, b: pd.Series, scale: Scale) -> Array:
-    """By how much a is better for every seed that both have."""
-    (ours, first), (theirs, second) = means_of_seeds(a), means_of_seeds(b)
-    _, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    return scale.badness(second[j]) - scale.badness(first[i])
+        On a logarithmic scale by the delta method: that of the logarithm of a mean.
+        """
+        tables = []
+        for runs in (self.a, self.b):
+            table = runs.unstack("draw")
+            means = table.mean(axis=1).abs().clip(lower=FLOOR)
+            tables.append(table.div(means, axis=0) if self.scale.log else table)
+        if self.same_noise:
+            tables = [tables[0] - tables[1]]
+        return float(np.nansum([(table.var(axis=1) / table.count(axis=1)).mean() for table in tables]))
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:
@@ -281,43 +330,6 @@ def holm(values: Mapping[K, float]) -> dict[K, bool]:
 
 
 # ---- what would decide
-
-
-def _needs(
-    a: pd.Series, b: pd.Series, scale: Scale, same_noise: bool, found: Effect, distance: float, level: float
-) -> Needs:
-    """The seeds, or draws, with which an effect this far from the criterion's limit would be seen, at `POWER`.
-
-    The variance of a seed's effect has two parts: that of seeds, which more draws do not reduce, and that of the noise,
-    which they divide.
-    """
-    gaps = _gaps(a, b, scale)
-    if found.freedom <= 0:
-        return Needs(2, None)
-    if len(gaps) < 2:
-        return Needs(None, enough(found.error * math.sqrt(min(len(a), len(b))), distance, level))
-    n, variance = len(gaps), float(gaps.var(ddof=1))
-    seeds = enough(math.sqrt(variance), distance, level)
-    draws = len(a) / a.index.get_level_values("seed").nunique()
-    noise = min(_noise(a, b, scale, same_noise), variance)
-    quantile = float(stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER))
-    room = n * (distance / quantile) ** 2 - (variance - noise)
-    return Needs(seeds, min(math.ceil(draws * noise / room), MOST_SEEDS) if room > 0 and noise > 0 else None)
-
-
-def _noise(a: pd.Series, b: pd.Series, scale: Scale, same_noise: bool) -> float:
-    """The part of the variance of a seed's effect that is due to the draws: pooled over seeds.
-
-    On a logarithmic scale by the delta method: that of the logarithm of a mean.
-    """
-    tables = []
-    for runs in (a, b):
-        table = runs.unstack("draw")
-        tables.append(table.div(table.mean(axis=1).abs().clip(lower=FLOOR), axis=0) if scale.log else table)
-    if same_noise:
-        tables = [tables[0] - tables[1]]
-    parts = [(table.var(axis=1) / table.count(axis=1)).mean() for table in tables]
-    return float(np.nansum(parts))
 
 
 def enough(spread: float, distance: float, level: float = LEVEL) -> int:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpml.reporting.claim_tests import fewest_seeds
 from dpml.reporting.claims import MOST, Check, Evidence, NotComputedError, Reading, Test, every
-from dpml.reporting.criteria import Comparison, Needs, Scale, scale
+from dpml.reporting.criteria import Comparison, MetricScale, Needs, Rule, scale
 from dpml.reporting.statistics import per_seed
 
 ERRORS = 3.0
@@ -61,14 +61,20 @@ def agrees(series: Mapping[str, str], algorithms: Sequence[str]) -> Test:
         text = ", ".join(_words(a, found[a], near[a], furthest[a], on) for a in algorithms)
         text += f"; not computed: {', '.join(left_out)}" if left_out else ""
         shown = {(a, "published point", number): one for a in algorithms for number, one in enumerate(found[a])}
-
-        def rule(known: Mapping[Any, bool | None]) -> bool | None:
-            kept = {a: [Comparison(known[key]) for key in shown if key[0] == a] for a in algorithms}
-            return every(nine_in_ten(kept[a], [False] * len(absent[a])) for a in algorithms)
-
+        rule = _rule(algorithms, {a: len(points) for a, points in absent.items()})
         return replace(Check.of(text, shown, rule), seeds=fewest_seeds(runs))
 
     return test
+
+
+def _rule(algorithms: Sequence[str], absent: Mapping[str, int]) -> Rule[Any]:
+    """Nine in ten points of every algorithm, those that were not computed included."""
+
+    def rule(known: Mapping[Any, bool | None]) -> bool | None:
+        points = {a: [Comparison(holds) for key, holds in known.items() if key[0] == a] for a in algorithms}
+        return every(nine_in_ten(points[a], [False] * absent[a]) for a in algorithms)
+
+    return rule
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> Comparison:
@@ -102,7 +108,7 @@ def nine_in_ten(points: Sequence[Comparison], others: Sequence[bool] = ()) -> bo
     return None if values.count(True) + values.count(None) >= MOST * len(values) else False
 
 
-def _words(algorithm: str, points: Sequence[Comparison], near: int, furthest: float, on: Scale) -> str:
+def _words(algorithm: str, points: Sequence[Comparison], near: int, furthest: float, on: MetricScale) -> str:
     explained = sum(point.holds is True for point in points) - near
     undecided = sum(point.holds is None for point in points)
     parts = [f"{algorithm} {near} of {len(points)}"]
