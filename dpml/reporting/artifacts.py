@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from dpml.atomic import write_atomically
+from dpml.config.compose import natural
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.claims import Evidence, Verdict, claims_of
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.outputs import not_computed
-from dpml.reporting.pages import claims_page, figure_page, which_page
+from dpml.reporting.pages import claims_page, figure_page, paper_page, which_page
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import rankings
 from dpml.reporting.results import Publication, Results, results_of
@@ -137,16 +138,30 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write ``claims.md``, the verdicts of all experiments with outputs in `folder`; nothing if it is up to date.
+    """Write ``claims.md``, all verdicts in a line each, and ``PAPER/claims.md``; nothing if they are up to date.
 
-    Claims of the same papers about other experiments cannot be tested there: the page names the experiments they need.
+    Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    known = manifests(folder)
-    path, page = folder / "claims.md", claims_page([*known, *not_computed(known)])
+    pages = claims_pages(manifests(folder))
+    return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
+
+
+def claims_pages(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The pages of claims by their names in a results folder, from manifests, in the order of the papers' figures."""
+    papers: dict[str, list[Mapping[str, Any]]] = {}
+    for about in sorted([*known, *not_computed(known)], key=lambda about: natural(about["experiment"])):
+        if about["claims"]:
+            papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
+    return {"claims.md": claims_page(papers)} | {
+        f"{paper}/claims.md": paper_page(paper, own) for paper, own in papers.items()
+    }
+
+
+def _rewritten(path: Path, page: str) -> bool:
     if path.is_file() and path.read_bytes() == page.encode():
-        return []
+        return False
     write_atomically(path, page)
-    return [path]
+    return True
 
 
 def write_rankings(folder: Path) -> list[Path]:
@@ -158,7 +173,5 @@ def write_rankings(folder: Path) -> list[Path]:
     written = []
     for paper, known in by_paper.items():
         path, page = folder / paper / "which.md", which_page(known)
-        if not path.is_file() or path.read_text(encoding="utf-8") != page:
-            write_atomically(path, page)
-            written.append(path)
+        written += [path] if _rewritten(path, page) else []
     return written

@@ -180,13 +180,13 @@ def factors(  # many parameters: the keys of a block in an experiment's file
         proof = math.ceil(2 * math.log(N) / -math.log1p(-x))
         found = {
             ("noise_ratio", "as printed"): ours.noise / theirs.noise,
-            ("noise_ratio, stated", ""): (inside / N) ** 2,
+            ("noise_ratio", "stated"): (inside / N) ** 2,
             ("risk_ratio", "as printed"): risk,
             ("risk_ratio", "without the regulariser"): risk * bounds.smoothness / lam**2,
-            ("risk_ratio, stated", ""): (inside / N) ** 2 * math.log(N) / math.log(inside) ** 2,
+            ("risk_ratio", "stated"): (inside / N) ** 2 * math.log(N) / math.log(inside) ** 2,
             ("remark1", "T of the proof"): proof * x / -math.expm1(proof * math.log1p(-x)),
             ("remark1", "T of the figures"): T * x / -math.expm1(T * math.log1p(-x)),
-            ("remark1, stated", ""): math.log(N),
+            ("remark1", "stated"): math.log(N),
         }
         rows += [
             {"setting": name, "reading": reading, "metric": metric, "value": value}

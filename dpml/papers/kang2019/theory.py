@@ -51,9 +51,11 @@ def factor(metric: str, least: bool = False) -> Test:
         rows = evidence.rows
         if "reading" not in rows or not (rows["metric"] == metric).any():
             raise NotComputedError([metric])
-        rows = rows[rows["metric"].isin((metric, f"{metric}, stated"))]
+        rows = rows[rows["metric"] == metric]
         found = {(reads, name): value for reads, name, value in rows[["reading", "setting", "value"]].to_numpy()}
-        pairs = {name: (value, found["", name]) for (reads, name), value in found.items() if reads == reading.name}
+        pairs = {
+            name: (value, found["stated", name]) for (reads, name), value in found.items() if reads == reading.name
+        }
         if not pairs:
             raise NotComputedError([f"{metric} [{reading.name}]"])
         holds = [ours >= s * (1 - EXACT) and (least or ours <= s * (1 + EXACT)) for ours, s in pairs.values()]
