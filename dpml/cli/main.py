@@ -32,7 +32,20 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dpml {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    parts = (_guarantee, _audit, _plot, _data, _merge, _secagg, _federate, _release, _predict, _ledger, _report)
+    parts = (
+        _guarantee,
+        _audit,
+        _plot,
+        _data,
+        _merge,
+        _secagg,
+        _federate,
+        _release,
+        _predict,
+        _ledger,
+        _report,
+        _verify,
+    )
     for add in parts:
         add(commands)
     return parser
@@ -148,6 +161,12 @@ def _plot(commands: Any) -> None:
     plot.add_argument("folder", type=Path, help="the folder of a run or sweep, with rows.csv in it")
     plot.add_argument("--x", help="eps, delta, M or N (default: what varies)")
     plot.add_argument("--metric", nargs="+", help="one panel for each (default: loss, and accuracy or rmse)")
+
+
+def _verify(commands: Any) -> None:
+    description = "recompute the verdicts and tables of a results folder from its rows, without data"
+    verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
+    verify.add_argument("folder", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
 
 
 def _merge(commands: Any) -> None:

@@ -6,11 +6,12 @@ values of the tables.
 
 import io
 import lzma
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpml import paths
@@ -19,10 +20,8 @@ from dpml.errors import UserError
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Evidence, Verdict, claims_of
 from dpml.reporting.manifest import Manifest, changed
-from dpml.reporting.statistics import summarise
-
-_VALUES = ("mean", "std", "count", "missing", "seeds", "interval")
-_CLOSE = 1e-5  # relative: tables have six digits
+from dpml.reporting.results import rows_of
+from dpml.reporting.statistics import with_differences
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,9 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     if path.name not in files or changed(path, files):
         raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
     try:
-        return pd.read_csv(io.BytesIO(lzma.decompress(path.read_bytes())), float_precision="round_trip", low_memory=False)
+        return pd.read_csv(
+            io.BytesIO(lzma.decompress(path.read_bytes())), float_precision="round_trip", low_memory=False
+        )
     except (lzma.LZMAError, EOFError, ValueError):
         raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
 
@@ -86,56 +87,66 @@ def verify(folder: Path) -> Iterator[Verified]:
 
 def _verified(base: Path, about: Mapping[str, Any]) -> Verified:
     rows = read_rows(base, about["files"])
+    points = read_published([paths.folder("experiments")], about["experiment"].rpartition("/")[0])
+    old = [Verdict.stored(claim) for claim in about["claims"]]
+    new = judge(rows, [one.id for one in old], about["claims_from"], about["panels"], points)
     wrong = [
-        f"{new.id}: {old.outcome} is written, {new.outcome} follows from the rows"
-        if new.outcome != old.outcome
-        else f"{new.id}: other numbers follow from the rows than are written"
-        for old, new in zip(map(Verdict.stored, about["claims"]), verdicts_from(rows, about), strict=True)
-        if asdict(new) != asdict(old)
+        f"{b.id}: written is {a.outcome!r}, from the rows follows {b.outcome!r}"
+        + ("" if a.outcome != b.outcome else ", with other numbers")
+        for a, b in zip(old, new, strict=True)
+        if a != b
     ]
     values = 0
     for figure in about["figures"]:
-        table = base.with_name(f"{figure['name']}.csv")
-        if not table.is_file() or changed(table, about["files"]):
-            raise UserError(f"{table} is not as it was written: make it again.")
-        number, differ = _compared(pd.read_csv(table, low_memory=False), rows)
+        path = base.with_name(f"{figure['name']}.csv")
+        if changed(path, about["files"]):
+            raise UserError(f"{path} is not as it was written: make it again.")
+        twins = any(one["twin"] for one in about["figures"])
+        part = rows_of(rows, figure["twin"] or "published") if twins else rows
+        table = with_differences(part, about["reference"], about["computed"])
+        number, differ = _compared(pd.read_csv(path, low_memory=False), table)
         values += number
-        wrong += [f"{table.name}: {differ} of {number} values do not follow from the rows"] if differ else []
-    return Verified(about["experiment"], len(about["claims"]), values, tuple(wrong))
+        wrong += [f"{path.name}: {differ} of {number} values do not follow from the rows"] if differ else []
+    return Verified(about["experiment"], len(old), values, tuple(wrong))
 
 
-def verdicts_from(rows: pd.DataFrame, about: Mapping[str, Any]) -> list[Verdict]:
-    """The verdicts on the claims of an experiment, from its rows and what its manifest says of it."""
-    if not about["claims"]:
+def judge(
+    rows: pd.DataFrame,
+    names: Sequence[str],
+    module: str | None,
+    panels: Sequence[Mapping[str, Any]],
+    points: pd.DataFrame,
+) -> list[Verdict]:
+    """The verdicts on the claims of an experiment, from its rows of the published calibration.
+
+    Args:
+        rows: of all calibrations.
+        names: of the claims.
+        module: that has them.
+        panels: of the experiment, as plain values.
+        points: the published ones.
+    """
+    if not names:
         return []
-    claims = claims_of(about["claims_from"])
-    paper = about["experiment"].rpartition("/")[0]
-    axes = {panel["block"]: panel["x"] for panel in reversed(about["panels"])}  # the first panel of a block decides
-    published = read_published([paths.folder("experiments")], paper)
-    evidence = Evidence(rows[rows["calibration"] == "published"], published, axes)
-    return [claims[claim["id"]].judge(evidence) for claim in about["claims"]]
+    claims = claims_of(module or "")
+    axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
+    evidence = Evidence(rows[rows["calibration"] == "published"], points, axes)
+    return [claims[name].judge(evidence) for name in names]
 
 
-def _compared(table: pd.DataFrame, rows: pd.DataFrame) -> tuple[int, int]:
-    """How many values a table has, and how many of them differ from those of the rows, whatever their order."""
-    ours = summarise(rows)
-    keys = [key for key in ours if key in table and key not in _VALUES and _is_label(ours[key]) and _is_label(table[key])]
-    columns = [column for column in _VALUES if column in table]
-    old, new = (part.assign(**{key: part[key].map(_text) for key in keys}) for part in (table, ours))
-    both = old[[*keys, *columns]].merge(new[[*keys, *columns]], on=keys, how="left", suffixes=("", "_new"))
-    a, b = both[columns].astype(float), both[[f"{column}_new" for column in columns]].astype(float)
-    same = (a.to_numpy() - b.to_numpy()) / a.abs().clip(lower=1e-300).to_numpy()
-    equal = (abs(same) <= _CLOSE) | (a.isna().to_numpy() & b.isna().to_numpy()) | (a.to_numpy() == b.to_numpy())
-    lines = pd.Series(equal.all(axis=1)).groupby(both.groupby(keys, dropna=False).ngroup()).any()
-    return len(lines) * len(columns), int((~lines).sum()) * len(columns)
+def _compared(old: pd.DataFrame, table: pd.DataFrame) -> tuple[int, int]:
+    """How many values a table has, and how many of them differ from those that were written."""
+    new = pd.read_csv(io.StringIO(table.to_csv(index=False, float_format="%.6g")), low_memory=False)
+    if list(new) != list(old) or len(new) != len(old):
+        return old.size, old.size
+    return old.size, sum(_differ(old[column], new[column]) for column in old)
 
 
-def _is_label(column: pd.Series) -> bool:
-    return not pd.api.types.is_float_dtype(column) or column.nunique() < len(column)
-
-
-def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, int | float) else str(value)
+def _differ(old: pd.Series, new: pd.Series) -> int:
+    if all(pd.api.types.is_numeric_dtype(column) for column in (old, new)):
+        # another processor may round the last of six digits differently
+        return int((~np.isclose(old, new, rtol=2e-5, atol=1e-12, equal_nan=True)).sum())
+    return int((old.astype(object).fillna("").map(str) != new.astype(object).fillna("").map(str)).sum())
 
 
 def _place(base: Path) -> Path:

@@ -117,6 +117,24 @@ def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     return table.drop(columns=["spread", "error", "freedom"])
 
 
+def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]) -> pd.DataFrame:
+    """`summarise`, with the differences from an algorithm by `compare`, except in `computed` blocks."""
+    summary = summarise(rows)
+    rows = rows[~rows["block"].isin(computed)]
+    if reference not in set(rows["algo"]):
+        return summary
+    paired = compare(rows, reference).rename(columns={"interval": "difference_interval"})
+    keys = [*settings(rows), "metric"]
+    columns = ["reference", "difference", "difference_interval", "paired"]
+    # a setting that some algorithms lack can be a column of objects (with None) in one table, of numbers in the other
+    mixed = [key for key in keys if summary[key].dtype != paired[key].dtype]
+    summary, paired = (
+        table.assign(**{key: table[key].astype(object).where(table[key].notna(), np.nan) for key in mixed})
+        for table in (summary, paired)
+    )
+    return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
+
+
 def settings(rows: pd.DataFrame) -> list[str]:
     """The columns of rows, or of a summary, that distinguish settings: those of every cell, and `own_columns`."""
     return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows and key not in STATISTICS]

@@ -43,7 +43,9 @@ def test_exponents(power, vote, by_eps, by_M):
 def test_what_is_missing_is_named():
     found = planted(-2.0)
     assert decide(CLAIMS["H6.1"], without(found, block="law_free")) == "cannot be tested here"
-    less = Evidence(found.rows[(found.rows["block"] != "law_free") | (found.rows["M"] != 100)], found.published, found.axes)
+    less = Evidence(
+        found.rows[(found.rows["block"] != "law_free") | (found.rows["M"] != 100)], found.published, found.axes
+    )
     assert "soft in law_free at M = 100" in CLAIMS["H6.1"].judge(less).numbers
     flat = found.rows.assign(value=np.where(found.rows["block"] == "law_free", 1e6, found.rows["value"]))
     assert decide(CLAIMS["H6.1"], Evidence(pd.DataFrame(flat), found.published, found.axes)) == "cannot be tested here"
