@@ -62,9 +62,7 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     if path.name not in files or changed(path, files):
         raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
     try:
-        return pd.read_csv(
-            io.BytesIO(lzma.decompress(path.read_bytes())), float_precision="round_trip", low_memory=False
-        )
+        return pd.read_csv(io.BytesIO(lzma.decompress(path.read_bytes())), low_memory=False)
     except (lzma.LZMAError, EOFError, ValueError):
         raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
 
