@@ -31,9 +31,8 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     if figure["drawn"]:
         parts.append(f"![{about['title']}]({figure['name']}.png)\n")
     if about["claims"] and figure["twin"] is None:
-        lines = [f"- {one.id}: {one.outcome}{_told(one)}\n" for one in map(Verdict.stored, about["claims"])]
-        parts += ["## Claims\n", "What they say, how they are tested, and the numbers: [claims](claims.md).\n"]
-        parts.append("".join(lines))
+        # a trial has no page of claims beside it: its own page is all there is
+        parts += ["## Claims\n", *(_entry(Verdict.stored(claim)) for claim in about["claims"])]
     for section in figure["sections"]:
         parts += [f"## {section['title']}\n", content(section)]
     if about["skipped"]:
