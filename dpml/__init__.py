@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from dpml.api.run import run
     from dpml.errors import PrivacyWarning, UserError
     from dpml.privacy import Budget, Guarantee
+    from dpml.release.ledger import Ledger
 
 __all__ = [
     "Budget",
     "Guarantee",
+    "Ledger",
     "PrivacyWarning",
     "PrivateClassifier",
     "PrivateRegressor",
@@ -33,6 +35,7 @@ _HOMES = {
     "dpml.api.run": ("run",),
     "dpml.errors": ("PrivacyWarning", "UserError"),
     "dpml.privacy": ("Budget", "Guarantee"),
+    "dpml.release.ledger": ("Ledger",),
 }
 
 

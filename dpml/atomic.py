@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from dpml.errors import UserError
+
 try:
     import fcntl
 except ImportError:  # Windows, where an open file cannot be removed anyway
@@ -28,22 +30,36 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     _publish(path, content, Path.replace)
 
 
-def create_atomically(path: Path, content: str | bytes) -> None:
+def check_writable(path: Path) -> None:
+    """Raise UserError unless a new file can be written at `path`: it does not exist, and its folder takes files."""
+    if path.exists():
+        raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
+    try:
+        partial, file = _new_partial(path, 0o600)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
+    file.close()
+    partial.unlink()
+
+
+def create_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
     """Write a file atomically that must not exist yet: of several processes one succeeds.
+
+    If it is `private`, only its owner may read it.
 
     Raises:
         FileExistsError: it exists.
         OSError: it cannot be written, or the file system has no hard links.
     """
-    _publish(path, content, lambda partial, path: path.hardlink_to(partial))
+    _publish(path, content, lambda partial, path: path.hardlink_to(partial), private)
 
 
-def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], object]) -> None:
+def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], object], private: bool = False) -> None:
     """Write a temporary file beside `path`, and have it published under that name when it is on disk."""
     partial = path
     try:
         _sweep(path)
-        partial, file = _new_partial(path)
+        partial, file = _new_partial(path, 0o600 if private else 0o666)
         with file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
@@ -61,12 +77,12 @@ def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], o
             partial.unlink(missing_ok=True)
 
 
-def _new_partial(path: Path) -> tuple[Path, IO[bytes]]:
+def _new_partial(path: Path, mode: int) -> tuple[Path, IO[bytes]]:
     """A temporary file beside `path`, open and locked until it is closed."""
     while True:
         # unique also among processes with the same process id: two containers on one volume
         partial = path.with_name(f".{path.name}-{MACHINE}-{uuid.uuid4().hex}")
-        file = partial.open("xb")
+        file = os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
         _hold(file.fileno(), wait=True)
         if partial.exists():  # otherwise it was swept before it was locked
             return partial, file

@@ -24,6 +24,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,15 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
+from dpml.algorithms.descent.clipped import ClippedDescent
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.ensemble.voting import Soft
 from dpml.algorithms.prepared import PreparedOutput
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.data import Files
+from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
+from dpml.mechanism.discrete import Noise
 from dpml.optim.descent import Rows, descend
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
@@ -235,6 +239,37 @@ def kang_cases() -> list[Case]:
     ]
 
 
+def sums_cases() -> list[Case]:
+    """Exact noise against continuous noise at Adult's size, and integer sums against sums in double precision."""
+    data = Synthetic(d=105, rows=32_561, recipe="logistic").load(Files(), None, np.random.default_rng(0))
+    parties = partition(data, Equal(), 1, np.random.default_rng(1))
+
+    def release(noise: Noise, eps: Sequence[float], draws: int) -> Callable[[], object]:
+        prepared = ClippedDescent(LOSSES["logistic"], noise=noise).prepare(parties, np.random.default_rng(0))
+        budgets = [Budget(each, 1e-5) for each in eps]
+        return lambda: prepared.release(budgets, np.random.default_rng(0), draws)
+
+    cases = [
+        Case(
+            f"dpgd, discrete noise, {draws * len(eps)} releases of 32561 x 105",
+            "the same with continuous noise", release("discrete", eps, draws), release("continuous", eps, draws), 1.0,
+        )
+        for eps, draws in (((1.0,), 1), (np.geomspace(0.1, 10, 8).tolist(), 8))
+    ]  # fmt: skip
+    X, y = labelled_rows(1_000_000, 100)
+    many = partition(Dataset("made", "binary", X, y, X[:1], y[:1]), Equal(), 1, np.random.default_rng(0))
+    of = ClippedGradients(LOSSES["logistic"], "sample", 0.1)
+    terms, rows = of.on(many), Rows.of(LOSSES["logistic"], many.X, many.y, dtype=np.float64, clip=0.1)
+    for runs in (1, 16):
+        w, out = np.random.default_rng(0).standard_normal((runs, 100)), np.empty((runs, 100))
+        steps = np.full(runs, of.resolution([1.0], many.problem))
+        title = f"sums of gradients in integers, 1000000 x 100, {runs} models"
+        ours = partial(terms.integers, steps, False, w.astype(np.float32))
+        ours()  # rows become integers once
+        cases.append(Case(title, "the same sums in double precision", ours, partial(rows.gradient, w, out), 1.0))
+    return cases
+
+
 def peer_cases() -> list[Case]:
     """Programs of others, each in an environment of its own that is made from PyPI the first time (``--peers``)."""
     from growth import cell_of
@@ -309,7 +344,7 @@ def costs(listing: Sequence[Mapping[str, str]], store: Store) -> dict[str, Cost]
             continue
         cost.cells += 1
         cost.seconds += float(line["seconds"])
-        head, *numbers = (store.read_text(key, "result.json") or "{}").splitlines()
+        head, *numbers = (store.current(key, "result.json") or ("{}",))[0].splitlines()
         if numbers:
             problem = json.loads(numbers[0])["problem"]
             operations = descent_operations(json.loads(head)["cell"], problem["N"], problem["d"])
@@ -375,7 +410,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
-    makers = {"capefm": capefm_cases, "hamm": hamm_cases, "kang": kang_cases}
+    makers = {"capefm": capefm_cases, "hamm": hamm_cases, "kang": kang_cases, "sums": sums_cases}
     parser.add_argument(
         "--only", default="", choices=["", *makers, "peers"], help="one family; then nothing is written"
     )

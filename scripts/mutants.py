@@ -47,8 +47,8 @@ MUTANTS = (
     # curves, calibration and composition
     Mutant(
         "dpml/privacy/gdp.py",
-        "first = float(log_ndtr(-z1))",
-        "first = float(log_ndtr(-z2))",
+        "(_mills(-z1) + _mills(z2))",
+        "(_mills(-z1) - _mills(z2))",
         "privacy/test_gdp.py::test_curve_matches_80_digit_arithmetic",
     ),
     Mutant(
@@ -56,6 +56,18 @@ MUTANTS = (
         "top, up=True)",
         "top, up=False)",
         "privacy/test_gdp.py::test_eps_and_mu_invert_each_other_on_the_safe_side",
+    ),
+    Mutant(
+        "dpml/privacy/gdp.py",
+        "z1 = math.nextafter(math.nextafter(eps / mu, 0.0) - mu / 2, -math.inf)",
+        "z1 = eps / mu - mu / 2",
+        "privacy/test_safe_side.py::test_the_gaussian_curve_and_its_inverses",
+    ),
+    Mutant(
+        "dpml/mechanism/outputs.py",
+        "Proof(gdp.eps_of(up(mu), delta), source, up(mu))",
+        "Proof(gdp.eps_of(mu, delta), source, mu)",
+        "privacy/test_safe_side.py::test_what_an_algorithm_reports",
     ),
     Mutant(
         "dpml/privacy/gdp.py",
@@ -102,8 +114,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/proofs/objective_perturbation.py",
-        "return 2 / ridge - 2 / sigma / sigma",
-        "return 1 / ridge - 2 / sigma / sigma",
+        "return up(2 / ridge) - down(2 / sigma / sigma)",
+        "return up(1 / ridge) - down(2 / sigma / sigma)",
         "privacy/test_objective.py::test_no_replaced_row_on_a_line_exceeds_the_bound",
     ),
     Mutant(
@@ -175,8 +187,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/optim/party_gradients.py",
-        "limit / np.maximum(lengths, limit)",
-        "limit / np.maximum(lengths, 2 * limit)",
+        "exact /= np.maximum(lengths, 1)[..., None]",
+        "exact /= np.maximum(lengths, 2)[..., None]",
         "algorithms/descent/test_clipped.py::test_party_gradients_are_those_of_every_party_alone",
     ),
     Mutant(
@@ -214,6 +226,36 @@ MUTANTS = (
         '(math.sqrt(self.size) if self.law == "laplace" else 1.0)',
         "1.0",
         "algorithms/test_output_perturbation.py::test_noise_per_coordinate_is_proven_by_its_privacy_loss",
+    ),
+    Mutant(
+        "dpml/mechanism/outputs.py",
+        "* Fraction(sensitivity) / Fraction(step) + size)",
+        "* Fraction(sensitivity) / Fraction(step))",
+        "mechanism/test_outputs.py::test_rounded_models_are_no_farther_apart_than_is_counted",
+    ),
+    Mutant(
+        "dpml/mechanism/objectives.py",
+        "** 2 + smoothing(1, d))",
+        "** 2)",
+        "mechanism/test_outputs.py::test_integers_in_the_objective_are_a_rounded_gaussian_of_the_variance_that_is_counted",
+    ),
+    Mutant(
+        "dpml/algorithms/perturbation/approximate_minima.py",
+        "(made.gamma + wrong) + b.moved)",
+        "(made.gamma + wrong))",
+        "mechanism/test_outputs.py::test_what_is_solved_for_integers_is_near_the_minimiser_for_any_beta_that_is_counted",
+    ),
+    Mutant(
+        "dpml/privacy/discrete/sampler.py",
+        "keep &= ~(negative & (x == 0))",
+        "keep &= ~(negative & (x == 1))",
+        "privacy/test_discrete_laplace.py::test_every_integer_has_its_probability",
+    ),
+    Mutant(
+        "dpml/release/exactness.py",
+        'if each.basis == "proven" and math.isfinite(each.eps)',
+        "if False",
+        "release/test_release.py::test_floating_point_noise_is_refused_and_then_labelled_everywhere",
     ),
     Mutant(
         "dpml/algorithms/descent/network.py",
@@ -256,8 +298,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/release/ledger.py",
-        "for limit in (*_caps(events), *([cap] if cap else [])):",
-        "for limit in [cap] if cap else []:",
+        "for limit in (*_caps(events), *([own] if own else [])):",
+        "for limit in [own] if own else []:",
         "release/test_ledger.py::test_a_cap_refuses_what_would_exceed_it_and_enters_nothing",
     ),
     Mutant(

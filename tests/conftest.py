@@ -28,6 +28,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def _nothing_was_fitted_before() -> None:
+    """Estimators count the fits of a process: every test begins anew."""
+    if "dpml.api.account" in sys.modules:
+        sys.modules["dpml.api.account"].account.clear()
+
+
 @dataclass(frozen=True)
 class Outcome:
     code: int

@@ -11,7 +11,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
-from dpml import code, paths
+from dpml import paths
 from dpml.commands.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
 from dpml.commands.settings import Settings, parsed
 from dpml.config.build import check_keys, completed
@@ -139,9 +139,3 @@ def imported(said):
     lines = said.splitlines()
     assert all(line.startswith("import time:") for line in lines), said
     return {line.rpartition("|")[2].strip() for line in lines}
-
-
-def forget_code():
-    """Let modules be read again that have changed while this process runs."""
-    for function in (code.digest, code._folder, code._path, code._read):
-        function.cache_clear()

@@ -7,6 +7,9 @@ page loads a data set, asks for a guarantee, runs two algorithms, fits an estima
 a release. It needs no network. What every name does, and what is private and what is not: :doc:`/api`.
 """
 
+import tempfile
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import cross_val_score
@@ -94,9 +97,11 @@ for g in pipeline[-1].guarantees_:
 # ----------------------------------------------
 #
 # Five folds are five releases, and four of them have seen any one row. What they guarantee together is the accountant's
-# answer, not ε = 1.
+# answer, not ε = 1. A ledger around them keeps the account for good, and refuses what would exceed its cap; without
+# one, the second fit of the same rows warns.
 
-print(cross_val_score(pipeline, X, y, cv=5).round(3))
+with dpml.Ledger(Path(tempfile.mkdtemp()) / "people.ledger", cap=3):
+    print(cross_val_score(pipeline, X, y, cv=5).round(3))
 total = Accountant().add(pipeline[-1].guarantees_[0], times=4).eps(1e-5)
 print(f"all five models together: eps = {total:.2f} at delta = 1e-5")
 

@@ -133,6 +133,7 @@ class Constant:
     """
 
     name: ClassVar[str] = "constant"
+    linear: ClassVar[bool] = False
     auxiliary: ClassVar[float] = 0.0
 
     loss: Loss

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpml.commands.settings import Settings, parsed
+from dpml.config.build import RANGED
 from dpml.errors import UserError
 
 LISTS = ("eps", "delta", "M", "N", "seed", "metrics")
@@ -61,6 +62,8 @@ def plain(value: Any, key: str) -> Any:
         value = value.item()
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, range) and value.step == 1 and len(value) > 1 and key in RANGED and value.start >= 0:
+        return f"{value.start}..{value.stop - 1}"
     if isinstance(value, list | tuple | range | np.ndarray):
         return [plain(one, key) for one in value]
     if value is None or isinstance(value, bool | int | float | str):

@@ -7,7 +7,6 @@ is fitted.
 """
 
 import math
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -20,8 +19,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from dpml import paths
 from dpml.algorithms import Algorithm
+from dpml.api.account import count, setting_of
 from dpml.api.arguments import plain
 from dpml.api.files import load, save
 from dpml.arrays import Array
@@ -30,11 +29,13 @@ from dpml.config.compose import options
 from dpml.data import Dataset, Task
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import shrink, to_both_sides
-from dpml.errors import PrivacyWarning, UserError, nearest
+from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task, scores
-from dpml.privacy import Adversary, Guarantee, worst
+from dpml.privacy import Adversary, Guarantee
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.statement import has_exact_noise, statement
+from dpml.release.exactness import exact_algorithm, option_node
+from dpml.release.facts import Facts, facts_about, named
+from dpml.release.ledger import Ledger, LedgerEntry
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
@@ -49,6 +50,8 @@ except ImportError:  # scikit-learn before 1.6
 
 Bounds = tuple[ArrayLike, ArrayLike]
 
+_DELTA = 1e-5  # at which fits are added up that have none
+
 
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     """The part that both estimators share. Subclasses encode the target and define the meaning of the scores."""
@@ -56,6 +59,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     bounds_: tuple[Array, Array]
     coef_: Array
     intercept_: Any
+    entry_: LedgerEntry | None
+    ledger_: Ledger | None
+    facts_: Facts
     guarantees_: list[Guarantee]
     statement_: tuple[str, ...]
 
@@ -72,6 +78,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         calibration: str | None = "tight",
         colluders: float | None = None,
         algo_options: Mapping[str, Any] | None = None,
+        ledger: Ledger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.algo = algo
@@ -83,6 +90,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.calibration = calibration
         self.colluders = colluders
         self.algo_options = algo_options
+        self.ledger = ledger
         self.random_state = random_state
 
     def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None) -> Array:
@@ -93,19 +101,19 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         seed = self._seed()
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
-            guarantees = algorithm.guarantees(asked, parties.problem)
+            ids = None if party is None else map(str, np.unique(column_or_1d(party)))
+            facts = facts_about(
+                algorithm, parties.problem, asked, randomness="system" if self.random_state is None else "seed",
+                ranges="stated" if self._stated else "fitted", dealt="at random" if ids is None else "natural",
+                parties=None if ids is None else named(ids),
+            )  # fmt: skip
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
-            exact = has_exact_noise(algorithm)
+            count(self, X, facts)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
             weights = mechanism.release([asked], noise, 1).weights
-        if weights is None:
-            raise UserError(f"algo={self.algo} releases no linear model: choose another, such as dpgd.")
-        self.guarantees_ = guarantees
-        proven = [guarantee for guarantee in guarantees if guarantee.basis == "proven"]
-        self.statement_ = statement(proven, parties.problem, exact)
-        self._warn_of_less(asked.eps)
+        assert weights is not None  # of a linear algorithm
         return np.array(weights[0, 0])
 
     def _algorithm(self, task: Task) -> Algorithm:
@@ -121,9 +129,11 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         own = self.algo_options or {}
         if not isinstance(own, Mapping):
             raise UserError(f"algo_options must be a dictionary, got {own!r}.")
-        node = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
-        node = OmegaConf.create({**node, **{key: plain(value, f"algo.{key}") for key, value in own.items()}})
-        algorithm = algorithm_of(node, for_task(task), optional(text)(self.calibration, "calibration"))
+        node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in own.items()}}
+        make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
+        algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
+        if not getattr(algorithm, "linear", True):
+            raise UserError(f"algo={name} releases no linear model: choose another, such as dpgd.")
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
         return algorithm
@@ -151,30 +161,16 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             raise UserError(f"random_state must be None or a whole number >= 0, got {given!r}.")
         return given
 
-    def _warn_of_less(self, eps: float) -> None:
-        """Warn if the proven privacy is weaker than requested."""
-        weakest = worst([guarantee for guarantee in self.guarantees_ if guarantee.basis == "proven"])
-        if weakest.eps > eps * (1 + 1e-9):
-            warnings.warn(
-                f"eps={eps:g} was asked for, but what is proven of algo={self.algo} in the view {weakest.view} is "
-                f"eps={weakest.eps:.4g}: see guarantees_.",
-                PrivacyWarning,
-                stacklevel=4,
-            )
+    @property
+    def _stated(self) -> bool:
+        """Whether all ranges were given."""
+        return self.bounds is not None and getattr(self, "y_bounds", ()) is not None
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-        """The ends of the ranges of `values` (n, p), each (p,): as given, or fitted to the values, with a warning."""
+        """The ends of the ranges of `values` (n, p), each (p,): as given, or fitted to the values."""
         width = values.shape[1]
         if given is not None:
             return checked_ranges(given, key, width)
-        if self.eps != math.inf:
-            warnings.warn(
-                f"{key} are not given, so that scales are fitted to the private rows, which no budget counts: "
-                f"guarantees_ hold for rows that are scaled already. Give {key}=(low, high), ranges that are known "
-                f"without a look at the rows.",
-                PrivacyWarning,
-                stacklevel=3,
-            )
         return values.min(axis=0), values.max(axis=0)
 
     def _into_ball(self, X: Array) -> Array:
@@ -190,10 +186,19 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             weights = np.column_stack([weights, np.atleast_1d(self.intercept_)])
         return scores(rows, weights.reshape(1, -1), classes)[:, 0]
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file that `dpml predict` reads too; needs public ranges and an unused `path`."""
+    def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False) -> None:
+        """Write the model to a file that `dpml predict` reads too, at an unused `path`.
+
+        Args:
+            path: of the file.
+            floating: also with floating-point noise: the file says that it is proven for real numbers only.
+            unsafe: also if nothing is proven of the model, or it is in no ledger: the file says so.
+
+        Raises:
+            UserError: it is not allowed, or ranges were fitted to the rows, which the file would show.
+        """
         check_is_fitted(self)
-        save(self, Path(path))
+        save(self, Path(path), setting_of(self), floating, unsafe)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -229,10 +234,12 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
     except (TypeError, ValueError):
         each = f", or {width} of them" if width > 1 else ""
         raise UserError(f"{key} must be a pair (low, high), each of them one number{each}.") from None
-    wrong = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):
         first = wrong[0]
-        raise UserError(f"{key} must be finite, low < high, got {low[first]:g} and {high[first]:g} at {first}.")
+        got = f"{low[first]:g} and {high[first]:g} at {first}"
+        raise UserError(f"{key} must be finite, low < high, less than 1.8e308 apart, got {got}.")
     return low.copy(), high.copy()
 
 
@@ -245,15 +252,16 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     >>> model = dpml.PrivateClassifier(eps=1.0, delta=1e-5, bounds=(-1, 1)).fit(X, X[:, 0] > X[:, 1])
     >>> model.score(X, X[:, 0] > X[:, 1]) > 0.9
     True
-    >>> [(g.view, round(g.eps, 6), g.delta) for g in model.guarantees_ if g.basis == "proven"]
+    >>> [(g.view, round(g.eps, 3), g.delta) for g in model.guarantees_ if g.basis == "proven"]
     [('release', 1.0, 1e-05)]
 
     Private: the rows and labels, against an adversary who sees the fitted model or, with several parties, any view of
     `guarantees_`. Public: the number of rows and features, the set of labels (`classes_`), the parties' number and
     sizes, and all parameters. Every `fit` spends its budget anew; so does every fold of a cross-validation, every point
-    of a grid search and every class of `OneVsRestClassifier` on the same rows (`dpml.privacy.accountant` adds them up).
-    `score` on training rows is not private. Noise is floating-point (Mironov 2012) unless `algo_options` has
-    ``{"noise": "discrete"}``.
+    of a grid search and every class of `OneVsRestClassifier` on the same rows (`ledger` adds them up).
+    `score` on training rows is not private. Noise is exact integers where the algorithm has such noise; else, or with
+    ``{"noise": "continuous"}`` in `algo_options`, it is floating-point numbers (Mironov 2012), and the basis in
+    `guarantees_` is `proven for real numbers`.
 
     Args:
         algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more (only some
@@ -270,12 +278,16 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         colluders: parties that pool their knowledge with the aggregator, a number or a share below 1; None:
             ``ceil(parties/3) - 1``.
         algo_options: further options of the algorithm, those under `algo` of `dpml-run`: ``{"lam": 0.01}``.
+        ledger: a `dpml.Ledger` in which every fit is entered before its noise is drawn; None: that of the `with` block
+            around it, or else fits of the same rows are counted in this process, and the second one warns.
         random_state: None: noise from the operating system's random numbers. A whole number is for tests only: anyone
-            who knows it can subtract the noise, so nothing is guaranteed.
+            who knows it can subtract the noise, so nothing is proven.
 
     Attributes:
         guarantees_: the claimed and the proven guarantees, per view; for rows mapped into the unit ball.
-        statement_: the proven guarantees, in words.
+        statement_: what is proven, or why nothing is, in words.
+        facts_: what both are computed from.
+        entry_: the entry in the ledger, or None.
         classes_: the labels, in order.
         coef_: (1, p), or (K, p) with K > 2 classes: weights of the features in [-1, 1].
         intercept_: (1,) or (K,).
@@ -381,6 +393,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         calibration: str | None = "tight",
         colluders: float | None = None,
         algo_options: Mapping[str, Any] | None = None,
+        ledger: Ledger | None = None,
         random_state: int | None = None,
     ) -> None:
         super().__init__(
@@ -393,6 +406,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
             calibration=calibration,
             colluders=colluders,
             algo_options=algo_options,
+            ledger=ledger,
             random_state=random_state,
         )
         self.y_bounds = y_bounds

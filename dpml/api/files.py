@@ -1,37 +1,32 @@
 """Save estimators to, and load them from, the file of a published model (`dpml.release.model`)."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpml.atomic import write_atomically
+from dpml.atomic import check_writable, write_atomically
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range, Task
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
 from dpml.release.model import Model, read_model
-from dpml.release.statement import NO_LEDGER
 from dpml.running.environment import provenance
 
 _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "sample_norm")}
 """The steps of `estimators.into_ball`, with and without a constant feature."""
 
 
-def save(estimator: Any, path: Path) -> None:
+def save(estimator: Any, path: Path, setting: str, floating: bool, unsafe: bool) -> None:
     """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
 
     Raises:
-        UserError: the preprocessing is fitted to private rows, so the file would reveal them; or `path` exists.
+        UserError: the preprocessing is fitted to private rows, so the file would reveal them; `path` exists; or the
+            model has floating-point noise, or nothing is proven of it, or no ledger has it, and it is not said that
+            this may be.
     """
-    if path.exists():
-        raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
-    ranges = [("bounds", estimator.bounds), ("y_bounds", getattr(estimator, "y_bounds", estimator.bounds))]
-    for key, given in ranges:
-        if given is None:
-            raise UserError(
-                f"a model's file needs public ranges, and {key} were fitted to the rows: give {key}=(low, high)."
-            )
+    _check(estimator, path, floating, unsafe)
     names = getattr(estimator, "feature_names_in_", [f"x{number}" for number in range(estimator.n_features_in_)])
     low, high = estimator.bounds_
     columns = {str(name): Range(float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
@@ -51,14 +46,47 @@ def save(estimator: Any, path: Path) -> None:
         stated=ColumnBounds(path, columns, (), classes, target),
         steps=_STEPS[bool(estimator.fit_intercept)],
         weights=weights,
-        guarantees=tuple(guarantee for guarantee in estimator.guarantees_ if guarantee.basis == "proven"),
-        statement=(*estimator.statement_, NO_LEDGER),
-        setting=repr(estimator),
+        guarantees=estimator.facts_.guarantees,
+        statement=estimator.statement_,
+        setting=setting,
         versions=provenance()["versions"],
         offset=offset,
         scale=scale,
+        certificate=None if estimator.facts_.open else estimator.facts_.certificate,
     )
-    write_atomically(path, model.text())
+    text = model.text()
+    write_atomically(path, text)
+    if estimator.entry_ is not None:
+        estimator.ledger_.publish(estimator.entry_, hashlib.sha256(text.encode()).hexdigest())
+
+
+def _check(estimator: Any, path: Path, floating: bool, unsafe: bool) -> None:
+    """Raise UserError unless a fitted estimator's model may be written to `path`."""
+    check_writable(path)
+    facts = getattr(estimator, "facts_", None)
+    if facts is None:
+        raise UserError("this model was loaded from a file, which is what to copy.")
+    ranges = [("bounds", estimator.bounds), ("y_bounds", getattr(estimator, "y_bounds", estimator.bounds))]
+    for key, given in ranges:
+        if given is None:
+            raise UserError(
+                f"a model's file needs public ranges, and {key} were fitted to the rows: give {key}=(low, high)."
+            )
+    if not (floating or facts.exact):
+        raise UserError(
+            f"this model of algo={estimator.algo} has floating-point noise, whose last bits can tell neighbours apart: "
+            "fit one whose noise is exact, such as algo='dpgd' with calibration='tight', or save(path, floating=True), "
+            "and its file says that it is proven for real numbers, not for these bits."
+        )
+    if not unsafe and facts.open:
+        raise UserError(
+            f"nothing is proven of this model, because {facts.open[0]}: save(path, unsafe=True) says so in it."
+        )
+    if not unsafe and estimator.entry_ is None:
+        raise UserError(
+            "this fit is in no ledger, so that nobody can say what it adds to: fit with dpml.Ledger(path, cap=...), or "
+            "save(path, unsafe=True), which says so in the file."
+        )
 
 
 def load(estimator: Any, path: Path) -> Any:

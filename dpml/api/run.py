@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpml.api.arguments import settings_of
 from dpml.commands.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job, together
-from dpml.commands.settings import jobs_of
+from dpml.commands.settings import composer, jobs_of
 from dpml.errors import UserError
 from dpml.running.plan import Options
 
@@ -72,12 +72,12 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
         if group in _NOT_HERE:
             raise UserError(f"dpml.run takes no {key}: {_NOT_HERE[group]}.")
     lines = list(jobs_of(settings, swept))
-    configs = [line.composed() for line in lines]
+    compose = composer(settings)
     jobs = [
-        run_job(config, line, Path(), f"job {number}" if len(lines) > 1 else "run")  # no files are written
-        for number, (config, line) in enumerate(zip(configs, lines, strict=True))
+        run_job(line.composed(compose), line, Path(), f"job {number}" if len(lines) > 1 else "run")  # writes no files
+        for number, line in enumerate(lines)
     ]
-    return _computed(jobs, options_of(configs[0]), Path(configs[0].results_dir))
+    return _computed(jobs, options_of(jobs[0].config), Path(jobs[0].config["results_dir"]))
 
 
 def _computed(jobs: Sequence[RunJob], options: Options, results: Path) -> Result:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from numpy.random import Generator
@@ -12,8 +12,9 @@ from dpml.audit.bounds import Rates
 from dpml.audit.exposure import Exposure
 from dpml.audit.half_noise import HalfNoise
 from dpml.audit.pairs import worst_case
-from dpml.audit.scores import ACCUSATION, CONFIDENCE, Scores
+from dpml.audit.scores import ACCUSATION, CONFIDENCE, SLACK, Scores
 from dpml.audit.search import worse_pair
+from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, View
@@ -28,6 +29,7 @@ ROWS = 2000  # per party: many equal rows drive linear models far
 FEW_ROWS = 20  # for networks, which need fewer
 PARTY_ROWS = 100  # at party level: more rows hardly change what is seen
 ROUNDS = {"rounds": 20, "epochs": 10}  # fewer rounds test the same claims and run faster
+_MOST_MU = 2.0**40  # with less noise, the rounding of a float, 2^-53 of the values, would count
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,10 @@ class Finding:
         power: How much of what is proven the pair shows, as known or else as a lower bound at CONFIDENCE: a ratio of mu
             where delta > 0, and else of eps. A low power says little about the proof.
         verdict: `BUG` or `claim violated` where a lower bound at the confidence ACCUSATION exceeds what is proven or
-            claimed, or the pair itself does. `consistent` where it does not, although `power` is at least POWER and
-            the same attack on a release with half of the noise would have been a BUG; else `no violation seen`.
+            claimed, or the pair itself does, and `BUG` where sums move farther than is counted. `consistent` where none
+            does, although `power` is at least POWER and the same attack on a release with half of the noise would have
+            been a BUG; else `no violation seen`.
+        moved: How far the sums of a release move, by the code that adds them up, over what is counted: in any view.
         mu: The proven mu, where mu-GDP is proven: any point of the trade-off curve may refute it.
         rates: What the best attack achieves at thresholds; None where nothing was attacked.
     """
@@ -58,6 +62,7 @@ class Finding:
     attack: str
     power: float
     verdict: Verdict
+    moved: float = math.nan
     mu: float | None = None
     rates: Rates | None = None
 
@@ -83,9 +88,16 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     claimed = {g.view: g for g in guarantees if g.basis == "published"}
     if all(math.isinf(g.eps) for g in proven.values()) and not any(math.isfinite(g.eps) for g in claimed.values()):
         return [_nothing(g) for g in proven.values()]
+    if any(math.isfinite(g.eps) and (g.eps if g.mu is None else g.mu) > _MOST_MU for g in proven.values()):
+        raise UserError(
+            "the noise is below 2^-40 of what it is added to, where floating-point numbers do not show it: an audit "
+            "needs a smaller eps."
+        )
     pair = worse_pair(algorithm, worst_case(algorithm, budget, problem), budget, generator(seed, "audit", "search"))
     shown = exposures(algorithm, pair, budget)
-    return [
+    unit = next(iter(proven.values())).unit
+    ratio = moved(algorithm, budget, [pair, *rounding_pairs(pair, unit)])
+    found = [
         _find(
             [exposure for exposure in shown if exposure.view == view],
             proven[view],
@@ -95,6 +107,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
         )
         for view in proven
     ]
+    return [replace(each, moved=ratio, verdict="BUG" if ratio > 1 + SLACK else each.verdict) for each in found]
 
 
 def default_rows(algorithm: Any) -> int:

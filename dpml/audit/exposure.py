@@ -80,11 +80,14 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     return Exposure("release", sample)
 
 
-def laplace_exposure(both: Sequence[Any], budget: Budget, scale: float) -> Exposure:
-    """The same where a release is the `weights` (D,) of either data set plus noise of density exp(-||.|| / scale)."""
+def laplace_exposure(both: Sequence[Any], budget: Budget, scale: float, order: int = 2) -> Exposure:
+    """The same where a release is the `weights` (D,) of either data set plus noise of density exp(-||.|| / scale).
+
+    The norm is that of L2, or L1 (`order`), of noise on a grid that is fine beside the scale.
+    """
     first, second = (mechanism.weights for mechanism in both)
 
     def score(seen: Array) -> Array:
-        return (np.linalg.norm(seen - first, axis=1) - np.linalg.norm(seen - second, axis=1)) / scale
+        return (np.linalg.norm(seen - first, order, axis=1) - np.linalg.norm(seen - second, order, axis=1)) / scale
 
-    return replace(model_exposure(both, budget), score=score, loss=float(np.linalg.norm(first - second)) / scale)
+    return replace(model_exposure(both, budget), score=score, loss=float(np.linalg.norm(first - second, order)) / scale)

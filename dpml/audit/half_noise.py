@@ -16,25 +16,38 @@ class HalfNoise(Generator):
     this class, too.
     """
 
+    kept: ClassVar[float] = 0.5
     variance_kept: ClassVar[Fraction] = Fraction(1, 4)
 
     def __reduce__(self) -> Any:
-        return HalfNoise, (self.bit_generator,)
+        return type(self), (self.bit_generator,)
 
     def standard_normal(self, *arguments: Any, **keywords: Any) -> Any:
-        return _half(super().standard_normal(*arguments, **keywords))
+        return self._less(super().standard_normal(*arguments, **keywords))
 
     def laplace(self, *arguments: Any, **keywords: Any) -> Any:
-        return _half(super().laplace(*arguments, **keywords))
+        return self._less(super().laplace(*arguments, **keywords))
 
     def gamma(self, *arguments: Any, **keywords: Any) -> Any:
-        return _half(super().gamma(*arguments, **keywords))
+        return self._less(super().gamma(*arguments, **keywords))
 
     def exponential(self, *arguments: Any, **keywords: Any) -> Any:
-        return _half(super().exponential(*arguments, **keywords))
+        return self._less(super().exponential(*arguments, **keywords))
+
+    def _less(self, drawn: Array) -> Array:
+        """So much of the numbers drawn, in their precision."""
+        drawn *= self.kept
+        return drawn
 
 
-def _half(drawn: Array) -> Array:
-    """Half of the numbers drawn, in their precision."""
-    drawn /= 2
-    return drawn
+class Quiet(HalfNoise):
+    """A generator whose noise is nothing beside any sum; no real number of it is 0, so that vectors have directions.
+
+    Bytes are zeros: of a discrete law they are the first digits of a uniform number, and give the integer 0.
+    """
+
+    kept = 2.0**-100
+    variance_kept = Fraction(1)
+
+    def bytes(self, length: int) -> bytes:
+        return bytes(length)

@@ -15,6 +15,7 @@ from dpml.cli.table import print_table, set_aside_common
 from dpml.commands.audit import AttackRequest
 from dpml.commands.settings import Settings
 from dpml.privacy import Problem
+from dpml.privacy.safe import written
 
 
 def run(arguments: Namespace) -> None:
@@ -47,6 +48,7 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
     lines = []
     for f in findings:
         numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
+        numbers[1] = written(f.proven)
         lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.judgement])
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Console()
@@ -55,4 +57,5 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"
     context = "".join(f"; {head} {value}" for head, value in common.items())
     bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
-    console.print(f"eps{context}; attacked: {bound}", highlight=False)
+    sums = "" if math.isnan(findings[0].moved) else f"; sums move by {findings[0].moved:.9g} of what is counted"
+    console.print(f"eps{context}; attacked: {bound}{sums}", highlight=False)

@@ -8,6 +8,7 @@ import pandas as pd
 from rich.console import Console
 
 from dpml.cli.table import packed, print_table
+from dpml.privacy.safe import written
 from dpml.reporting.statistics import replication, settings, summarise
 from dpml.running.rows import PRIVACY
 
@@ -45,7 +46,7 @@ def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFr
     for view, group in guarantees.groupby("view", sort=False):
         # party sizes can differ between seeds: the weakest guarantee holds for all of them
         weakest = group.loc[group.groupby("basis")["eps"].idxmax()].set_index("basis")
-        pairs = {basis: f"({short(row['eps'])}, {short(row['delta'])})" for basis, row in weakest.iterrows()}
+        pairs = {basis: f"({written(row['eps'])}, {written(row['delta'])})" for basis, row in weakest.iterrows()}
         kinds = ("published", "proven", "conditional")
         views.append((str(view), *(pairs.get(basis, "-") for basis in kinds), group["unit"].iloc[0]))
         open_ = group[(group["basis"] == "proven") & np.isinf(group["eps"])]
@@ -66,7 +67,7 @@ def _show_sweep(console: Console, summary: pd.DataFrame, varying: Sequence[str])
     for _, group in summary.groupby([*varying, *PRIVACY], sort=False, dropna=False):
         first, by_metric = group.iloc[0], group.set_index("metric")
         means = [_mean(by_metric.loc[name]) if name in by_metric.index else "-" for name in metrics]
-        privacy = (short(first["claimed_eps"]), short(first["proven_eps"]), str(first["proven_view"]))
+        privacy = (short(first["claimed_eps"]), _proven(first["proven_eps"]), str(first["proven_view"]))
         lines.append((*(short(first[key]) for key in varying), *means, *privacy))
     heads = (*varying, *metrics, "claimed ε", "proven ε", "view")
     print_table(console, heads, lines, keys=len(varying))
@@ -83,6 +84,10 @@ def _mean(row: Any) -> str:
     if row["missing"]:
         return f"NaN ({row['missing']} of {row['count']})"
     return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
+
+
+def _proven(eps: Any) -> str:
+    return short(eps) if pd.isna(eps) else written(eps)
 
 
 def axes(rows: pd.DataFrame) -> list[str]:

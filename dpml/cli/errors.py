@@ -42,6 +42,8 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
         if interrupted:  # a library raised this after Ctrl-C while it restored its own state
             sys.exit(130)
         message = sentence(error)
+        if message is not None and program == "dpml-run":
+            message = message.replace("write elsewhere", "write elsewhere with results_dir=DIR")
         if message is None:
             raise
         fail(program, message)
@@ -82,9 +84,9 @@ def _command_line() -> tuple[list[str], Path | None]:
 
 
 _ADVICE: Mapping[int, str] = {
-    errno.ENOSPC: "the disk is full: make room, or write elsewhere with results_dir=DIR",
-    errno.EDQUOT: "the disk quota is used up: make room, or write elsewhere with results_dir=DIR",
-    errno.EROFS: "the file system is read-only: write elsewhere with results_dir=DIR",
+    errno.ENOSPC: "the disk is full: make room, or write elsewhere",
+    errno.EDQUOT: "the disk quota is used up: make room, or write elsewhere",
+    errno.EROFS: "the file system is read-only: write elsewhere",
     errno.EACCES: "permission denied: change the permissions, or choose another folder",
     errno.EPERM: "permission denied: change the permissions, or choose another folder",
     errno.ENOTDIR: "a part of this path is a file, not a folder: choose another folder",

@@ -26,6 +26,7 @@ from dpml.federated.plan import (
     most_dropouts,
     read_card,
     read_plan,
+    with_exact_noise,
 )
 
 
@@ -96,7 +97,9 @@ def _seat(arguments: Namespace, data: Path, key: Path) -> Seat:
 def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
-    plan = FederationPlan(tuple(arguments.overrides), load(arguments.bounds), tuple(seats), colluders, dropouts)
+    stated = load(arguments.bounds)
+    setting = with_exact_noise(arguments.overrides, stated, arguments.floating)
+    plan = FederationPlan(setting, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)
     return plan
 

@@ -2,24 +2,29 @@
 
 import json
 from argparse import Namespace
-from dataclasses import asdict
 
 from rich.console import Console
 
+from dpml.atomic import check_writable, write_atomically
 from dpml.cli.table import print_table, set_aside_common
-from dpml.commands.guarantee import guarantees_of
+from dpml.commands.guarantee import certificate_of, guarantees_of
 from dpml.commands.settings import Settings
+from dpml.privacy.safe import written
 
 
 def run(arguments: Namespace) -> None:
     """Print the guarantees of one setting."""
-    guarantees, problem = guarantees_of(Settings(arguments.overrides, config_dir=arguments.config_dir))
+    settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+    guarantees, problem = guarantees_of(settings)
+    if arguments.certificate is not None:
+        check_writable(arguments.certificate)
+        write_atomically(arguments.certificate, certificate_of(settings))
     if arguments.json:
         # JSON has no infinity; every parser reads 1e999 as one
-        print(json.dumps([asdict(guarantee) for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
+        print(json.dumps([guarantee.shown for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
         return
     heads = ["view", "per", "eps", "delta", "basis", "source"]
-    lines = [[g.view, g.unit, f"{g.eps:.6g}", f"{g.delta:g}", g.basis, g.source] for g in guarantees]
+    lines = [[g.view, g.unit, written(g.eps, 6), written(g.delta, 6), g.basis, g.source] for g in guarantees]
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     if any(guarantee.view == "colluders" for guarantee in guarantees):
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"

@@ -1,16 +1,18 @@
 """`dpml ledger`: the releases about a group of people, and their total privacy loss."""
 
 import json
-import math
 from argparse import Namespace
 from dataclasses import asdict
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from rich.console import Console
 
 from dpml.cli.table import print_table
 from dpml.errors import UserError
-from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, spent
+from dpml.privacy.guarantee import REAL
+from dpml.privacy.safe import written
+from dpml.release.exactness import NOT_THESE_BITS
+from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
 
 _SEEN = {"release": "those who see what is published", "worst": "whoever sees most of every release"}
 _NEVER = "not published, and counted: nobody can know what was seen of it"
@@ -23,7 +25,7 @@ def run(arguments: Namespace) -> None:
         raise UserError(f"there is no ledger {arguments.ledger}: `dpml release` makes one beside the data.")
     if not 0 < arguments.delta < 1:
         raise UserError(f"--delta must lie strictly between 0 and 1, got {arguments.delta:g}.")
-    entries, caps = ledger.entries(), ledger.cap()
+    entries, caps = ledger.entries(), ledger.caps()
     totals = _totals(entries, arguments.delta)
     if arguments.json:
         whole = {
@@ -37,35 +39,41 @@ def run(arguments: Namespace) -> None:
 
 
 def _totals(entries: list[LedgerEntry], delta: float) -> list[dict[str, Any]]:
-    """The total of all releases per unit and audience; eps is infinite where a release does not protect that unit."""
+    """The total of all releases per unit and audience; eps is None where they have no total (`spent`)."""
     found = []
-    units: tuple[Literal["sample", "party"], ...] = ("sample", "party")
-    for unit in units:
+    for unit in get_args(Unit):
         if unit == "party" and not any(entry.unit == "party" for entry in entries):
             continue
         for audience in get_args(Audience):
             total = spent(entries, unit, audience)
-            eps = math.inf if total is None else total.eps(delta)
+            eps = None if total is None else total.eps(delta)
             found.append({"unit": unit, "audience": audience, "eps": eps, "delta": delta})
     return found
 
 
 def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[Cap]) -> None:
     console = Console()
-    heads = ["release", "time (UTC)", "unit", "eps published", "eps worst view", "delta", "data", "setting", "model"]
+    heads = ["release", "time (UTC)", "unit", "eps published", "eps worst view", "delta", "setting", "model"]
     lines = []
     for entry in entries:
         public, worst = entry.seen_by("release"), entry.seen_by("worst")
         model = entry.model[:12] if entry.model else "-"
-        shown = [str(entry.number), entry.time[:19].replace("T", " "), entry.unit, f"{public.eps:.4g}"]
-        lines.append([*shown, f"{worst.eps:.4g}", f"{worst.delta:g}", entry.data[:12], entry.setting, model])
+        shown = [str(entry.number), entry.time[:19].replace("T", " "), entry.unit, written(public.eps)]
+        lines.append([*shown, written(worst.eps), written(worst.delta, 6), entry.setting, model])
     print_table(console, heads, lines, wrapped=("setting",))
     for total in totals:
         sentence = f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: "
-        sentence += f"eps = {total['eps']:.4g} at delta = {total['delta']:g}."
+        sentence += (
+            "no total" if total["eps"] is None else f"eps = {written(total['eps'])} at delta = {total['delta']:g}"
+        )
+        sentence += ", as some protect samples only, or parties that may be others." if total["eps"] is None else "."
         console.print(sentence, highlight=False, markup=False)
     for cap in caps:
-        console.print(f"Cap: eps = {cap.eps:g} at delta = {cap.delta:g}.", highlight=False, markup=False)
+        sentence = f"Cap for one {cap.unit}: eps = {cap.eps:g} at delta = {cap.delta:g}."
+        console.print(sentence, highlight=False, markup=False)
+    floating = [str(entry.number) for entry in entries if any(each.basis == REAL for each in entry.guarantees)]
+    if floating:
+        console.print(f"Release {', '.join(floating)}: {NOT_THESE_BITS}.", highlight=False, markup=False)
     lost = [str(entry.number) for entry in entries if entry.model is None]
     if lost:
         console.print(f"Release {', '.join(lost)}: {_NEVER}.", highlight=False, markup=False)

@@ -42,9 +42,9 @@ def parser() -> argparse.ArgumentParser:
         _federate,
         _release,
         _predict,
+        _verify,
         _ledger,
         _report,
-        _verify,
     )
     for add in parts:
         add(commands)
@@ -62,6 +62,7 @@ def _guarantee(commands: Any) -> None:
         help="as for dpml-run, one value each; M, N and d may be any numbers (default: the data set's own)",
     )
     guarantee.add_argument("--json", action="store_true", help="a JSON list with one entry per view and basis")
+    guarantee.add_argument("--certificate", type=Path, metavar="FILE", help="write what `dpml verify` computes it from")
 
 
 def _audit(commands: Any) -> None:
@@ -163,12 +164,6 @@ def _plot(commands: Any) -> None:
     plot.add_argument("--metric", nargs="+", help="one panel for each (default: loss, and accuracy or rmse)")
 
 
-def _verify(commands: Any) -> None:
-    description = "recompute the verdicts and tables of a results folder from its rows, without data"
-    verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
-    verify.add_argument("folder", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
-
-
 def _merge(commands: Any) -> None:
     merge = commands.add_parser("merge", help="put the tables of several runs or sweeps together")
     merge.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
@@ -209,7 +204,7 @@ def _federate(commands: Any) -> None:
         return parser
 
     def adversary(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--colluders", type=int, default=0, metavar="C", help="default: %(default)s")
+        parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
         parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
 
     card = action("card", "a party's card for a plan: how many rows it has, and its verification key", setting=True)
@@ -219,6 +214,7 @@ def _federate(commands: Any) -> None:
     plan = action("plan", "put cards together to the plan that all agree on", setting=True)
     plan.add_argument("cards", type=Path, nargs="+", metavar="NAME.card")
     adversary(plan)
+    _floating(plan)
     plan.add_argument("-o", "--output", type=Path, required=True, metavar="plan.yaml")
     party = action("party", "take part: answer what a node of Flower relays, until it is ended")
     party.add_argument("data", type=Path, metavar="FILE.csv")
@@ -231,6 +227,7 @@ def _federate(commands: Any) -> None:
     trial = action("try", "all of it on this machine, a party for each file", setting=True)
     trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
     adversary(trial)
+    _floating(trial)
     trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
 
 
@@ -243,10 +240,24 @@ def _release(commands: Any) -> None:
         "-o", "--output", type=Path, default=Path("model.json"), help="the model's file (default: %(default)s)"
     )
     release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
+    release.add_argument("--delta-anyway", action="store_true", help="take a delta of 1/N or more")
     release.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
     release.add_argument(
         "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="at this delta (default: %(default)g)"
     )
+    _floating(release)
+
+
+def _floating(parser: argparse.ArgumentParser) -> None:
+    help_ = "publish floating-point noise where there is no exact one: proven for real numbers, not for these bits"
+    parser.add_argument("--floating", action="store_true", help=help_)
+
+
+def _verify(commands: Any) -> None:
+    description = "compute a published model's guarantees, or a results folder's verdicts and tables, anew"
+    verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
+    what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
+    verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
 
 
 def _predict(commands: Any) -> None:

@@ -6,17 +6,20 @@ from rich.console import Console
 
 from dpml.commands.release import request_of
 from dpml.commands.settings import Settings
+from dpml.data.sources import cache
 from dpml.release.ledger import Cap, Ledger
 from dpml.release.release import release
 
 
 def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
-    request, beside = request_of(Settings(arguments.overrides, config_dir=arguments.config_dir))
-    ledger = Ledger(arguments.ledger or beside)
-    cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta)
-    model, entry = release(request, ledger, cap, arguments.output)
+    with cache.nothing_kept():  # no copy of the rows stays on the disk
+        settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+        request, beside = request_of(settings, arguments.floating, arguments.delta_anyway)
+        ledger = Ledger(arguments.ledger or beside)
+        cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
+        model, entry = release(request, ledger, cap, arguments.output)
     console = Console()
-    for sentence in model.statement:
+    for sentence in (*model.statement, ""):
         console.print(sentence, highlight=False, markup=False)
-    console.print(f"\n{arguments.output}\n{ledger.path}: release {entry.number}", highlight=False, markup=False)
+    console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}", highlight=False, markup=False)

@@ -7,7 +7,8 @@ plan, wherever that launcher runs it. The jobs share the stored cells; their tab
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from dpml import paths
+from dpml.cli import sweeper
 from dpml.cli.console import axes, show
 from dpml.cli.errors import exit_on_mistakes
 from dpml.commands.folders import close_log, discard_if_empty, keep_failure, keep_log, log
@@ -43,6 +45,7 @@ from dpml.commands.jobs import (
 from dpml.commands.settings import Settings
 from dpml.config.compose import register_experiments, register_options
 from dpml.errors import UserError
+from dpml.running import executors
 from dpml.running.plan import Options, Plan
 
 _CONFIG: Any = {"config_path": str(paths.folder("conf")), "config_name": "config", "version_base": "1.3"}
@@ -55,6 +58,7 @@ def main() -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     register_experiments()
     register_options()
+    sweeper.register()
     exit_on_mistakes("dpml-run", _main)
 
 
@@ -67,6 +71,8 @@ def _main() -> None:
     finally:
         _command.reset(token)
         close_log()
+        if command.pool:
+            executors.stop(command.pool)
         for folder in [*command.folders, *([command.sweep] if command.sweep else [])]:
             discard_if_empty(folder)
     if status:
@@ -82,19 +88,22 @@ class Command:
     folders: list[Path] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     failed: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
+    keeps: dict[Path, Callable[[], None]] = field(default_factory=dict)  # what writes a job's .hydra, by its folder
     options: Options = field(default_factory=Options)
     results: Path = Path("results")
     objective: str | None = None  # the metric whose mean a job of a sweep returns
+    pool: ProcessPoolExecutor | None = None  # workers, which start while further jobs are composed and planned
 
     @property
     def text(self) -> str:
         """The command, for running it again."""
         return shlex.join(["dpml-run", *sys.argv[1:]])
 
-    def add(self, config: DictConfig) -> float | None:
+    def add(self, config: DictConfig, keep: Callable[[], None] | None = None) -> float | None:
         """Called by Hydra with the configuration of every job.
 
-        Returns the mean of the metric `objective`, if it is set and the job is carried out at once.
+        `keep` writes the folder ``.hydra`` of a job, if Hydra has not. Returns the mean of the metric `objective`, if
+        it is set and the job is carried out at once.
         """
         context = HydraConfig.get()
         sweep = context.mode == RunMode.MULTIRUN
@@ -102,11 +111,15 @@ class Command:
         folder = Path(context.runtime.output_dir).absolute()
         settings = Settings(list(context.overrides.task))
         self.folders.append(folder)
+        if keep:
+            self.keeps[folder] = keep
         self.objective = config.get("objective")
         try:
             sources = experiment_folders(context.runtime.config_sources)
             self.jobs += composed_jobs(config, settings, folder, name, sources)
             self.options, self.results = options_of(config), Path(config.results_dir)
+            if self.pool is None and not self.options.dry and _is_basic(context):
+                self.pool = executors.start(self.options.engine, self.options.workers, self.options.address)
         except UserError as error:
             self.failed.append((folder, settings.text, error))
         if sweep and not _is_basic(context):
@@ -124,7 +137,7 @@ class Command:
         keep_log(self.sweep or self.folders[0])
         status = 0
         if self.jobs:
-            plan, status = compute_jobs(self.jobs, self.options, self.results, self.text)
+            plan, status = compute_jobs(self.jobs, self.options, self.results, self.text, self.pool)
             if self.options.dry or status == INTERRUPTED:
                 return status
             complete = self._write(plan, stopped=bool(status))
@@ -190,7 +203,7 @@ class Command:
         elif self.sweep:
             print(f"done: {job.settings.text}")
         else:
-            _show_tables(*job.tables(plan), job.folder, f"dpml-run {job.settings.text}".strip())
+            _show_tables(*(one.tables or job.tables(plan)), job.folder, f"dpml-run {job.settings.text}".strip())
             print(f"Written to {os.path.relpath(job.folder)}/: rows.csv, guarantees.csv, manifest.json")
 
     def _report_failures(self) -> None:
@@ -211,6 +224,8 @@ class Command:
             _show_tables(rows, guarantees, sweep, self.text)
             print(f"Written to {os.path.relpath(sweep)}/: rows.csv and guarantees.csv of {len(done)} jobs")
         failed = [folder for folder in folders if (folder / ERROR).exists()]
+        for folder in self.keeps.keys() & {*done, *failed}:
+            self.keeps[folder]()
         if failed:
             print(f"dpml-run: {len(failed)} of {len(folders)} jobs failed; their folders hold {ERROR}", file=sys.stderr)
         return int(bool(failed))

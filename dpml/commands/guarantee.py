@@ -1,7 +1,11 @@
 """What a release of one setting is guaranteed, view by view; no data are touched."""
 
+import json
+import math
 from dataclasses import replace
 
+from dpml.algorithms import Algorithm
+from dpml.atomic import seal_object
 from dpml.commands.settings import Settings, compose_one
 from dpml.config.build import (
     budget,
@@ -15,12 +19,36 @@ from dpml.config.build import (
 from dpml.data import Source
 from dpml.data.partition import LabelRule, Natural, Partition
 from dpml.errors import UserError
-from dpml.privacy import Guarantee, Problem, UnsizedProblem
+from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
+from dpml.release.certificate import certificate
 from dpml.running.cell import Cell
 
 
 def guarantees_of(settings: Settings) -> tuple[list[Guarantee], Problem]:
     """The guarantees of a release, and the problem that they are of.
+
+    Raises:
+        UserError: a setting is wrong, or has several values, or no noise can be calibrated for it.
+    """
+    algorithm, budget, problem = requested(settings)
+    return algorithm.guarantees(budget, problem), problem
+
+
+def certificate_of(settings: Settings) -> str:
+    """The certificate of a release, as the content of its file.
+
+    Raises:
+        UserError: as for `guarantees_of`; or nothing is proven.
+    """
+    algorithm, budget, problem = requested(settings)
+    proven = [g for g in algorithm.guarantees(budget, problem) if g.basis == "proven"]
+    if not all(math.isfinite(g.eps) for g in proven):
+        raise UserError(f"nothing is proven of algo={algorithm.name} here, so that there is no certificate.")
+    return json.dumps(seal_object(certificate(algorithm, budget, problem, proven)), indent=1) + "\n"
+
+
+def requested(settings: Settings) -> tuple[Algorithm, Budget, Problem]:
+    """What a guarantee depends on.
 
     Raises:
         UserError: a setting is wrong, or has several values, or no noise can be calibrated for it.
@@ -41,7 +69,7 @@ def guarantees_of(settings: Settings) -> tuple[list[Guarantee], Problem]:
     )
     problem = cell.problem if d is None else replace(cell.problem, d=d)
     problem = _as_known(problem, cell.partition, algorithm.name)
-    return algorithm.guarantees(cell.budgets[0], problem), problem
+    return algorithm, cell.budgets[0], problem
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:

@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from dpml.reporting.manifest import beside
 from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
-from dpml.running.plan import Options, Plan, Task, make_plan
+from dpml.running.plan import Options, Plan, Tables, Task, make_plan
 from dpml.running.runner import announce, carry_out
 from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
@@ -63,31 +64,29 @@ class RunJob:
                 log = plan.store.folder(entry.key) / ERROR
                 raise CellsFailedError(f"{entry.reason} (traceback in {log})")
 
-    def write(self, plan: Plan) -> list[Path]:
+    def write(self, plan: Plan) -> "JobOutcome":
         """Write its tables and, last, the manifest. Each file appears whole or not at all; raises as `check` does."""
         self.check(plan)
-        rows, guarantees = self.tables(plan)
+        tables = plan.tables(self.task)
+        rows, guarantees = _without_blocks(tables)
         self.folder.mkdir(parents=True, exist_ok=True)
         paths = [self.folder / name for name in ("guarantees.csv", "rows.csv", "manifest.json")]
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
-        beside(self.folder).keep_with(self._manifest(plan), paths[:2])
+        made = {"note": NO_RELEASE, "config": dict(self.config), "dataset": tables.provenance}
+        beside(self.folder).keep_with(
+            {**made, "seed": self.config["seed"], **environment(plan.versions(self.task))}, paths[:2]
+        )
         (self.folder / ERROR).unlink(missing_ok=True)  # left by an earlier run in the same folder
-        return paths
+        return JobOutcome(self, paths, None if len(plan.tasks) > 1 else (rows, guarantees))
 
     def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Its rows and its guarantees."""
-        rows, guarantees = plan.tables(self.task)
-        return rows.drop(columns="block"), guarantees.drop(columns="block")
+        return _without_blocks(plan.tables(self.task))
 
-    def _manifest(self, plan: Plan) -> dict[str, Any]:
-        provenance: list[Any] = []
-        for entry in plan.of(self.task):
-            known = dict(plan.measured(entry).provenance)
-            if known not in provenance:
-                provenance.append(known)
-        made = {"config": dict(self.config), "dataset": provenance, "seed": self.config["seed"], **environment()}
-        return {"note": NO_RELEASE, **made}
+
+def _without_blocks(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return tables.rows.drop(columns="block"), tables.guarantees.drop(columns="block")
 
 
 @dataclass(frozen=True)
@@ -110,14 +109,14 @@ class ExperimentJob:
             why = reasons[0][0] if reasons else "it has no cells."
             raise UserError(f"nothing of experiment={self.publication.experiment.name} can be computed here: {why}")
 
-    def write(self, plan: Plan) -> list[Path]:
+    def write(self, plan: Plan) -> "JobOutcome":
         """Write everything that is made from its cells, unless the files exist and were made from the same cells."""
         from dpml.reporting import artifacts  # draws and counts: slow to load
 
         self.check(plan)
         self.base.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.base.with_name(f"{self.base.name}_plan.csv"), plan.listing([self.task]))
-        return artifacts.write(self.publication, plan, self.task, self.base)
+        return JobOutcome(self, artifacts.write(self.publication, plan, self.task, self.base))
 
 
 Job = RunJob | ExperimentJob
@@ -247,18 +246,23 @@ def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
 # ---- from jobs to files
 
 
-def options_of(config: DictConfig) -> Options:
+def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
     """The options under `run`.
 
     Raises:
         UserError: a key is unknown, or a value is not allowed.
     """
-    given: dict[str, Any] = OmegaConf.to_container(config.run, resolve=True)  # type: ignore[assignment]
-    return Options(**convert_options(given, Options, "run"))
+    given: Any = config["run"]
+    plain: Any = OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given
+    return Options(**convert_options(plain, Options, "run"))
 
 
-def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:
+def compute_jobs(  # many parameters: the jobs, and what the command says of how they are computed
+    jobs: Sequence[Job], options: Options, results: Path, command: str, pool: ProcessPoolExecutor | None = None
+) -> tuple[Plan, int]:
     """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write).
+
+    `pool` has processes that were started for them (`executors.start`).
 
     Raises:
         UserError: nothing of the only job can be computed on this machine.
@@ -272,7 +276,7 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
         print(plan.listing(plan.tasks), end="")
         return plan, 0
     try:
-        finished = carry_out(plan, options, errors)
+        finished = carry_out(plan, options, errors, pool)
     except KeyboardInterrupt:
         _tell(errors, f"interrupted: completed cells are saved; resume with: {command}")
         return plan, INTERRUPTED
@@ -284,10 +288,11 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The outcome of a job: the files written, or the reason why there are none."""
+    """The outcome of a job: the files written, or the reason why there are none; the tables of an only run."""
 
     job: Job
     paths: list[Path]
+    tables: tuple[pd.DataFrame, pd.DataFrame] | None = None
     error: Exception | None = None
 
 
@@ -304,9 +309,9 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[JobOutcom
         if stopped and any(entry.status in ("to run", "failed") for entry in plan.of(job.task)):
             continue
         try:
-            written.append(JobOutcome(job, job.write(plan)))
+            written.append(job.write(plan))
         except (UserError, CellsFailedError) as error:
-            written.append(JobOutcome(job, [], error))
+            written.append(JobOutcome(job, [], error=error))
     # the pages about all experiments of a folder are listed with its last job
     last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
     for folder, one in last.items():

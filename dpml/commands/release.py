@@ -8,28 +8,34 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from dpml.algorithms import Algorithm
 from dpml.commands.settings import Settings, compose_one, is_private
 from dpml.config.build import (
     budget,
     build_adversary,
-    build_algorithm,
     build_partition,
     files,
     instantiate,
     optional,
     whole,
 )
+from dpml.config.complete import require_complete
 from dpml.data import Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
+from dpml.optim.losses import for_task
+from dpml.release.exactness import exact_algorithm
 from dpml.release.release import Request
 
+_DEFAULTS = {"calibration": "tight", "algo": "dpgd"}
+"""Where those of an experiment are another."""
 
-def request_of(settings: Settings) -> tuple[Request, Path]:
+
+def request_of(settings: Settings, floating: bool = False, any_delta: bool = False) -> tuple[Request, Path]:
     """The requested release, and the path of its data's ledger unless another one is named.
+
+    `floating`: floating-point noise may be published; `any_delta`: a delta of 1/N or more.
 
     Raises:
         UserError: a setting is wrong, or has several values, or needs more than what is stated of the data.
@@ -38,14 +44,15 @@ def request_of(settings: Settings) -> tuple[Request, Path]:
     for key, why in (("seed", "its noise is nobody's to know"), ("draws", "it is one model")):
         if key in given:
             raise UserError(f"a release has no {key}, as {why}: leave {key}= out.")
-    defaults = {"calibration": "tight"} if "calibration" not in given else {}
+    defaults = {key: value for key, value in _DEFAULTS.items() if key not in given}
     config, d = compose_one(replace(settings, values={**defaults, **settings.values}), "release")
     if d is not None:
         raise UserError("unknown key 'd': the data set says how many features there are.")
     _choose_for_a_release(config, given)
     dataset: Source = instantiate(config.dataset, "dataset")
     stated, label = _stated(dataset, config)
-    algorithm = _with_exact_noise(config, dataset, given)
+    node = {key: value for key, value in config.algo.items() if key != "noise" or "algo.noise" in given}
+    algorithm = exact_algorithm(node, for_task(dataset.info.task, config.loss), config.calibration)
     here = files(config)
     request = Request(
         dataset=dataset,
@@ -58,10 +65,18 @@ def request_of(settings: Settings) -> tuple[Request, Path]:
         budget=budget(config.eps, config.delta),
         adversary=build_adversary(config.adversary),
         files=here,
-        setting=shlex.join(word for word in settings.words if not is_private(word)),
+        setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
+        floating=floating,
+        any_delta=any_delta,
     )
     beside = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
     return request, beside.with_name(f"{beside.name}.ledger")
+
+
+def _names_a_file(word: str) -> bool:
+    """Whether a word says where the owner's files are; dataset.bounds=public names none."""
+    key, _, value = word.partition("=")
+    return key in ("dataset.path", "dataset.test_path") or (key == "dataset.bounds" and value != "public")
 
 
 def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
@@ -73,26 +88,11 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
     node = config.dataset
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node.test_fraction = 0.0
-    if "missing" in node:
-        if "dataset.missing" not in given:
-            node.missing = "refuse"
-        if node.missing == "drop":
-            raise UserError(
-                "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
-                "how many there are: a release needs dataset.missing=refuse, or keep with the step impute."
-            )
-
-
-def _with_exact_noise(config: DictConfig, dataset: Source, given: Container[str]) -> Algorithm:
-    """The algorithm, with noise on a grid of integers where nothing else is said and it has such noise."""
-    if "noise" in config.algo and "algo.noise" not in given and config.calibration == "tight":
-        chosen = config.algo.noise
-        config.algo.noise = "discrete"
-        try:
-            return build_algorithm(config, dataset)
-        except UserError:  # as of `conv`; another mistake is found again below
-            config.algo.noise = chosen
-    return build_algorithm(config, dataset)
+    require_complete(node, given)
+    if "M" not in given and config.partition.get("_target_", "").rpartition(".")[2] != "Natural":
+        config.M = 1
+    if config.adversary.colluders is None and "M" in given and 1 < whole(config.M, "M") <= 3:
+        config.adversary.colluders = 1  # another party knows its own noise
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:

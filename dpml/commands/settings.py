@@ -1,17 +1,18 @@
 """Settings of a run: overrides as on the command line, and Python values; composed with the defaults."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
-from dpml.config.build import GROUPS, check_keys, whole
+from dpml.config import alike
+from dpml.config.build import GROUPS, check_keys, spread, whole
 from dpml.config.compose import compose, options
 from dpml.config.override_errors import Line, unknown_option, user_errors
 from dpml.errors import UserError
@@ -46,8 +47,11 @@ class Settings:
         words = [word for word in self.words if not word.startswith(f"{key}=")]
         return Settings(words, {name: value for name, value in self.values.items() if name != key}, self.config_dir)
 
-    def composed(self) -> DictConfig:
+    def composed(self, by: Callable[[list[str]], DictConfig] | None = None) -> DictConfig:
         """The configuration: the defaults, changed by the words, then by the values.
+
+        Args:
+            by: what composes words; None is Hydra.
 
         Raises:
             UserError: a word cannot be read, or there is no such key or option.
@@ -55,7 +59,7 @@ class Settings:
         choices = [f"{group}='{self._option(group)}'" for group in GROUPS if group in self.values]
         line = Line([*self.words, *choices], self.config_dir)
         with user_errors(line):
-            config = compose(line.overrides, self.config_dir)
+            config = by(list(line.overrides)) if by else compose(line.overrides, self.config_dir)
             for key, value in self.values.items():
                 if key not in GROUPS:
                     OmegaConf.update(config, key, value, merge=False)
@@ -81,7 +85,7 @@ def parsed(words: Sequence[str]) -> list[Override]:
         UserError: it cannot read one of them.
     """
     with user_errors(Line(words)):
-        return OverridesParser.create().parse_overrides(list(words))
+        return [alike.parsed(word) for word in words]
 
 
 def jobs_of(settings: Settings, swept: Mapping[str, Sequence[Any]]) -> Iterator[Settings]:
@@ -105,6 +109,12 @@ def jobs_of(settings: Settings, swept: Mapping[str, Sequence[Any]]) -> Iterator[
             yield Settings(words, {**settings.values, **chosen}, settings.config_dir)
 
 
+def composer(settings: Settings) -> Callable[[list[str]], DictConfig]:
+    """What composes the words of the jobs of a sweep: Hydra, once for those that differ in values only."""
+    folder = settings.config_dir
+    return alike.Alike(partial(compose, config_dir=folder), lambda group: bool(options(group, folder)))
+
+
 def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | None]:
     """The configuration of one setting, and the number of features if `d` is set.
 
@@ -114,7 +124,8 @@ def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | Non
     config = settings.without("d").composed()
     check_keys(config)
     for key in ("eps", "delta", "M", "N", "seed", "draws"):
-        if OmegaConf.is_list(config[key]):
-            raise UserError(f"dpml {command} takes one {key}, got {key}={list(config[key])}.")
+        given = config[key]
+        if OmegaConf.is_list(given) or isinstance(spread(given, key), range):
+            raise UserError(f"dpml {command} takes one {key}, got {key}={given}.")
     d = settings.given.get("d")
     return config, None if d is None else whole(d, "d")

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -28,16 +29,16 @@ GROUPS = ("dataset", "partition", "algo")
 """The keys of a run that are chosen by name: each option of them is a class with keys of its own."""
 
 
-def build_algorithm(config: DictConfig, dataset: Source) -> Algorithm:
+def build_algorithm(config: Mapping[str, Any] | DictConfig, dataset: Source) -> Algorithm:
     """The algorithm of a composed configuration, with the loss set by `loss` or by the data set's task.
 
     If `calibration` is null, it is the default of the algorithm's own field, or `published` if the field has no
     default.
     """
-    return algorithm_of(config.algo, for_task(dataset.info.task, config.loss), config.calibration)
+    return algorithm_of(config["algo"], for_task(dataset.info.task, config["loss"]), config["calibration"])
 
 
-def algorithm_of(node: DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
+def algorithm_of(node: Mapping[str, Any] | DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
     """The algorithm that `node` describes by ``_target_`` and its options."""
     chosen = {"calibration": calibration or "published"}
     if calibration is None and _has_default(node, "calibration"):
@@ -47,7 +48,7 @@ def algorithm_of(node: DictConfig, loss: Loss, calibration: str | None) -> Algor
 
 
 def _has_default(node: Any, parameter: str) -> bool:
-    path = node.get("_target_") if isinstance(node, DictConfig) else None
+    path = node.get("_target_") if isinstance(node, Mapping) else None
     own = _signature(class_of(path, "algo")).parameters.get(parameter) if path else None
     return own is not None and own.default is not inspect.Parameter.empty
 
@@ -101,15 +102,15 @@ def files(config: Mapping[str, Any] | DictConfig) -> Files:
     return Files(data_dir, mirror, boolean(config["offline"], "offline"))
 
 
-def instantiate(node: DictConfig, key: str, **extra: Any) -> Any:
+def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) -> Any:
     """Build the object that ``_target_`` names from the node's other keys, which must be parameters of it.
 
     Raises:
         UserError: there is no such class, or an option of it is unknown, missing or of the wrong kind.
     """
-    if not isinstance(node, DictConfig) or "_target_" not in node:
+    if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
-    options: dict[str, Any] = OmegaConf.to_container(node, resolve=True)  # type: ignore[assignment]
+    options: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else dict(node)
     path = options.pop("_target_")
     target = class_of(path, key)
     values = convert_options(options, target, key, tuple(extra))
@@ -271,9 +272,30 @@ def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]
     return lambda value, key: None if value is None else convert(value, key)
 
 
+def spread(value: Any, key: str) -> Any:
+    """The numbers of LOW..HIGH, both included, where a key takes several whole numbers; any other value unchanged.
+
+    Raises:
+        UserError: there are none, or too many to list.
+    """
+    limits = _RANGE.fullmatch(value) if key in RANGED and isinstance(value, str) else None
+    if limits is None:
+        return value
+    numbers = range(int(limits[1]), int(limits[2]) + 1)
+    if not 0 < numbers.stop - numbers.start <= _MOST:
+        raise UserError(f"{key}={value} must be LOW..HIGH, with at most {_MOST} numbers.")
+    return numbers
+
+
+RANGED = ("M", "N", "seed")
+"""Keys that take LOW..HIGH."""
+_RANGE, _MOST = re.compile(r"(\d+)\.\.(\d+)"), 1_000_000
+
+
 def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """One value, or a list of at least one, as a tuple."""
-    values = list(value) if OmegaConf.is_list(value) else [value]
+    """One value, a range, or a list of at least one, as a tuple."""
+    value = spread(value, key)
+    values = list(value) if OmegaConf.is_list(value) or isinstance(value, range) else [value]
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
     return tuple(convert(item, key) for item in values)

@@ -319,11 +319,14 @@ class Fractions:
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         shares = np.asarray(self.fractions, dtype=float)
-        if len(shares) != M or not np.all(shares > 0) or not np.isclose(shares.sum(), 1):
+        if len(shares) != M or not np.all((shares > 0) & (shares <= 1)) or not np.isclose(shares.sum(), 1):
             raise UserError(
                 f"partition.fractions must be M={M} positive numbers that sum to 1, got {list(self.fractions)}."
             )
         return check_floor(whole_rows(shares, N), f"partition.fractions={list(self.fractions)}")
+
+
+_STEEPEST = 1e15  # a ratio of sizes: beyond, shares of rows are rounded away
 
 
 @dataclass(frozen=True)
@@ -341,8 +344,11 @@ class TwoGroup:
     u: float = 2.0
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        if not self.u >= 1:
-            raise UserError(f"partition.u, the ratio of the largest to the smallest party, must be >= 1, got {self.u}.")
+        if not 1 <= self.u <= _STEEPEST:
+            raise UserError(
+                "partition.u, the ratio of the largest to the smallest party, must be a number from 1 to "
+                f"{_STEEPEST:g}, got {self.u}."
+            )
         shares = np.where(np.arange(M) < (M + 1) // 2, 1.0, self.u)
         return check_floor(whole_rows(shares, N), f"partition.u={self.u}")
 

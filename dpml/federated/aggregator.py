@@ -89,6 +89,7 @@ def _model(plan: FederationPlan, weights: Array) -> Model:
         weights=weights,
         guarantees=tuple(plan.guarantees),
         statement=plan.statement,
+        certificate=plan.facts.certificate,
         setting=" ".join(plan.setting),
         versions=provenance()["versions"],
     )

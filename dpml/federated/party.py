@@ -17,7 +17,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.federated.party_rows import agreed_rows, content_digest
+from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan
 from dpml.federated.relay import LONGEST, MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.sums import Answer
@@ -91,7 +91,8 @@ class Member:
         self._next = opening.number + 1
         if self._answer is None:
             X, y = agreed_rows(self.plan, self.number, self._data)
-            self._ledger.enter(content_digest(self._data), " ".join(self.plan.setting), self.plan.guarantees)
+            facts = self.plan.facts
+            self._ledger.enter(" ".join(self.plan.setting), facts.proven, parties=facts.parties)
             self._answer = self.plan.sums.party(X, y, self.number, self._source())
         return self._answer(opening.number, opening.told)
 

@@ -1,6 +1,5 @@
 """A party's own rows, read with the plan's columns."""
 
-import hashlib
 import json
 import tempfile
 from pathlib import Path
@@ -15,6 +14,7 @@ from dpml.data.csv.csv_rows import read_rows
 from dpml.data.partition import Parties
 from dpml.data.preprocess import scale_target, stated_apply
 from dpml.data.sets.csv import CSV
+from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan, task_of, with_file
 
@@ -30,7 +30,8 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.yaml"
         bounds.write_text(json.dumps(stated.content()), encoding="utf-8")  # JSON is YAML
-        rows = read_rows(with_file(dataset, path, bounds))
+        with cache.nothing_kept():
+            rows = read_rows(with_file(dataset, path, bounds))
     names = list(rows.stated)
     X = rows.X[:, [names.index(name) for name in stated.columns]]
     X, _, _ = stated_apply(dataset.steps, X, X[:0], stated.columns)
@@ -57,8 +58,3 @@ def agreed_rows(plan: FederationPlan, party: int, path: Path) -> tuple[Array, Ar
     data = Dataset(str(path), task_of(plan.stated), X, y, X[:0], y[:0])
     require_domain(Parties(data, np.arange(n), np.array([0, n]), X, y, X[:0]), plan.algorithm.loss)
     return X, y
-
-
-def content_digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()

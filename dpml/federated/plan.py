@@ -6,7 +6,7 @@ it is in the plan. Every party compares the plan's checksum before it answers an
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 
 from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of, budget, check_keys, instantiate
+from dpml.config.complete import require_complete
 from dpml.config.compose import compose
 from dpml.data import Task
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
@@ -30,7 +31,10 @@ from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
-from dpml.release.statement import has_exact_noise, statement
+from dpml.release.certificate import certificate
+from dpml.release.exactness import exact_algorithm, has_exact_noise, require_exact
+from dpml.release.facts import Facts, facts_about, named
+from dpml.release.statement import statement
 
 FORMAT = "dpml plan 1"
 
@@ -125,26 +129,38 @@ class FederationPlan:
         return sums_of(self.algorithm, Setting(chosen, self.problem, self._sizes, self.task))
 
     @cached_property
-    def guarantees(self) -> list[Guarantee]:
-        """The proven guarantees of a release, for every view.
+    def facts(self) -> Facts:
+        """What every release under this plan is like.
 
         If parties may drop out, every view gets the guarantee of the view that sees most: the other guarantees assume
         the noise of all parties.
         """
+        trust = (
+            f"no place had the records of two parties; {len(self.seats)} parties ran secure aggregation, of which "
+            f"{self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing, who "
+            "count as colluders"
+        )
         chosen = budget(self._config.eps, self._config.delta)
-        proven = [g for g in self.algorithm.guarantees(chosen, self.problem) if g.basis == "proven"]
-        most = worst(proven)
-        return [replace(g, eps=most.eps, mu=most.mu, source=most.source) for g in proven] if self.dropouts else proven
+        facts = facts_about(
+            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural",
+            parties=named(seat.key.hex() for seat in self.seats), trust=trust, missing=self.dataset.missing == "drop",
+        )  # fmt: skip
+        most = worst(facts.proven)
+        if not self.dropouts:
+            return facts
+        alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.proven)
+        described = certificate(self.algorithm, chosen, self.problem, alike, self.dropouts)
+        return replace(facts, given=alike, certificate=described)
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """The proven guarantees of a release, for every view."""
+        return self.facts.proven
 
     @property
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
-        trust = (
-            f"no place had the records of two parties. {len(self.seats)} parties ran secure aggregation, of "
-            f"which {self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing: "
-            f"above, both count as colluders."
-        )
-        return statement(self.guarantees, self.problem, has_exact_noise(self.algorithm), trust)
+        return statement(self.facts)
 
     @property
     def topology(self) -> Topology:
@@ -208,10 +224,27 @@ def check_setting(words: Iterable[str]) -> None:
             raise UserError(f"a plan has no {key!r}: {nearest(key, _WORDS)}")
 
 
+def with_exact_noise(words: Sequence[str], stated: ColumnBounds, floating: bool) -> tuple[str, ...]:
+    """The words of a plan, with `algo.noise=discrete` where they say nothing of the noise and there is such noise.
+
+    Raises:
+        UserError: the noise would be floating-point numbers, and it is not said that this may be.
+    """
+    config = compose_setting(words)
+    said = any(word.startswith("algo.noise=") for word in words)
+    node = {key: value for key, value in config.algo.items() if key != "noise" or said}
+    algorithm = exact_algorithm(node, for_task(task_of(stated), config.loss), "tight")
+    if not floating:
+        require_exact(algorithm, "say --floating", ("dpgd", "ssp"))
+    return tuple(words) if said or not has_exact_noise(algorithm) else (*words, "algo.noise=discrete")
+
+
 def compose_setting(words: Iterable[str]) -> Any:
     """The configuration of a plan's words."""
+    words = list(words)
     config = compose([*words, "dataset=csv"])
     check_keys(config)
+    require_complete(config.dataset, {word.partition("=")[0] for word in words})
     return config
 
 

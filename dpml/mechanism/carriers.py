@@ -5,6 +5,7 @@ B = budgets x draws runs, one budget's draws after the other's; with continuous 
 network the same code runs at every party and at the aggregator (`dpml.federated.sums`), each with its own `Transport`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.mechanism import discrete
 from dpml.mechanism.algorithm import Release
-from dpml.mechanism.message import Statistic, Sum, Terms
+from dpml.mechanism.message import RING_STEPS, Statistic, Sum, Terms
 from dpml.mechanism.observer import Numbers, Observer
 from dpml.mechanism.sharing import Sharing
 from dpml.privacy import Budget, Problem, noise
@@ -209,7 +211,7 @@ class Carrier:
 
     def _securely(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """Every party's part with its noise, in one secure sum."""
-        from dpml.protocols import choose, in_process, secure_sum  # most runs need no cryptography
+        from dpml.protocols import FixedPoint, choose, in_process, secure_sum  # most runs need no cryptography
 
         of, problem = self.statistic(number), self.problem
         transport, topology = self.mechanism.transport, None
@@ -227,6 +229,12 @@ class Carrier:
             ]
         )
         bound = of.largest(problem) + self._reach(number)
+        step, widths = 0.5 ** FixedPoint.fit(problem.M, bound).bits, self.widths(number)
+        if widths.min(initial=math.inf, where=widths > 0) < RING_STEPS * step * math.sqrt(2 * problem.M):
+            raise UserError(
+                "so little noise has too few steps in the ring of a secure sum: ask for a smaller eps, or set "
+                "algo.protocol=simulate or algo.noise=discrete."
+            )
         summed = secure_sum(sent.reshape(problem.M, -1), bound, self._rounding, transport, topology=topology)
         return self._made_up(summed.total, summed.survivors).reshape(sent.shape[1:]), parts
 
@@ -255,19 +263,11 @@ class Carrier:
         problem, of, draws = self.problem, self.statistic(number), self.draws
         if not self.sharing.secure:  # one curator draws it
             problem = replace(problem, M=1, colluders=0)
-        M, lengths, deviations = problem.M, of.lengths(problem.d), np.array(of.deviations(problem.d))
-        blocks = [messages[number].block_widths() for messages in self.messages]
-        resolutions = [of.resolution(widths, problem) for widths in blocks]
-        steps = np.array([of.steps(resolution, problem) for resolution in resolutions])  # (budgets, blocks)
-        widths = np.array(blocks) / np.abs(steps)
+        lengths = of.lengths(problem.d)
+        grids = [discrete.grid(messages[number], problem) for messages in self.messages]
+        resolutions, steps = [grid.resolution for grid in grids], np.array([grid.steps for grid in grids])
         every_party = self.observer is not None or self._secagg
-        columns = zip(lengths, (widths * deviations).T.tolist(), strict=True)
-        drawn = [
-            (discrete.parts if every_party else discrete.total)(
-                [discrete.variance_of(width, problem, size) for width in column], M, draws, size, self.rng
-            )
-            for size, column in columns
-        ]
+        drawn = [self._integers(grids, block, size, problem.M, every_party) for block, size in enumerate(lengths)]
         noise = np.concatenate(drawn, axis=-1)
         answers = self.mechanism.terms(of).integers(np.repeat(resolutions, draws), self._secagg, *at)
         if self._secagg:
@@ -277,8 +277,19 @@ class Carrier:
         noisy = total * np.repeat(np.repeat(steps, lengths, axis=1), draws, axis=0)
         if self.observer is None:
             return noisy, None
-        wide = np.repeat(widths[0] * np.sign(steps[0]), lengths)
+        wide = np.repeat(np.array(self.messages[0][number].block_widths()) / steps[0], lengths)
         return noisy, np.divide(noise, wide, out=np.zeros(noise.shape), where=wide != 0)
+
+    def _integers(  # many parameters: which noise, and of whom
+        self, grids: Sequence[discrete.Grid], block: int, size: int, parties: int, every_party: bool
+    ) -> Integers:
+        """The noise of a block, of every party if that is asked for."""
+        own = getattr(self.sharing, "integers", None)  # of another law than the Gaussian
+        if own is not None:
+            total: Integers = own([grid.widths[block] for grid in grids], self.draws, size, self.rng)
+            return total[None] if every_party else total
+        draw = discrete.parts if every_party else discrete.total
+        return draw([grid.variances[block] for grid in grids], parties, self.draws, size, self.rng)
 
     def _integer_sum(self, sent: Integers) -> Integers:
         """The secure sum (B, k) of every party's integers (M, B, k)."""

@@ -17,7 +17,7 @@ eps of 10^10 say, there is more than is needed.
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -28,6 +28,9 @@ from dpml.privacy import Problem
 from dpml.privacy.discrete import DiscreteGaussian
 from dpml.privacy.discrete.accounting import smoothing
 from dpml.privacy.discrete.rounding import Integers
+
+if TYPE_CHECKING:
+    from dpml.mechanism.message import Sum
 
 Noise = Literal["continuous", "discrete"]
 """Whether noise is floating-point numbers, or exact integers on a grid (docs/privacy/discrete_noise.md)."""
@@ -46,6 +49,19 @@ def target_mu(mu: float) -> float:
     return mu * (1 - _MARGIN)
 
 
+def checked(vectors: Integers, radius: int) -> Integers:
+    """The same integer vectors (..., k), none of which is longer than `radius`: arithmetic says so, not analysis.
+
+    Raises:
+        AssertionError: one is, so that a sensitivity that was counted does not hold.
+    """
+    longest = np.abs(vectors).max(initial=0)
+    squares = np.einsum("...j,...j->...", vectors, vectors)
+    if longest > radius or squares.max(initial=0) > radius * radius:
+        raise AssertionError("integers are longer than the sensitivity that is counted for them.")
+    return vectors
+
+
 def whole_steps(most: int, width: float) -> int:
     """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units would not fit.
 
@@ -59,6 +75,40 @@ def whole_steps(most: int, width: float) -> int:
             "algo.noise=continuous."
         )
     return steps
+
+
+class Grid(NamedTuple):
+    """A message on its grid, with an entry for every block.
+
+    Attributes:
+        resolution: how fine it is.
+        steps: what a step is.
+        widths: the standard deviation of continuous noise in the sum of all parties, in steps.
+        variances: of every party's discrete noise, in squared steps.
+    """
+
+    resolution: int
+    steps: tuple[float, ...]
+    widths: tuple[float, ...]
+    variances: tuple[Fraction, ...]
+
+
+def grid(message: "Sum", problem: Problem) -> Grid:
+    """The grid of a message whose noise is drawn by the parties of `problem`, and its noise.
+
+    Raises:
+        UserError: so much noise does not fit into 64 bits.
+    """
+    of, blocks = message.of, message.block_widths()
+    resolution = of.resolution(blocks, problem)
+    steps = of.steps(resolution, problem)
+    widths = [
+        block / abs(step) * deviation
+        for block, step, deviation in zip(blocks, steps, of.deviations(problem.d), strict=True)
+    ]
+    lengths = of.lengths(problem.d)
+    variances = [variance_of(width, problem, size) for width, size in zip(widths, lengths, strict=True)]
+    return Grid(resolution, steps, tuple(widths), tuple(variances))
 
 
 def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:

@@ -24,14 +24,14 @@ def stated(  # many parameters: what a guarantee says
     `uncounted` says what the proof leaves out: then nothing is proven, and what the noise guarantees is conditional.
     """
     guarantees = []
-    for view, (eps, source, mu) in proofs.items():
+    for view, (eps, source, mu, curve) in proofs.items():
         if view in claims:
             guarantees.append(Guarantee(view, unit, budget.eps, delta, "published", claims[view]))
         if uncounted is None:
-            guarantees.append(Guarantee(view, unit, eps, delta, "proven", source, mu))
+            guarantees.append(Guarantee(view, unit, eps, delta, "proven", source, mu, curve))
         else:
             guarantees.append(Guarantee(view, unit, math.inf, delta, "proven", uncounted))
-            guarantees.append(Guarantee(view, unit, eps, delta, "conditional", source, mu))
+            guarantees.append(Guarantee(view, unit, eps, delta, "conditional", source, mu, curve))
     return guarantees
 
 

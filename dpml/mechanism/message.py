@@ -13,11 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from dpml import sums
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Problem
 from dpml.privacy.discrete.rounding import Integers
+
+RING = 2.0**-30
+"""How much the ring of a secure sum adds to the mu of continuous noise that is at least `RING_STEPS` steps wide."""
+RING_STEPS = 1 << 16
 
 _NO_GRID = "algo.noise=discrete is not possible for this sum: set algo.noise=continuous."
 
@@ -66,6 +71,14 @@ class Statistic(ABC):
     @abstractmethod
     def largest(self, problem: Problem) -> float:
         """A public bound on the size of every number of a party's part."""
+
+    def imprecision(self, problem: Problem) -> float:
+        """By how much more than its sensitivity a sum may move, relative to it, because floating point rounds.
+
+        From public numbers only (`dpml.sums`). As it stands: no more terms than rows, none longer than the sensitivity,
+        are computed in double precision, in blocks of at most 1024, and these are added up two by two.
+        """
+        return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
 
     # For noise that is drawn for more numbers than are sent.
 
@@ -166,14 +179,30 @@ def discrete_rest(message: Sum, problem: Problem) -> float:
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
 
 
-def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """The mu of a whole release with Gaussian noise, in a view that knows none of it: Gaussian DP composes exactly."""
-    mus = [message.mu for message in messages]
+def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
+    """By how much rounding in floating point adds to the mu of sums of these at most, relative to it.
+
+    Raises:
+        UserError: it is more than a thousandth.
+    """
+    most = max((of.imprecision(problem) for of in statistics), default=0.0)
+    if most > sums.MOST:
+        raise UserError(
+            f"sums of {problem.N:,} rows of {problem.d:,} features are too many for floating-point numbers: rounding "
+            f"would be more than a thousandth of their sensitivity. Use fewer rows, or algo.noise=discrete."
+        )
+    return most
+
+
+def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool = False) -> float:
+    """The mu of a whole release with Gaussian noise, in a view that knows none of it: Gaussian DP composes exactly.
+
+    Where continuous noise goes through the `ring` of a secure sum, it is rounded there.
+    """
     if discrete:
-        mus = [
-            mu + discrete_rest(message, problem) if math.isfinite(mu) else mu
-            for mu, message in zip(mus, messages, strict=True)
-        ]
+        mus = [m.mu + discrete_rest(m, problem) if math.isfinite(m.mu) else m.mu for m in messages]
+    else:
+        mus = [m.mu * (1 + imprecision([m.of], problem) + ring * RING) for m in messages]
     return math.sqrt(sum(mu * mu for mu in mus)) if len(mus) > 1 else mus[0]
 
 

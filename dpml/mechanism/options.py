@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from dpml.errors import UserError, nearest
 from dpml.mechanism.algorithm import Hyperparameters
+from dpml.mechanism.discrete import NOISES
+from dpml.optim.descent import LEAST_CLIP
 from dpml.optim.losses import Loss
 from dpml.privacy import CALIBRATIONS, Calibration
 
@@ -36,6 +38,13 @@ def check_positive(key: str, value: float) -> None:
         raise UserError(f"{key} must be a positive number, got {value}.")
 
 
+def check_clip(key: str, value: float) -> None:
+    """Raise UserError unless `value` is a clip that single precision can cut slopes at."""
+    check_positive(key, value)
+    if value < LEAST_CLIP:
+        raise UserError(f"{key} must be at least {LEAST_CLIP:g}, below which slopes have no grid, got {value:g}.")
+
+
 def check_not_negative(key: str, value: float) -> None:
     """Raise UserError unless `value` is at least 0 and finite."""
     if not 0 <= value < math.inf:
@@ -50,6 +59,16 @@ def check_common(algorithm: Hyperparameters, losses: Sequence[str], variants: Se
         needed = " or ".join(f"loss={name}" for name in losses)
         raise UserError(f"algo={algorithm.name} needs {needed}, not loss={algorithm.loss.name}.")
     check_not_negative(f"algo.lam of {algorithm.name}", algorithm.lam)
+
+
+def check_noise(algorithm: Any) -> None:
+    """Raise UserError unless `noise` is known, and is that of `tight` calibration where it is discrete."""
+    check_choice("algo.noise", algorithm.noise, NOISES)
+    if algorithm.noise == "discrete" and algorithm.calibration != "tight":
+        raise UserError(
+            f"algo.noise=discrete of algo={algorithm.name} is the least noise that is proven to be enough: set "
+            "calibration=tight."
+        )
 
 
 def check_published_only(algorithm: Hyperparameters) -> None:

@@ -17,12 +17,14 @@ from dpml.mechanism.algorithm import Release, require_domain
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.discrete import NOISES, target_mu
 from dpml.mechanism.guarantees import stated
-from dpml.mechanism.message import Sum, mu_of, sums_in
+from dpml.mechanism.message import RING, Statistic, Sum, imprecision, mu_of, sums_in
 from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
-from dpml.mechanism.outputs import Proof
+from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
+
+_ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
 
 
 class Program(ABC):
@@ -32,6 +34,8 @@ class Program(ABC):
     auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str | None] = None
     """Where the guarantee of published noise is claimed; None: nowhere."""
+    linear: ClassVar[bool] = True
+    """Whether it releases linear models, which can be published."""
     proof: ClassVar[str] = "Gaussian DP of all noisy sums"
     calibration: Any = "tight"
     variant: Any = "paper"
@@ -61,20 +65,33 @@ class Program(ABC):
         """How the noise of a sum is shared: one trusted curator's, or M parties' who add up securely."""
         return secure_sharing(problem)
 
-    def target_mu(self, budget: Budget, problem: Problem) -> float:
-        """The mu of all sums together with which the worst view has exactly the budget."""
+    def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
+        """The mu of all sums together with which the worst view has exactly the budget.
+
+        It leaves room for what rounding adds to the mu of sums of a statistic; None: of any here.
+        """
         if math.isinf(budget.eps):
             return math.inf
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
-        mu = target_mu(mu) if self.noise == "discrete" else mu
+        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * (1 - _ARITHMETIC)
+        mu = target_mu(mu) if self.noise == "discrete" else mu / (1 + self.imprecision(problem, of))
         return mu / max(self.sharing(problem).views(problem).values())
+
+    def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
+        """How much rounding in floating point adds to the mu of sums of a statistic, relative to it; None: of any."""
+        every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
+        return imprecision(every, problem) + self._ring * RING
+
+    @property
+    def _ring(self) -> bool:
+        """Whether parties round their noisy parts to the ring of a secure sum."""
+        return self.protocol == "secagg" and self.noise == "continuous"
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
         """What is proven for every view: the mu of all Gaussian messages, times what the view knows of their noise."""
         delta = budget.require_delta(f"algo={self.name}")
-        total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete")
+        total = mu_of(self.messages(budget, problem), problem, self.noise == "discrete", self._ring)
         mus = {view: total * factor for view, factor in self.sharing(problem).views(problem).items()}
-        return {view: Proof(gdp.eps_of(mu, delta), self.proof, mu) for view, mu in mus.items()}
+        return {view: gaussian_proof(mu, delta, self.proof) for view, mu in mus.items()}
 
     def claimed(self, view: View) -> str | None:
         """Where the budget is claimed as the guarantee of a view; None: nowhere."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dpml import sums
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -27,8 +28,9 @@ from dpml.mechanism.options import Unit, check_positive
 from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
+from dpml.sums import SHORT, TALL
 
-_TOGETHER = 1 << 22  # numbers of rows' vectors that are held at once: 32 MiB
+_TOGETHER = 1 << 22  # numbers of rows' vectors that are held at once: 32 MiB; of 64 to 1024 rows
 _LARGEST = 1 << 61  # a sum of integers
 
 
@@ -64,6 +66,10 @@ class ClippedRows(Statistic):
 
     def largest(self, problem: Problem) -> float:
         return problem.N if self.unit == "sample" else 1
+
+    def imprecision(self, problem: Problem) -> float:
+        """Blocks of rows are added up one after the other."""
+        return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
         """The fractional bits of a vector in units of the clip.
@@ -133,14 +139,19 @@ class RowTerms(Terms):
         """
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
-        for rows in blocks(len(y), runs * of.length, _TOGETHER):
+        size = runs * of.length
+        for rows in blocks(len(y), size, max(min(_TOGETHER, size * TALL), size * SHORT)):
             vectors = np.asarray(of.function(X[rows], y[rows], *at), dtype=float)
             due = (runs, rows.stop - rows.start, of.length)
             if vectors.shape != (due if at else due[1:]):
                 raise UserError(f"the function of ClippedRows returns shape {vectors.shape} where {due} is due.")
+            with np.errstate(over="ignore"):
+                vectors = vectors.reshape(due) / of.clip
             if not np.isfinite(vectors).all():  # clipped, it would be no number; naming the row would reveal it
-                raise UserError("the function of ClippedRows returns a number that is not finite.")
-            yield rows, vectors.reshape(due) / of.clip
+                raise UserError(
+                    "the function of ClippedRows returns a number that is not finite, or is not in units of the clip."
+                )
+            yield rows, vectors
 
     def _plain(self, sums: Array) -> Array:
         return sums if self.statistic.about else sums[..., 0, :]

@@ -13,12 +13,15 @@ from scipy.optimize import minimize
 
 from dpml.arrays import Array, blocks
 from dpml.optim import NotConvergedError
-from dpml.optim.losses import Curved, Loss, scores
+from dpml.optim.losses import Curved, Loss, ShiftedLogistic, scores
 from dpml.optim.quadratic import minimise_quadratic
+from dpml.sums import TALL
 
 _ROUNDING = 1e-13  # of a gradient, relative to its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
+LOW = 16  # rows at least whose products are added up at once
+_MARGIN = 21.0  # of all rows: a logistic loss of at most log(1 + e^-21) = 7.6e-10
 _BLOCK = 1 << 22  # margins, or weights, of the problems that are solved in step: 32 MiB
 
 
@@ -67,7 +70,7 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
     n, d = X.shape
     grams = np.zeros((len(weights), d, d))
     roots, convex = np.sqrt(np.abs(weights)), bool(np.all(weights >= 0))
-    for rows in blocks(n, most=max(16, (1 << 18) // (len(weights) * d))):
+    for rows in blocks(n, most=min(TALL, max(LOW, (1 << 18) // (len(weights) * d)))):
         block = X[rows] * roots[:, rows, None]
         other = block if convex else block * np.sign(weights[:, rows, None])
         grams += block.transpose(0, 2, 1) @ other
@@ -196,15 +199,22 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
     """The minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: a vector of d (softmax: K d) weights.
 
     Exact for the squared loss (the shortest minimiser when there are many), Newton for logistic, L-BFGS for softmax;
-    for the non-convex sigmoid loss the local minimiser that L-BFGS reaches from w = 0. If there are `counts`, row i
-    stands for ``counts[i]`` rows.
+    for the non-convex sigmoid loss the local minimiser that L-BFGS reaches from w = 0. For logistic with lam = 0 and
+    fewer rows than features, where there mostly is no minimiser, a model of mean loss below 1e-9. If there are
+    `counts`, row i stands for ``counts[i]`` rows.
     """
     n, d = X.shape
     if loss.name == "squared":
+        if n < d:
+            return _of_few_rows(X, y, lam, np.ones(n) if counts is None else counts)
         own = X if counts is None else counts[:, None] * X
         n = n if counts is None else int(counts.sum())
         w, _ = minimise_quadratic(own.T @ X / n + lam / 2 * np.eye(d), -2 * own.T @ y / n)
         return w
+    if loss.name == "logistic" and lam == 0 and n < d:
+        separating = _separating(X, y)
+        if separating is not None:
+            return separating * (_MARGIN + (loss.shift if isinstance(loss, ShiftedLogistic) else 0.0))
     if loss.convex and loss.width(y) == 1:
         return minimise_convex(loss, X, y, lam, np.zeros((1, d)), counts=counts)[0]
     classes = loss.width(y)
@@ -216,6 +226,29 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
         options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-9},
     )
     return result.x
+
+
+def _separating(X: Array, y: Array) -> Array | None:
+    """A model whose margins ``y_i x_i'w`` are at least 1, if one is found at once.
+
+    Independent rows, which fewer rows than features mostly are, can have any scores: those of w = X'(XX')^-1 y are y.
+    The margins are checked, so that rounding finds no model where there is none.
+    """
+    gram = X @ X.T
+    try:
+        w = cho_solve(cho_factor(gram, overwrite_a=True), y) @ X
+    except np.linalg.LinAlgError:
+        return None
+    least = float(np.min(y * (X @ w)))
+    return w / least if least > 0 else None
+
+
+def _of_few_rows(X: Array, y: Array, lam: float, counts: Array) -> Array:
+    """The minimiser for the squared loss where rows are fewer than features: X'a with ``(XX'/n + lam/2 I) a = y/n``."""
+    roots, n = np.sqrt(counts), counts.sum()
+    own = roots[:, None] * X
+    a, _ = minimise_quadratic(own @ own.T / n + lam / 2 * np.eye(len(X)), -2 * roots * y / n)
+    return a @ own
 
 
 def _value_and_gradient(

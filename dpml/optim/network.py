@@ -11,6 +11,7 @@ import numpy as np
 
 from dpml.arrays import Array, blocks
 from dpml.optim.losses import Loss
+from dpml.sums import TALL, PairwiseSum
 
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
 _CACHE = 1 << 17  # the same in a gradient: 1 MiB, twice as fast as all rows at once
@@ -51,47 +52,50 @@ class Models:
         return units, np.einsum("nhb,hb->nb", units, self.outer[:-1]) + self.outer[-1]
 
 
-def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float, counts: Array | None = None) -> Models:
+def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> Models:
     """``sum_i g_i min(1, clip/||g_i||)`` with the gradient g_i of row i's loss, for every model; inf: no clipping.
-
-    With `counts` (n,), row i stands for ``counts[i]`` rows.
 
     Computed in closed form, without forming any g_i: with the slope s of the loss, hidden units z and the backward
     signal ``q = v * [z > 0]``, the gradient is ``s (z, 1)`` for the outer layer and ``s q (x, 1)'`` for the inner one.
     Its squared norm is therefore ``s^2 (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its
     slope.
     """
-    total = Models(np.zeros_like(models.inner), np.zeros_like(models.outer))
-    for some in blocks(len(y), most=max(64, _CACHE // models.outer.size)):
+    inner, outer = PairwiseSum(), PairwiseSum()
+    for some in blocks(len(y), most=min(TALL, max(64, _CACHE // models.outer.size))):
         rows = X[some]
         units, slope, back = _pass(models, rows, y[some], loss)
         if math.isfinite(clip):
             square = np.einsum("nhb,nhb->nb", units, units) + 1
             square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", rows, rows)[:, None]
             slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
-        if counts is not None:
-            slope *= counts[some, None]
         block = _sum(rows, units, back, _Slopes(slope, slope, slope, slope))
-        total.inner += block.inner
-        total.outer += block.outer
-    return total
+        inner.add(block.inner)
+        outer.add(block.outer)
+    return Models(inner.result(), outer.result())
 
 
-def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> Models:
+def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
     """The sum in the authors' scripts: every row's term over n^2, each of its four blocks clipped at norm 1.
 
     They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
-    With `counts` (n,), row i stands for ``counts[i]`` rows.
     """
+    inner, outer = PairwiseSum(), PairwiseSum()
+    for some in blocks(len(y), most=TALL):
+        block = _clipped_terms(models, X[some], y[some], loss, len(y))
+        inner.add(block.inner)
+        outer.add(block.outer)
+    return Models(inner.result(), outer.result())
+
+
+def _clipped_terms(models: Models, X: Array, y: Array, loss: Loss, n: int) -> Models:
+    """The sum over some of n rows."""
     units, slope, back = _pass(models, X, y, loss)
-    times = np.ones((1, 1)) if counts is None else counts[:, None]
-    slope /= (len(X) if counts is None else counts.sum()) ** 2
+    slope /= n**2
     size = np.abs(slope)
     inside = size * np.sqrt(np.einsum("nhb,nhb->nb", back, back))
     outside = size * np.sqrt(np.einsum("nhb,nhb->nb", units, units))
     rows = np.sqrt(np.einsum("nd,nd->n", X[:, :-1], X[:, :-1]))[:, None]
     short = max(inside.max(), outside.max(), float((inside * rows).max())) <= 1
-    slope *= times
     if short:
         return _sum(X, units, back, _Slopes(slope, slope, slope, slope))
     clipped = _Slopes(

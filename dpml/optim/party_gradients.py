@@ -1,7 +1,9 @@
 """The clipped mean gradients of many parties, at many models at once.
 
 Parties of about the same size are in one array, padded with rows of zeros, which have no gradient; so the work for M
-parties is a few dozen array products, for any M. Everything is float32.
+parties is a few dozen array products, for any M. Gradients are computed in single precision, each from its party's own
+rows; they are clipped, and added up, in double precision: none is then longer than its clip, but for what rounds in
+double precision (`dpml.sums`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index, blocks
-from dpml.optim.descent import Single, halves
+from dpml.optim.descent import Single
 from dpml.optim.losses import Loss
+from dpml.sums import TALL, PairwiseSum
 
 _GROWTH = 1.25  # the size ratio of the largest to the smallest party of a bucket
 _HELD = 1 << 22  # numbers held at once: 16 MiB
-_ROUNDING = 1e-6  # lengths are in single precision: clip slightly below the bound
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """P parties of at most m rows each: `half` (P, m, d), `labels` (P, m, 1) or None, `constant` (P, d), `rows` (P,).
+    """P parties of at most m rows each: `half` (P, m, d), `labels` (P, m, 1) or None, `rows` (P,).
 
     `members` (P,) are their numbers.
     """
@@ -29,13 +31,12 @@ class Bucket:
     members: NDArray[np.intp]
     half: Single
     labels: Single | None
-    constant: Single
     rows: Single
 
 
 @dataclass(frozen=True)
 class PartyGradients:
-    """The parties' rows in buckets, in the form of `descent.halves`: gradients are ``scale (half' bend(scores))``."""
+    """The parties' rows in buckets, in the form of `descent.Rows`: gradients are ``scale (half' bend(scores))``."""
 
     scale: float
     buckets: Sequence[Bucket]
@@ -45,31 +46,38 @@ class PartyGradients:
         cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32
     ) -> "PartyGradients":
         """Rows X (N, d) with labels y (N,), ordered by party; party k has ``offsets[k]:offsets[k + 1]``."""
-        half, labels, scale = halves(loss, X, y)
-        half, labels = half.astype(dtype), None if labels is None else labels.astype(dtype)
-        return cls(scale, [_bucket(half, labels, offsets, members) for members in _alike(np.diff(offsets))])
+        squared = loss.name == "squared"
+        half = (X * (0.5 if squared else y[:, None] / 2)).astype(dtype)
+        labels = (y / 2).astype(dtype) if squared else None
+        buckets = [_bucket(half, labels, offsets, members) for members in _alike(np.diff(offsets))]
+        return cls(8.0 if squared else 1.0, buckets)
 
-    def clipped_sums(self, w: Single, clip: Single) -> tuple[Single, Single]:
+    def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
         """For models w (B, d): the sum over parties of their mean gradients, each clipped to `clip` (B,): (B, d);
-        and the number of parties whose gradients were not longer than that, (B,).
+        and the number of parties whose gradients were not longer than that, (B,). In units of the clip.
         """
-        models = np.ascontiguousarray(w.T)
-        total, below = np.zeros_like(models), np.zeros(len(w))
-        for _, gradients in self._gradients(models):
-            shrink, within = _clipped(gradients, clip)
+        total, below = PairwiseSum(), np.zeros(len(w))
+        for _, gradients, within in self._clipped(w, clip):
             below += within.sum(axis=0)
-            total += np.einsum("pdb,pb->db", gradients, shrink)
-        return total.T, below
+            total.add(_added(gradients))
+        return total.result(), below
 
-    def clipped(self, w: Single, clip: Single) -> tuple[Single, Array]:
+    def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
         """The same for every party separately, (M, B, d) and (M, B)."""
         M = sum(len(bucket.members) for bucket in self.buckets)
-        each, below = np.empty((M, *w.shape), w.dtype), np.empty((M, len(w)))
-        for members, gradients in self._gradients(np.ascontiguousarray(w.T)):
-            shrink, within = _clipped(gradients, clip)
-            each[members] = (gradients * shrink[:, None]).transpose(0, 2, 1)
-            below[members] = within
+        each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
+        for members, gradients, within in self._clipped(w, clip):
+            each[members], below[members] = gradients, within
         return each, below
+
+    def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[NDArray[np.intp], Array, NDArray[np.bool_]]]:
+        """Parties, their gradients (P, B, d) in units of the clip (B,), none longer than 1, and which were not."""
+        for members, gradients in self._gradients(np.ascontiguousarray(w.T)):
+            exact = gradients.transpose(0, 2, 1).astype(float)
+            exact /= clip[:, None]
+            lengths = np.sqrt(np.einsum("pbd,pbd->pb", exact, exact))
+            exact /= np.maximum(lengths, 1)[..., None]
+            yield members, exact, lengths <= 1
 
     def _gradients(self, models: Single) -> Iterator[tuple[NDArray[np.intp], Single]]:
         """Groups of parties, one after the other, and their mean gradients (P, d, B)."""
@@ -81,20 +89,21 @@ class PartyGradients:
                 scores = (half.reshape(-1, d) @ models).reshape(len(half), m, B)
                 if bucket.labels is None:
                     np.tanh(scores, out=scores)
+                    scores -= 1
                 else:
                     scores -= bucket.labels[some]
                 gradients = np.matmul(half.transpose(0, 2, 1), scores)
                 gradients *= models.dtype.type(self.scale)
-                gradients += bucket.constant[some, :, None]
                 gradients /= bucket.rows[some, None, None]
                 yield bucket.members[some], gradients
 
 
-def _clipped(gradients: Single, clip: Single) -> tuple[Single, NDArray[np.bool_]]:
-    """The factors that clip gradients (P, d, B) at (B,), and whether each was not longer: both (P, B)."""
-    limit = clip * gradients.dtype.type(1 - _ROUNDING)
-    lengths = np.sqrt(np.einsum("pdb,pdb->pb", gradients, gradients))
-    return limit / np.maximum(lengths, limit), lengths <= limit
+def _added(gradients: Array) -> Array:
+    """The sum of gradients (P, B, d) over parties, in blocks of at most 1024."""
+    total = PairwiseSum()
+    for some in blocks(len(gradients), most=TALL):
+        total.add(gradients[some].sum(axis=0))
+    return total.result()
 
 
 def _alike(sizes: Index) -> Iterator[NDArray[np.intp]]:
@@ -114,6 +123,4 @@ def _bucket(half: Single, labels: Single | None, offsets: Index, members: NDArra
     places = np.where(used, offsets[members][:, None] + np.arange(sizes.max()), 0)
     own = half[places] * used[..., None]
     few = None if labels is None else (labels[places] * used)[..., None]
-    # the logistic loss's slopes are tanh - 1: this is the -1, which does not depend on the models
-    constant = -own.sum(axis=1) if labels is None else np.zeros_like(own[:, 0])
-    return Bucket(members, own, few, constant, sizes.astype(half.dtype))
+    return Bucket(members, own, few, sizes.astype(half.dtype))

@@ -70,8 +70,6 @@ class Slopes:
         slopes = self.loss.slope(scores, y)
         return np.clip(slopes, -self.lipschitz, self.lipschitz) if self.cut else slopes
 
-    def rows(self, X: Array, y: Array, v: Array, dtype: type[np.floating] = np.float32) -> Rows:
+    def rows(self, X: Array, y: Array, v: Array | None = None, dtype: type[np.floating] = np.float32) -> Rows:
         """Rows X (n, d) with labels y and weights v (n,), to descend on."""
-        if self.cut:
-            return Rows.clipped(self.loss, X, y, self.lipschitz, dtype, v)
-        return Rows.of(self.loss, X, y, v, dtype)
+        return Rows.of(self.loss, X, y, v, dtype, self.lipschitz if self.cut else None)

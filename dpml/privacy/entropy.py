@@ -15,6 +15,14 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 
 from dpml.arrays import Array
+from dpml.errors import UserError
+
+LARGEST_NORMAL = 8.292361075813597
+"""What `standard_normal` ends at: half of the least uniform number, 2^-53, is the probability of more."""
+
+LEAST_DELTA = 1e-14
+"""A neighbour that moves the mean has outcomes beyond that end, which reveal it for certain: the last value at either
+side has probability 2^-53. With a smaller delta they would count; with this one, 90 numbers have as many."""
 
 _DIGITS = 52  # binary digits of a uniform number: half a unit more has its place in double precision
 
@@ -68,6 +76,16 @@ class SystemGenerator(Generator):
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
         """The same, `scale` times as wide."""
         return scale * gammaincinv(shape, _uniform(_words(size)))
+
+
+def check_tail(delta: float, exact: bool) -> None:
+    """Raise UserError where floating-point noise ends before it can carry `delta`; exact noise has no end."""
+    if 0 < delta < LEAST_DELTA and not exact:
+        raise UserError(
+            f"delta={delta:g} is smaller than the tails of floating-point noise, which end at "
+            f"{LARGEST_NORMAL:.3f} standard deviations: choose delta >= {LEAST_DELTA:g}, or algo.noise=discrete where "
+            "the algorithm has it."
+        )
 
 
 def _words(size: Any) -> NDArray[np.uint64]:

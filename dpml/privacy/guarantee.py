@@ -7,7 +7,7 @@ samples of one party (``unit="party"``) are replaced by others inside the same d
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -83,21 +83,38 @@ class Budget:
         return self.delta
 
 
+Basis = Literal["published", "proven", "conditional", "proven for real numbers"]
+REAL: Literal["proven for real numbers"] = "proven for real numbers"
+"""The basis of what was published with floating-point noise: proven for real numbers, not for these bits."""
+
+
 @dataclass(frozen=True)
 class Guarantee:
     """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, claimed or proven, and its `source`.
 
     `conditional` stands beside a proven eps of infinity: what would be proven for hyper-parameters fixed beforehand.
-    `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta.
+    `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta. `curve` is given
+    of objective perturbation with a Gaussian term: the deviation of the term, the ridge, and the mu of a Gaussian
+    release beside the minimiser (0: none), from which `accountant` composes it.
     """
 
     view: View
     unit: Literal["sample", "party"]
     eps: float
     delta: float
-    basis: Literal["published", "proven", "conditional"]
+    basis: Basis
     source: str
     mu: float | None = None
+    curve: tuple[float, float, float] | None = None
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """All but the `curve`, for tables."""
+        return {key: value for key, value in vars(self).items() if key != "curve"}
+
+    def __post_init__(self) -> None:
+        if self.curve is not None:  # a list, from a file
+            object.__setattr__(self, "curve", tuple(self.curve))
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ at worst an entry without a release. Such an entry counts, because it is unknown
 without an entry. Processes that enter at the same time wait for each other.
 
 One ledger covers one population: all of its releases are added up, for any data files. So an edited file does not start
-again from zero, and people who are in two files are protected if both share a ledger. The checksums identify the file
-that each release used.
+again from zero, and people who are in two files are protected if both share a ledger. No checksum of a data file is
+kept, from which a small file could be guessed, and only the owner may read the ledger. What is spent on a *party* adds
+up over releases with the same parties only, who are named by a digest.
 
 Rows are only ever added. Each carries a checksum of itself and of the previous row, and the last one is also stored
 separately, so that a damaged or missing row is detected; a damaged ledger allows no release. Anyone who may write the
-file can still create it anew, or replace it by an old copy: a ledger prevents mistakes of honest people, and gives no
-protection against its owner.
+file can still create it anew, or put back an old copy, which has forgotten all releases since: a ledger prevents
+mistakes of honest people, and gives no protection against its owner.
 """
 
 import hashlib
@@ -21,20 +22,27 @@ import math
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from dpml.atomic import create_atomically
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
+from dpml.privacy.guarantee import REAL
+from dpml.privacy.safe import written
+
+Unit = Literal["sample", "party"]
 
 Audience = Literal["release", "worst"]
 """The observer: one who sees only what is published, or one with the worst view of each release."""
 
 T = TypeVar("T")
+
+_CURRENT: ContextVar["Ledger | None"] = ContextVar("ledger", default=None)
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
@@ -54,7 +62,7 @@ INSERT INTO last VALUES (0, '');
 
 @dataclass(frozen=True)
 class Cap:
-    """The maximum total of all releases of a ledger, in the worst view of each, at one delta.
+    """The maximum total of all releases of a ledger for one unit, in the worst view of each, at one delta.
 
     Raises:
         UserError: eps is not positive, or delta not strictly between 0 and 1.
@@ -62,6 +70,7 @@ class Cap:
 
     eps: float
     delta: float
+    unit: Unit = "sample"
 
     def __post_init__(self) -> None:
         if not (self.eps > 0 and 0 < self.delta < 1):
@@ -78,22 +87,22 @@ class LedgerEntry:
     Attributes:
         number: 1, 2, ... in the order in which they were entered.
         time: when, in UTC, in ISO 8601 format.
-        data: SHA-256 of the data.
         setting: the requested setting, as on the command line.
         unit: what each guarantee protects, a sample or a party.
-        guarantees: the proven guarantees, for every view.
+        guarantees: the proven guarantees, for every view; the basis tells those that are proven for real numbers only.
+        parties: who the parties are, a digest; None: it is not known.
         model: SHA-256 of the published file; None: none was published, or it is not known.
     """
 
     number: int
     time: str
-    data: str
     setting: str
     guarantees: tuple[Guarantee, ...]
+    parties: str | None = None
     model: str | None = None
 
     @property
-    def unit(self) -> str:
+    def unit(self) -> Unit:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
@@ -107,37 +116,63 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger in a file; the first entry creates the file."""
+    """The ledger in a file; the first entry creates the file.
+
+    In a `with` block every `fit` of an estimator of dpml is entered into it.
+
+    Args:
+        path: of the file.
+        cap: the largest eps, at `delta`, that all releases together may reach for one record; None: no new cap.
+        delta: of `cap`.
+    """
 
     path: Path
+    cap: float | None = None
+    delta: float = 1e-5
+    _tokens: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    def enter(self, data: str, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None) -> LedgerEntry:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+        if self.cap is not None:
+            Cap(self.cap, self.delta)
+
+    def __enter__(self) -> Self:
+        self._tokens.append(_CURRENT.set(self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.reset(self._tokens.pop())
+
+    def enter(
+        self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
+    ) -> LedgerEntry:
         """Enter a release whose noise is not drawn yet; the entry is on disk when this returns.
 
         Args:
-            data: SHA-256 of the data.
             setting: the requested setting.
             guarantees: the proven guarantees of the release, for every view; at least one, all of the same unit.
-            cap: applies from now on, together with all earlier caps: the smallest counts.
+            cap: applies from now on, together with all earlier caps: the smallest for each unit counts.
+            parties: a digest of who the parties are; None: it is not known.
 
         Raises:
             UserError: it would exceed the cap, nothing is proven of it, or the ledger cannot be read or written.
         """
-        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis == "proven")
+        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in ("proven", REAL))
         if not proven or worst(proven).eps == float("inf"):
             raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
+        own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
 
         def add(connection: sqlite3.Connection) -> LedgerEntry:
             events = _events(connection, self.path)
             before = _entries(events)
-            entry = LedgerEntry(len(before) + 1, _now(), data, setting, proven)
-            for limit in (*_caps(events), *([cap] if cap else [])):
+            entry = LedgerEntry(len(before) + 1, _now(), setting, proven, parties)
+            for limit in (*_caps(events), *([own] if own else [])):
                 self._check(before, entry, limit)
             content = {
-                "data": data,
                 "setting": setting,
+                "parties": parties,
                 "guarantees": [asdict(guarantee) for guarantee in proven],
-                "cap": asdict(cap) if cap else None,
+                "cap": asdict(own) if own else None,
             }
             _append(connection, events, "release", entry.time, content)
             return entry
@@ -160,21 +195,22 @@ class Ledger:
         """
         return _entries(self._read())
 
-    def cap(self) -> list[Cap]:
+    def caps(self) -> list[Cap]:
         """All caps that were set."""
         return _caps(self._read())
 
-    def spent(self, unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
-        """All releases added up, for one unit and audience; None: some release does not protect this unit."""
+    def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
+        """All releases added up (`spent`)."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
-        unit: Literal["sample", "party"] = "party" if entry.unit == "party" else "sample"
-        now, then = (spent(entries, unit, "worst") for entries in (before, [*before, entry]))
+        now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
+            single = any(each.unit == "sample" for each in (*before, entry))
+            why = "protects single samples only" if single else "has other parties"
             raise UserError(
-                f"an earlier release in {self.path} protects single samples only, so that no cap on what is spent on a "
-                "party can hold; use another ledger if other people are concerned."
+                f"{self.path} has a cap on what is spent on a party, which cannot hold: this release, or an earlier "
+                f"one, {why}; use another ledger if other people are concerned."
             )
         reached = then.eps(cap.delta)
         if reached > cap.eps:
@@ -185,15 +221,18 @@ class Ledger:
                     "that no eps holds at the cap's delta: give each a smaller delta, or the cap a larger one."
                 )
             raise UserError(
-                f"this release would bring what {self.path} has spent from eps = {already:.4g} to {reached:.4g} at "
-                f"delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."
+                f"this release would bring what {self.path} has spent from eps = {written(already)} to "
+                f"{written(reached)} at delta = {cap.delta:g}, above its cap of {cap.eps:g}: "
+                "choose a smaller eps, or stop here."
             )
 
     def _read(self) -> list["_Event"]:
         if not self.path.exists():
             return []
         with self._opened() as connection:
-            return _events(connection, self.path)
+            events = _events(connection, self.path)
+            _entries(events), _caps(events)  # whoever wrote it: it has releases and caps, or cannot be used
+            return events
 
     def _transaction(self, change: Callable[[sqlite3.Connection], T]) -> T:
         self._create()
@@ -209,7 +248,7 @@ class Ledger:
             if not self.path.exists():
                 with suppress(FileExistsError), closing(sqlite3.connect(":memory:")) as connection:
                     connection.executescript(_TABLES)
-                    create_atomically(self.path, connection.serialize())
+                    create_atomically(self.path, connection.serialize(), private=True)
         except OSError as error:
             raise UserError(_unusable(self.path, error.strerror)) from error
 
@@ -235,8 +274,13 @@ class Ledger:
                 connection.execute("PRAGMA synchronous = EXTRA")
                 self._check_whole(connection)
                 yield connection
-        except (sqlite3.Error, UnicodeDecodeError) as error:
+        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:  # also of what another program wrote
             raise UserError(_unusable(self.path, error)) from error
+
+
+def current() -> Ledger | None:
+    """The ledger of the innermost `with` block."""
+    return _CURRENT.get()
 
 
 def _unusable(path: Path, why: object) -> str:
@@ -250,15 +294,18 @@ def _damaged(path: Path, what: str) -> str:
     )
 
 
-def spent(entries: Sequence[LedgerEntry], unit: Literal["sample", "party"], audience: Audience) -> Accountant | None:
-    """Releases added up, for one unit and audience; None: some release does not protect this unit.
+def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
+    """Releases added up, for one unit and audience; None: they have no total.
 
-    A guarantee for a party also holds for each of its samples; the reverse does not hold.
+    A guarantee for a party also holds for each of its samples. The reverse does not hold, nor do guarantees for the
+    parties of one release say anything about other parties, whose rows may be the same people's.
     """
+    if unit == "party" and len(entries) > 0:
+        known = {entry.parties for entry in entries}
+        if any(entry.unit == "sample" for entry in entries) or (len(entries) > 1 and (len(known) > 1 or None in known)):
+            return None
     total = Accountant()
     for entry in entries:
-        if unit == "party" and entry.unit == "sample":
-            return None
         total = total.add(entry.seen_by(audience))
     return total
 
@@ -314,14 +361,18 @@ def _entries(events: Sequence[_Event]) -> list[LedgerEntry]:
         if event.kind == "release":
             number, values = len(found) + 1, event.values
             guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
-            setting = values["data"], values["setting"]
-            found.append(LedgerEntry(number, event.time, *setting, guarantees, models.get(number)))
+            who = values.get("parties")  # not known in entries of version 0.1
+            found.append(LedgerEntry(number, event.time, values["setting"], guarantees, who, models.get(number)))
     return found
 
 
 def _caps(events: Sequence[_Event]) -> list[Cap]:
-    given = [event.values["cap"] for event in events if event.kind == "release"]
-    return list(dict.fromkeys(Cap(**cap) for cap in given if cap))
+    """A cap without a unit, of version 0.1, is for the unit of the release with which it was set."""
+    given = [event.values for event in events if event.kind == "release" and event.values["cap"]]
+    units = [values["guarantees"][0]["unit"] for values in given]
+    return list(
+        dict.fromkeys(Cap(**{"unit": unit, **values["cap"]}) for values, unit in zip(given, units, strict=True))
+    )
 
 
 def _now() -> str:

@@ -5,6 +5,7 @@ not counted. The statements have the form of a bounds file (`dpml.data.csv.colum
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ class Model:
         statement: the same in words.
         setting: the requested setting, as on the command line.
         versions: of the software that made it.
+        certificate: from which `dpml verify` computes the guarantees; None: nothing is proven.
     """
 
     task: Task
@@ -56,6 +58,7 @@ class Model:
     versions: Mapping[str, str]
     offset: float = 0.0
     scale: float = 1.0
+    certificate: Mapping[str, Any] | None = None
 
     def text(self) -> str:
         """The content of its file: JSON that ends with a checksum of everything else in it."""
@@ -69,10 +72,11 @@ class Model:
             "weights": self.weights.tolist(),  # repr of a float reads back as the same bits
             "offset": self.offset,
             "scale": self.scale,
-            "guarantees": [asdict(guarantee) for guarantee in self.guarantees],
+            "guarantees": [_plain(guarantee) for guarantee in self.guarantees],
             "statement": list(self.statement),
             "setting": self.setting,
             "versions": dict(self.versions),
+            "certificate": self.certificate,
         }
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -103,6 +107,15 @@ class Model:
         return table
 
 
+def _plain(guarantee: Guarantee) -> dict[str, Any]:
+    """For JSON, which has no infinity: null instead."""
+    return asdict(guarantee) | {"eps": guarantee.eps if math.isfinite(guarantee.eps) else None}
+
+
+def _guarantee(content: Mapping[str, Any]) -> Guarantee:
+    return Guarantee(**{**content, "eps": math.inf if content["eps"] is None else content["eps"]})
+
+
 def read_model(path: Path) -> Model:
     """The model in a file.
 
@@ -127,10 +140,11 @@ def read_model(path: Path) -> Model:
             weights=np.array(content["weights"], dtype=float),
             offset=float(content["offset"]),
             scale=float(content["scale"]),
-            guarantees=tuple(Guarantee(**guarantee) for guarantee in content["guarantees"]),
+            guarantees=tuple(map(_guarantee, content["guarantees"])),
             statement=tuple(content["statement"]),
             setting=content["setting"],
             versions=content["versions"],
+            certificate=content.get("certificate"),  # there was none in version 0.1
         )
         model.scores(np.zeros((1, len(model.stated.columns))))
     except (KeyError, TypeError, ValueError, IndexError) as error:

@@ -2,23 +2,26 @@
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from dpml.algorithms import Algorithm
-from dpml.atomic import write_atomically
-from dpml.data import Files, Source, checksum
+from dpml.arrays import Array
+from dpml.atomic import check_writable, write_atomically
+from dpml.data import Dataset, Files, Source, checksum
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Partition, partition
 from dpml.errors import UserError
-from dpml.privacy import Adversary, Budget, Guarantee, worst
+from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.ledger import Cap, Ledger, LedgerEntry
+from dpml.release.exactness import require_exact
+from dpml.release.facts import Facts, facts_of
+from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
-from dpml.release.statement import has_exact_noise, statement
+from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
@@ -32,7 +35,9 @@ class Request:
         stated: the statements about the features and about the label.
         label: the name of the column to predict.
         files: the paths of the data.
-        setting: the requested setting, as on the command line.
+        setting: the requested setting, as on the command line, without paths.
+        floating: whether floating-point noise may be published, of which less is proven.
+        any_delta: whether a delta of 1/N or more may be.
     """
 
     dataset: Source
@@ -46,56 +51,96 @@ class Request:
     adversary: Adversary
     files: Files
     setting: str
+    floating: bool = False
+    any_delta: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return "party" if getattr(self.algorithm, "unit", "sample") == "party" else "sample"
 
 
 def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
 
     Raises:
-        UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. An
-            entry made before the error remains.
+        UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. All
+            that can be known before the noise is checked before the entry; a later error names the entry, which stays.
     """
     algorithm, budget = request.algorithm, request.budget
-    if place.exists():
-        raise UserError(f"{place} is there already: choose another name, a published model is not overwritten.")
-    if math.isinf(budget.eps):
-        raise UserError("eps=inf is no private release: choose a finite eps.")
-    if algorithm.auxiliary:
-        raise UserError(f"algo={request.algorithm.name} takes some rows as public, which those of a release are not.")
-    digest = checksum(request.dataset, request.files)
-    if digest is None:
-        raise UserError("this data set is made up anew for every run: there is nothing to release about it.")
+    _check_setting(request)
+    check_writable(place)
     with limit_blas():
         data = request.dataset.load(request.files, request.N, entropy())
         parties = partition(data, request.partition, request.M, entropy(), request.adversary)
-        guarantees = _proven(algorithm, budget, algorithm.guarantees(budget, parties.problem))
+        facts = facts_of(algorithm, parties, request.partition, budget, missing=_left_out(request.dataset, data))
+        _check_facts(facts, request)
         mechanism = algorithm.prepare(parties, entropy())
-        entry = ledger.enter(digest, request.setting, guarantees, cap)
-        exact = has_exact_noise(algorithm)
-        weights = mechanism.release([budget], entropy(), 1).weights
-    if weights is None:
+        entry = ledger.enter(request.setting, facts.proven, cap, facts.parties)
+        try:
+            weights = mechanism.release([budget], entropy(), 1).weights
+            if weights is None:
+                raise UserError(f"algo={algorithm.name} releases no linear model.")
+            model = _model(request, data, facts, weights[0, 0])
+            text = model.text()
+            write_atomically(place, text)
+        except (UserError, OSError, ValueError, ArithmeticError) as error:
+            said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
+            raise UserError(
+                f"{said} Entry {entry.number} of {ledger.path} stays, because its noise may have been drawn."
+            ) from error
+    ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
+    return model, entry
+
+
+def _check_setting(request: Request) -> None:
+    """Raise UserError for a setting of which nothing can be released, whatever the rows are."""
+    algorithm, budget = request.algorithm, request.budget
+    if math.isinf(budget.eps):
+        raise UserError("eps=inf is no private release: choose a finite eps.")
+    if algorithm.auxiliary:
+        raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
+    if not getattr(algorithm, "linear", True):
+        raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=dpgd.")
+    if checksum(request.dataset, request.files) is None:
+        raise UserError("this data set is made up anew for every run: there is nothing to release about it.")
+
+
+def _check_facts(facts: Facts, request: Request) -> None:
+    """Raise UserError unless what was asked for is proven, at a delta that means something."""
+    facts.require_proof(request.budget.eps)
+    if not request.floating:
+        require_exact(request.algorithm, "say --floating")
+    delta, N = request.budget.delta or 0.0, facts.problem.N
+    if delta * N >= 1 and not request.any_delta:
         raise UserError(
-            f"algo={algorithm.name} releases no linear model, so that nothing was published; entry {entry.number} of "
-            f"{ledger.path} stays."
+            f"delta={delta:g} is 1/N or more, so that the release may publish a record of the N={N:,} as it is: choose "
+            f"a smaller delta, such as {10.0 ** math.floor(-math.log10(N) - 1):g}, or say --delta-anyway."
         )
-    K = parties.problem.classes if data.task == "multiclass" else 1
-    model = Model(
+
+
+def _left_out(dataset: Source, data: Dataset) -> bool:
+    """Whether rows may have been left out for what is in them."""
+    return getattr(dataset, "missing", "refuse") == "drop" or bool(data.provenance.get("rows_left_out", 0))
+
+
+def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Model:
+    """The model to publish, of the weights (K d,)."""
+    K = facts.problem.classes if data.task == "multiclass" else 1
+    return Model(
         task=data.task,
-        loss=algorithm.loss.name,
+        loss=request.algorithm.loss.name,
         label=request.label,
         stated=_named(request.stated, data.provenance.get("classes", {})),
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
-        weights=np.reshape(weights[0, 0], (K, -1)),
-        guarantees=tuple(guarantees),
-        statement=statement(guarantees, parties.problem, exact),
+        weights=np.reshape(weights, (K, -1)),
+        guarantees=facts.proven,
+        statement=statement(facts),
         setting=request.setting,
         versions=provenance()["versions"],
         scale=_scale(request.stated),
+        certificate=facts.certificate,
     )
-    text = model.text()
-    write_atomically(place, text)
-    ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
-    return model, entry
 
 
 def _named(stated: ColumnBounds, classes: Mapping[str, str]) -> ColumnBounds:
@@ -114,16 +159,3 @@ def _scale(stated: ColumnBounds) -> float:
 def entropy() -> np.random.Generator:
     """Secret random numbers, which are not stored."""
     return SystemGenerator()
-
-
-def _proven(algorithm: Algorithm, budget: Budget, guarantees: Sequence[Guarantee]) -> list[Guarantee]:
-    """The proven guarantees, if they are at least as strong as requested."""
-    proven = [guarantee for guarantee in guarantees if guarantee.basis == "proven"]
-    if not proven or worst(proven).eps > budget.eps * (1 + 1e-9):
-        least = worst(proven).eps if proven else math.inf
-        found = "nothing" if math.isinf(least) else f"eps={least:.4g}"
-        raise UserError(
-            f"eps={budget.eps:g} was asked for, and {found} is proven of algo={algorithm.name} in its worst view: set "
-            "calibration=tight, or take another algorithm."
-        )
-    return proven

@@ -1,77 +1,110 @@
-"""The guarantees of a release in words: it answers the questions of NIST SP 800-226 one by one.
+"""What a release guarantees, in six sentences computed from its facts: who is protected, how well, and from whom.
 
-NIST SP 800-226 is "Guidelines for Evaluating Differential Privacy Guarantees" (2025).
+They answer the questions of NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025), in its
+order: the unit and the neighbours, the parameters, the trust model, the mechanism, the data's processing, what is left.
 """
 
-from collections.abc import Sequence
+import math
 
-from dpml.algorithms import Algorithm
-from dpml.privacy import Guarantee, Problem, worst
+from dpml.privacy import worst
+from dpml.privacy.safe import written
+from dpml.release.exactness import NOT_THESE_BITS
+from dpml.release.facts import Facts
 
-NO_LEDGER = "This release was entered in no ledger: whoever made it has to add it to what else was released."
+HIGH = 10.0
+"""An eps above which the odds say little: e^10 is 22,026."""
 
-_VIEWS = {
+_SEEN = {
     "release": "those who see the published model and nothing else",
     "aggregate": "those who see every sum that the parties release together",
     "client": "those who see all that one party sends",
     "transcript": "those who see all messages",
-    "colluders": "the aggregator together with {colluders} of the {M} parties, who pool all that they know",
+    "colluders": "the aggregator together with {C} of the {M} parties",
 }
 
-_TRUST = {
-    True: "the one place that had all records and drew the noise is trusted with them.",
-    False: "this release was computed in one place on behalf of {M} parties, and that place is trusted with all "
-    "records. The views above hold for parties that run the protocol on their own machines.",
-}
-"""Keyed by whether there is only one party."""
+
+def statement(facts: Facts) -> tuple[str, ...]:
+    """Six sentences about a release: its unit, its guarantee, who is trusted, its noise, its ranges, what is left
+    out."""
+    return _unit(facts), _guarantee(facts), _trust(facts), _noise(facts), _ranges(facts), _NOT_COVERED
 
 
-def has_exact_noise(algorithm: Algorithm) -> bool:
-    """Whether an algorithm's noise is discrete, so that the guarantee does not depend on floating-point arithmetic."""
-    return getattr(algorithm, "noise", "continuous") == "discrete"
-
-
-def statement(
-    guarantees: Sequence[Guarantee], problem: Problem, exact: bool, trust: str | None = None
-) -> tuple[str, ...]:
-    """Sentences about a release.
-
-    Args:
-        guarantees: the proven guarantees, for every view.
-        problem: gives the number of parties and colluders.
-        exact: whether its algorithm's noise is discrete (`has_exact_noise`).
-        trust: a sentence about trusted parties; None: the single place of the computation is trusted.
-    """
-    unit = guarantees[0].unit
-    what = "one record" if unit == "sample" else "all records of one party"
-    weakest = worst(guarantees)
-    sentences = [
-        f"Unit of privacy: {what}. A person with several records is protected for one of them only."
-        if unit == "sample"
-        else f"Unit of privacy: {what}.",
-        f"Neighbours: data sets in which {what} was replaced by any other. The number of records, of features and of "
-        "parties is taken as public.",
-        *(
-            f"Against {_VIEWS[g.view].format(colluders=problem.colluders, M=problem.M)}: eps = {g.eps:.6g}, delta = "
-            f"{g.delta:g}, proven ({g.source})."
-            for g in guarantees
-        ),
-        f"What eps means: by what is seen, nobody can tell at odds of more than e^{weakest.eps:.4g} which of two "
-        f"neighbours it was made from, but for a probability of delta = {weakest.delta:g}.",
-    ]
-    sentences.append(f"Trust: {_TRUST[problem.M == 1].format(M=problem.M) if trust is None else trust}")
-    sentences.append(
-        "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as they "
-        "are published."
-        if exact
-        else "Noise: floating-point numbers made from the operating system's random numbers. What is proven is about "
-        "real numbers: the low bits of floating-point noise can leak (Mironov 2012), which is not covered."
+def details(facts: Facts) -> tuple[str, ...]:
+    """A line for every view: what is proven, and by what."""
+    M, C = facts.problem.M, facts.problem.colluders
+    return tuple(
+        f"{g.basis.capitalize()} against {_SEEN[g.view].format(C=C, M=M)}: eps = {written(g.eps, 6)}, delta = "
+        f"{written(g.delta, 6)} ({g.source})."
+        for g in facts.guarantees
     )
-    sentences += [
+
+
+def _unit(facts: Facts) -> str:
+    public = "The number of records" + (", of each party, and whose a record is," if facts.problem.M > 1 else "")
+    if facts.unit == "sample":
+        what = "one record: it is replaced by any other; a person with several records is protected for one of them"
+    else:
+        what = "all records of one party: they are replaced by any others"
+    return f"Unit of privacy: {what}. {public} and of features is taken as public."
+
+
+def _guarantee(facts: Facts) -> str:
+    weakest = worst(facts.proven)
+    if math.isinf(weakest.eps):
+        rest = [g for g in facts.guarantees if g.basis == "conditional"]
+        otherwise = f" Otherwise eps = {written(worst(rest).eps)} would hold." if rest else ""
+        why = "; and because ".join(facts.open or (weakest.source,))
+        return f"Guarantee: nothing is proven, because {why}.{otherwise}"
+    proven = "proven for whoever sees most" if facts.exact else NOT_THESE_BITS
+    high = f" So large an eps excludes little: odds of e^{written(weakest.eps)} to one." if weakest.eps > HIGH else ""
+    return (
+        f"Guarantee: eps = {written(weakest.eps)}, delta = {written(weakest.delta, 6)}, {proven}: "
+        f"from what is seen nobody can tell at odds above e^{written(weakest.eps)}, but for a probability of "
+        f"{written(weakest.delta, 6)}, which of two such neighbours it was made from.{high}"
+    )
+
+
+def _trust(facts: Facts) -> str:
+    M, C = facts.problem.M, facts.problem.colluders
+    if M == 1:
+        return "Trust: the one place that had all records and drew the noise is trusted with them."
+    own = ", ".join(f"eps = {written(g.eps)} against {_SEEN[g.view].format(C=C, M=M)}" for g in facts.proven)
+    where = facts.trust or (
+        f"this release was computed in one place on behalf of {M} parties, and that place is trusted with all records; "
+        "the rest is about parties that run the protocol on their own machines"
+    )
+    other = (
+        ""
+        if facts.another is None
+        else f"; eps = {written(facts.another)} against one other party, who knows its noise"
+    )
+    return f"Trust: {where}: {own}{other}."
+
+
+def _noise(facts: Facts) -> str:
+    if facts.randomness == "seed":
+        return "Noise: from a generator with a seed, for tests: whoever has the seed has the noise."
+    if facts.exact:
+        return (
+            "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as "
+            "they are published."
+        )
+    return (
+        "Noise: floating-point numbers from the operating system's random numbers, whose low bits can tell neighbours "
+        "apart (Mironov 2012)."
+    )
+
+
+def _ranges(facts: Facts) -> str:
+    if facts.ranges == "fitted":
+        return "Preprocessing: ranges were taken from the private records."
+    return (
         "Preprocessing: by ranges and lists that were stated, not taken from the records; values outside were clipped. "
-        "That they were stated without a look at the records is the publisher's word.",
-        "Not covered: what was learned from the records before (the choice of features, algorithm and parameters), "
-        "other releases about the same people (see the ledger), the time a computation takes, and what can be learned "
-        "about a person from the records of others.",
-    ]
-    return tuple(sentences)
+        "That they were stated without a look at the records is the publisher's word."
+    )
+
+
+_NOT_COVERED = (
+    "Not covered: what was learned from the records before (features, algorithm, parameters), other releases about the "
+    "same people (see the ledger), the time a computation takes, and what others' records tell about a person."
+)

@@ -51,7 +51,7 @@ def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[
         twin = None if calibration == "published" else str(calibration)
         part = results.of(calibration) if twins else results
         files += _write_figure(part, base.with_name(f"{base.name}_{twin}") if twin else base, twin, facts)
-    manifest.write(made_from, files, facts)
+    manifest.write(made_from, files, facts, plan.versions(task))
     return [*files, manifest.path]
 
 

@@ -31,8 +31,12 @@ def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     """The inputs of the outputs: the cells, the experiment's file, and the code that draws and counts."""
     experiment = publication.experiment
     modules = ["dpml.reporting.artifacts", *([experiment.claims_from] if experiment.claims_from else [])]
-    cells = [[point.block, entry.key, entry.finished, entry.reason] for point, entry in plan.points[task.name]]
-    computed = [block.key for block in task.computed]
+    cells = [
+        [point.block, entry.key, entry.finished, entry.reason, entry.record and entry.record.dependencies.digest]
+        for point, entry in plan.points[task.name]
+    ]
+    kept = [(block.key, block.kept(plan.store)) for block in task.computed]
+    computed = [[key, written and written.dependencies.digest] for key, written in kept]
     request = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
     return digest([__version__, code.digest(*modules), request, cells, computed])
 
@@ -59,12 +63,17 @@ class Manifest:
             and files == _checksums(self.path.parent / name for name in files)
         )
 
-    def write(self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any]) -> None:
-        """Write it, unless its content is the same already: it names the commit of the first run."""
+    def write(
+        self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
+    ) -> None:
+        """Write it, unless its content is the same already: it names the commit of the first run.
+
+        `versions` are those that the numbers were computed with.
+        """
         known, checksums = self.read(), _checksums(files)
         if known.get("stamp") == made_from and known.get("files") == checksums and not _dirty(known):
             return
-        self.keep({"stamp": made_from, "files": checksums, **facts, "environment": provenance()})
+        self.keep({"stamp": made_from, "files": checksums, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any]) -> None:
         """Write plain values, and their checksum; a list of plain values, such as a table's row, is one line."""
@@ -89,12 +98,16 @@ def changed(path: Path, files: Any) -> bool:
 
 
 def check_table(path: Path) -> None:
-    """Refuse a table that differs from the manifest beside it.
+    """Refuse a table that differs from the manifest beside it, or whose manifest is damaged.
 
     Raises:
-        UserError: its content has changed.
+        UserError: its content has changed, or may have.
     """
-    if path.is_file() and changed(path, beside(path.parent).read().get("files")):
+    manifest = beside(path.parent)
+    known = manifest.read()
+    if path.is_file() and manifest.path.is_file() and not known:
+        raise UserError(f"{manifest.path} is damaged, and says no more what {path.name} is: run it again.")
+    if path.is_file() and changed(path, known.get("files")):
         raise UserError(
             f"{path} is not as it was written: give the command that made it again, or put a table that you changed "
             "yourself into a folder of its own."

@@ -51,7 +51,7 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
     """The results of a plan's task; the metric `error` is 1 - `accuracy`."""
-    rows, guarantees = plan.tables(task)
+    rows, guarantees, _ = plan.tables(task)
     wanted = {name.rpartition(".")[2] for name in publication.experiment.shown_metrics}
     computed = rows["block"].isin([block.block for block in task.computed])
     if "error" in wanted:

@@ -12,6 +12,7 @@ from pandas.api.types import is_numeric_dtype
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.privacy.safe import written
 from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.statistics import replication
@@ -91,7 +92,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     is_claim = given["basis"] == "published"
     table = given[~is_claim].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]
-    shown = table.map(short).reset_index()
+    shown = table.map(lambda eps: short(eps, up=True)).reset_index()
     claims = set(map(tuple, given.loc[is_claim, names].to_numpy()))
     lines = shown[names].itertuples(index=False, name=None)
     shown.insert(len(names), "claimed", ["ε" if line in claims else "-" for line in lines])
@@ -131,11 +132,11 @@ def value(line: Mapping[Any, Any]) -> str:
     return short(line["mean"]) + (f" ± {half:.1g}" if half > 0 and math.isfinite(half) else "")
 
 
-def short(number: float) -> str:
-    """A number in three digits, without a power of ten if it is below a million."""
+def short(number: float, up: bool = False) -> str:
+    """A number in three digits, without a power of ten if it is below a million; a proven eps rounded `up`."""
     if math.isinf(number):
         return "∞"
-    digits = f"{number:.3g}"
+    digits = written(number, 3) if up else f"{number:.3g}"
     return f"{float(digits):.0f}" if 1e3 <= abs(number) < 1e6 else digits
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from dpml import code
 from dpml.algorithms import Algorithm, Mechanism, Release
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
@@ -75,9 +74,7 @@ class Cell:
         return problem if sizes is None else problem.of_sizes(sizes)
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
-        """Everything its numbers depend on, as plain values: settings, the data's checksum, and the code."""
-        configured = self.dataset, self.partition, self.algorithm, self.algorithm.loss
-        modules = {type(part).__module__ for part in configured} | {path.rpartition(".")[0] for path in self.metrics}
+        """Its settings and the checksum of its data, as plain values; what else it depends on is observed."""
         return {
             "dataset": _plain(self.dataset),
             "data": checksum,
@@ -90,7 +87,6 @@ class Cell:
             "budgets": [[budget.eps, budget.delta] for budget in self.budgets],
             "draws": [self.first, self.draws],
             "metrics": list(self.metrics),
-            "code": code.digest(__name__, *sorted(modules)),
         }
 
 

@@ -15,28 +15,39 @@ empty. Rows that agree in all columns except `seed` and `draw` are runs: their m
 go to the tables; a block that no panel draws becomes a table with a column per metric, where text columns are shown
 unchanged.
 
-A block is computed again when its arguments, or the code of the function's module or of any module that it imports
-(`dpml.code`), have changed; until then its rows are read from the store of the cells. The command line sets an argument
+A block is computed again when its arguments, or anything that it was observed to depend on (`dependencies`: code,
+libraries, files), have changed; until then its rows are read from the store of the cells. Classes and functions in the
+arguments are named by their dotted paths, so that their code counts. The command line sets an argument
 as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not affect it.
 """
 
 import importlib
 import inspect
 import io
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpml import code
 from dpml.errors import UserError, nearest
 from dpml.running.cell import limit_blas
+from dpml.running.dependencies import Dependencies, made_with, observed
 from dpml.running.rows import COLUMNS
 from dpml.running.store import DamagedError, Store, digest
 
 _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0, "unit": "sample", "tuned": "fixed"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """The rows of a block, as the text that is stored, and what they depend on."""
+
+    text: str
+    dependencies: Dependencies
+    made_with: Mapping[str, str] = field(default_factory=made_with)
 
 
 @dataclass(frozen=True)
@@ -70,30 +81,38 @@ class Computed:
 
     @property
     def key(self) -> str:
-        """The key under which its rows are stored: everything that they depend on, including the function's code."""
-        return digest([self.target, dict(self.arguments), code.digest(self.target.rpartition(".")[0]), COLUMNS])
+        """The key under which its rows are stored: what is computed, and which columns are filled in."""
+        return digest([self.target, dict(self.arguments), COLUMNS])
 
     def rows(self, store: Store) -> pd.DataFrame:
         """Its rows, from `store` if they are there."""
-        text = self._kept(store)
-        if text is None:
-            text = self.text()
-            self.keep(store, text)
+        written = self.kept(store)
+        if written is None:
+            written = self.written()
+            self.keep(store, written)
         # always read from the stored text, so that the first run and later runs see the same
-        return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
+        return pd.read_csv(io.StringIO(written.text), keep_default_na=False, na_values=[""])
 
-    def waiting(self, store: Store) -> bool:
-        """Whether its rows have to be computed."""
-        return self._kept(store) is None
-
-    def text(self) -> str:
-        """Its rows, computed, as the text that is stored."""
+    def written(self) -> Written:
+        """Its rows, computed."""
         with limit_blas():
-            return complete(self._function()(**self.arguments), self.block).to_csv(index=False)
+            text = complete(self._function()(**self.arguments), self.block).to_csv(index=False)
+        return Written(text, observed(self.target, self.arguments))
 
-    def keep(self, store: Store, text: str) -> None:
+    def keep(self, store: Store, written: Written) -> None:
         """Store its rows."""
-        store.write_text(self.key, "rows.csv", f"{self.key}\n{text}")
+        store.keep(self.key, "rows.csv", f"{json.dumps(written.made_with)}\n{written.text}", written.dependencies)
+
+    def kept(self, store: Store) -> Written | None:
+        """Its stored rows, if they would be the same now."""
+        try:
+            return self._read(store)
+        except DamagedError:
+            return None
+
+    def changes(self, store: Store) -> list[str]:
+        """What has changed since its rows were stored, if they would not be the same now."""
+        return [] if self.kept(store) else store.changes(self.key, "rows.csv")
 
     def damaged(self, store: Store) -> bool:
         """Whether there are stored rows that do not match their checksum."""
@@ -103,20 +122,12 @@ class Computed:
             return True
         return False
 
-    def _kept(self, store: Store) -> str | None:
-        try:
-            return self._read(store)
-        except DamagedError:
+    def _read(self, store: Store) -> Written | None:
+        found = store.current(self.key, "rows.csv")
+        if found is None:
             return None
-
-    def _read(self, store: Store) -> str | None:
-        content = store.read_text(self.key, "rows.csv")
-        if content is None:
-            return None
-        key, _, text = content.partition("\n")
-        if key != self.key:
-            raise DamagedError(f"{store.folder(self.key)} holds another block.")
-        return text
+        head, _, text = found[0].partition("\n")
+        return Written(text, found[1], json.loads(head))
 
     def _function(self) -> Any:
         module, _, name = self.target.rpartition(".")

@@ -1,8 +1,9 @@
-"""The environment in which numbers and timings were computed: versions, the commit, the machine."""
+"""The environment of a process: versions, the commit, the machine. Numbers have the versions that they record."""
 
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,15 @@ _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "hydra-core")
 _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
-def provenance() -> dict[str, Any]:
-    """The part that does not depend on the machine: versions, and the commit that dpml runs from."""
-    versions = {"dpml": __version__, "python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
-    return {"versions": versions, "git": _git_state()}
+def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The part that does not depend on the machine: versions (by default those here), and the commit of dpml."""
+    here = {"dpml": __version__, "python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+    return {"versions": dict(versions or here), "git": _git_state()}
 
 
-def environment() -> dict[str, Any]:
+def environment(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The same, with the machine."""
-    return {**provenance(), "cpu": _cpu(), "platform": platform.platform()}
+    return {**provenance(versions), "cpu": _cpu(), "platform": platform.platform()}
 
 
 def _git_state() -> dict[str, Any] | None:

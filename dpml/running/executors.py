@@ -1,8 +1,9 @@
 """Engines for cells and computed blocks: this process, local worker processes, or a Dask cluster.
 
 Every engine takes jobs, which are small, and yields the outcome of each as soon as it is known. Workers load the data
-themselves and return numbers, or for a block the text of its rows; only this process writes them to disk, so the
-machines need to share no disk except the data. The numbers are bit-identical for every engine and number of workers.
+themselves and return numbers, or for a block the text of its rows, and what these depend on there; only this process
+writes to disk, so the machines need to share no disk except the data. The numbers are bit-identical for every engine
+and number of workers.
 """
 
 import importlib
@@ -22,7 +23,8 @@ from typing import Any
 from dpml.errors import UserError, nearest
 from dpml.optim import NotConvergedError
 from dpml.running.cell import Cell, limit_blas, measure
-from dpml.running.computed import Computed
+from dpml.running.computed import Computed, Written
+from dpml.running.dependencies import made_with, observed
 from dpml.running.store import Record
 
 ENGINES = ("auto", "serial", "processes", "dask")
@@ -39,7 +41,7 @@ class Failure:
 
 
 Job = Cell | Computed
-Outcome = Record | Failure | str
+Outcome = Record | Failure | Written
 
 
 def attempt(job: Job) -> Outcome:
@@ -47,10 +49,10 @@ def attempt(job: Job) -> Outcome:
     return _measured(job) if isinstance(job, Cell) else _written(job)
 
 
-def _written(block: Computed) -> str | Failure:
-    """The rows of a block as the text that is stored."""
+def _written(block: Computed) -> Written | Failure:
+    """The rows of a block."""
     try:
-        return block.text()
+        return block.written()
     except Exception as error:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
@@ -63,16 +65,48 @@ def _measured(cell: Cell) -> Record | Failure:
     start = time.thread_time()
     try:
         measured = measure(cell)
-        return Record(measured, None, time.thread_time() - start, measured.refused)
+        seconds = time.thread_time() - start
+        return Record(measured, None, seconds, measured.refused, observed(cell), made_with())
     except NotConvergedError as error:
         return Failure(str(error), f"{error}\n")
     except UserError as error:
-        return Record(None, str(error), time.thread_time() - start)
+        seconds = time.thread_time() - start
+        return Record(None, str(error), seconds, dependencies=observed(cell), made_with=made_with())
     except Exception as error:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
-def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None) -> Iterator[tuple[Job, Outcome]]:
+def start(engine: str, workers: int, address: str | None) -> ProcessPoolExecutor | None:
+    """Local worker processes for `compute`, which get ready while the jobs are planned; None for other engines."""
+    if engine not in ("auto", "processes") or workers < 2 or address:
+        return None
+    pool = _pool(workers)
+    with _ctrl_c_held():
+        for _ in range(workers):
+            pool.submit(_ready)
+    return pool
+
+
+def _ready() -> None:
+    """What a worker does first: to be called, it imports this module, and with it all that cells need."""
+
+
+def stop(pool: ProcessPoolExecutor) -> None:
+    """End the processes of a pool, whatever they are doing."""
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
+    # wait for the pool's own thread: at exit it would race with the interpreter for the pipe between them
+    pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # spawned, not forked: a fork copies locks that BLAS threads may hold
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+def compute(  # many parameters: where and by whom jobs are run
+    jobs: Iterable[Job], engine: str, workers: int, address: str | None, pool: ProcessPoolExecutor | None = None
+) -> Iterator[tuple[Job, Outcome]]:
     """Run `jobs` and yield (job, outcome) in the order in which they finish.
 
     Args:
@@ -80,6 +114,7 @@ def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None)
         engine: serial, processes, dask; auto is serial for one worker and processes for more.
         workers: number of processes; an existing Dask cluster has its own workers.
         address: of the scheduler of that cluster, tcp://HOST:PORT; None starts a cluster on this machine.
+        pool: processes that were started for these jobs (`start`).
 
     Raises:
         UserError: there is no such engine, or it is not installed or cannot be reached.
@@ -93,10 +128,12 @@ def compute(jobs: Iterable[Job], engine: str, workers: int, address: str | None)
     jobs = list(jobs)
     if engine == "serial":
         return ((job, attempt(job)) for job in jobs)
-    return _processes(jobs, workers) if engine == "processes" else _dask(jobs, workers, address)
+    return _processes(jobs, workers, pool) if engine == "processes" else _dask(jobs, workers, address)
 
 
-def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
+def _processes(
+    jobs: list[Job], workers: int, started: ProcessPoolExecutor | None = None
+) -> Iterator[tuple[Job, Outcome]]:
     """Local processes. When one dies, the pool is created again and its unfinished jobs are run again.
 
     It is unknown which of the jobs in flight killed the worker: each of them is run again alone, so that no job fails
@@ -106,9 +143,8 @@ def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
     while waiting:
         suspects = [number for number, deaths in waiting.items() if deaths]
         numbers, at_once = (suspects, 1) if suspects else (list(waiting), workers + 1)
-        # spawned, not forked: a fork copies locks that BLAS threads may hold
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(workers, at_once, len(numbers)), context, initializer=_end_with_parent) as pool:
+        with started or _pool(min(workers, at_once, len(numbers))) as pool:
+            started = None
             running: dict[Future[Outcome], int] = {}
             try:
                 for number, outcome in _as_completed(pool, jobs, numbers, running, at_once):
@@ -122,10 +158,7 @@ def _processes(jobs: list[Job], workers: int) -> Iterator[tuple[Job, Outcome]]:
                     line = f"{ATTEMPTS} worker processes died while computing it (out of memory?)"
                     yield jobs[number], Failure(line, line + "\n")
             except BaseException:
-                for process in list(pool._processes.values()):  # Ctrl-C: do not wait for jobs in flight
-                    process.terminate()
-                # wait for the pool's own thread: at exit it would race with the interpreter for the pipe between them
-                pool.shutdown(wait=True, cancel_futures=True)
+                stop(pool)  # Ctrl-C: do not wait for jobs in flight
                 raise
 
 

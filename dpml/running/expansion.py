@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
+from dpml.config.alike import parsed
 from dpml.config.build import (
     budget,
     build_adversary,
@@ -22,6 +22,7 @@ from dpml.config.build import (
     files,
     instantiate,
     optional,
+    spread,
     whole,
 )
 from dpml.data import Files, Source
@@ -57,8 +58,7 @@ class Expansion:
     @classmethod
     def from_config(cls, config: DictConfig, words: Iterable[str]) -> "Expansion":
         """Build an expansion from the composed configuration and the command line's `words`."""
-        parsed = OverridesParser.create().parse_overrides(list(words))
-        chosen = {word.key_or_group: word.value() for word in parsed}
+        chosen = {word.key_or_group: word.value() for word in map(parsed, words)}
         plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
         return cls(plain, {key: value for key, value in chosen.items() if key.split(".")[0] in SETTINGS})
 
@@ -154,14 +154,14 @@ class Expansion:
         node = {key: config[key] for key in ("algo", "loss", "calibration")}
         name = json.dumps([node, dataset.info.task])
         if name not in self._built:
-            self._built[name] = build_algorithm(OmegaConf.create(node), dataset)
+            self._built[name] = build_algorithm(node, dataset)
         algorithm: Algorithm = self._built[name]
         return algorithm
 
     def _once(self, key: str, node: Mapping[str, Any]) -> Any:
         name = json.dumps([key, node])
         if name not in self._built:
-            self._built[name] = instantiate(OmegaConf.create(dict(node)), key)
+            self._built[name] = instantiate(node, key)
         return self._built[name]
 
 
@@ -193,8 +193,8 @@ def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """One value, or the values of a list without duplicates: the same setting twice is one setting."""
-    items = _list(value)
+    """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
+    items = _list(spread(value, key))
     try:
         values = list(dict.fromkeys(items))  # there may be a hundred thousand seeds
     except TypeError:  # lists have no hash

@@ -2,11 +2,12 @@
 
 import csv
 import io
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -16,7 +17,7 @@ from dpml.errors import UserError, nearest
 from dpml.running.cell import Measured
 from dpml.running.computed import Computed
 from dpml.running.expansion import Point
-from dpml.running.rows import tabulate
+from dpml.running.rows import Part, joined, tabulate
 from dpml.running.spec import GROUPS
 from dpml.running.store import DamagedError, Record, Store, digest
 
@@ -66,6 +67,14 @@ class Task:
         return [key for key in keys if key.partition(".")[0] in (*GROUPS, "adversary") and "." in key]
 
 
+class Tables(NamedTuple):
+    """The rows and the guarantees of a task, with their block's name in the first column, and the origins of data."""
+
+    rows: pd.DataFrame
+    guarantees: pd.DataFrame
+    provenance: list[Mapping[str, Any]]
+
+
 @dataclass
 class Entry:
     """A cell of the plan and its status. Cells with the same key share one entry."""
@@ -77,6 +86,7 @@ class Entry:
     reason: str = ""
     record: Record | None = None
     damaged: bool = False
+    changes: Sequence[str] = ()
 
     @property
     def finished(self) -> bool:
@@ -138,6 +148,15 @@ class Plan:
                     sentences.append(f"eps={budget.eps:g} delta={budget.delta}: {reason}")
         return list(dict.fromkeys(sentences))
 
+    def versions(self, task: Task) -> dict[str, str]:
+        """The versions that a task's numbers were computed with; several if some are older than others."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        kept = [entry.record for entry in self.of(task) if entry.finished]
+        for made in (*kept, *(block.kept(self.store) for block in task.computed)):
+            for name, version in ({**made.made_with, **made.dependencies.versions} if made else {}).items():
+                found[name].add(version)
+        return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
+
     def measured(self, entry: Entry) -> Measured:
         """The numbers of a finished cell.
 
@@ -146,12 +165,12 @@ class Plan:
         """
         assert entry.record is not None
         try:
-            return entry.record.measured or self.store.read(entry.key)
+            return entry.record.measured or self.store.read(entry.key, entry.record)
         except DamagedError as error:
             raise UserError(f"{error} Give the same command again to compute it again.") from None
 
-    def tables(self, task: Task) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The rows and the guarantees of a task's finished cells, with their block's name in the first column.
+    def tables(self, task: Task) -> Tables:
+        """The tables of a task's finished cells.
 
         Rows of computed blocks follow those of cells. A combination that occurs twice in a block appears once.
         """
@@ -163,24 +182,24 @@ class Plan:
         cells, settings = list(once.values()), task.settings
         rows: list[pd.DataFrame] = []
         guarantees: list[pd.DataFrame] = []
-        for some in blocks(len(cells), most=_TOGETHER):  # a small table takes much more memory than its rows
-            found = [self._tabulated(*pair, settings) for pair in cells[some]]
-            for tables, small in zip((rows, guarantees), zip(*found, strict=True), strict=True):
-                tables.append(pd.concat(small, ignore_index=True))
+        provenance: dict[str, Mapping[str, Any]] = {}  # each once
+        for some in blocks(len(cells), most=_TOGETHER):  # a part takes more memory than its rows
+            parts = [self._part(*pair, settings) for pair in cells[some]]
+            provenance |= {json.dumps(part.provenance, sort_keys=True): part.provenance for part in parts}
+            for tables, table in zip((rows, guarantees), joined(parts), strict=True):
+                tables.append(table)
         for block in task.computed:
             table = block.rows(self.store)
             table.insert(0, "block", block.block)
             rows.append(table)
         nothing = pd.DataFrame(columns=["block", "calibration"])
-        return tuple(pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees))  # type: ignore[return-value]
+        both = [pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees)]
+        return Tables(both[0], both[1], list(provenance.values()))
 
-    def _tabulated(self, point: Point, entry: Entry, settings: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The rows and the guarantees of a finished cell."""
+    def _part(self, point: Point, entry: Entry, settings: Sequence[str]) -> Part:
+        """What a finished cell adds to the tables."""
         assert point.cell is not None
-        both = tabulate(point.cell, self.measured(entry), settings)
-        for table in both:
-            table.insert(0, "block", point.block)
-        return both
+        return tabulate(point.cell, self.measured(entry), settings, point.block)
 
     def listing(self, tasks: Sequence[Task]) -> str:
         """Some tasks as CSV: one line per cell and block."""
@@ -243,7 +262,7 @@ def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums"
     key = digest(identity)
     record, damaged = None, False
     try:
-        record = store.glance(key)
+        record = store.glance(key, (type(point.cell.algorithm), type(point.cell.dataset)))
     except DamagedError:
         damaged = True
     entry = Entry(point, key, identity, "cached", record=record, damaged=damaged)
@@ -251,6 +270,7 @@ def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums"
         entry.status, entry.reason = "skipped", record.skipped
     if record is None or {point.cell.algorithm.name, "all"} & set(options.forced):
         entry.status, entry.reason = "to run", ""
+        entry.changes = () if record or damaged else store.changes(key, "result.json")
     if entry.status == "to run" and options.only == "failed" and not store.failed(key):
         entry.status, entry.reason = ("cached", "") if record else ("skipped", "has not failed (run.only=failed)")
     return entry

@@ -36,13 +36,14 @@ Guarantees, one for each view and basis of a budget:
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from dpml.arrays import Array
 from dpml.data.preprocess import private_note
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.running.cell import Cell, Measured
@@ -61,14 +62,24 @@ def own_columns(rows: pd.DataFrame) -> list[str]:
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
-def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of a cell and its guarantees.
+class Part(NamedTuple):
+    """What a cell adds to the two tables. A row is what is known of its budget, with the columns of `rows`."""
+
+    budgets: list[dict[str, Any]]
+    rows: dict[str, Array]
+    guarantees: list[dict[str, Any]]
+    provenance: Mapping[str, Any]
+
+
+def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block: str = "") -> Part:
+    """A cell's part of the tables.
 
     `settings`, such as ``algo.lam``, become columns of both, and so do the hyper-parameters in an algorithm's `ruled`,
     whose values were set by a rule.
     """
     algorithm, problem = cell.algorithm, measured.problem
     context = {
+        "block": block,
         "dataset": cell.dataset.info.name,
         "partition": cell.partition.name,
         "algo": algorithm.name,
@@ -79,37 +90,61 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = ()) -> tu
     sizes = {"M": problem.M, "N": problem.N, "d": problem.d, "seed": cell.seed}
     ruled = (f"algo.{name}" for name in getattr(algorithm, "ruled", ()))
     own = {key: setting(cell, key) for key in dict.fromkeys((*settings, *ruled))}
-    budgets = [budget for number, budget in enumerate(cell.budgets) if number not in measured.refused]
-    privacy = [_privacy(budget, given) for budget, given in zip(budgets, measured.guarantees, strict=True)]
-    names = list(measured.metrics)
-    # rows run over budgets, then metrics, then draws
-    per_budget, per_row = len(names) * cell.draws, len(budgets) * len(names)
-    rows = pd.DataFrame(
+    others = {
+        **dict(zip(SIZES, measured.sizes, strict=True)),
+        "tuned": getattr(algorithm, "tuned", "fixed"),
+        "private_preprocessing": private_note(measured.provenance.get("preprocessing", [])),
+    }
+    given = [budget for number, budget in enumerate(cell.budgets) if number not in measured.refused]
+    pairs = list(zip(given, measured.guarantees, strict=True))
+    budgets = [
         context
-        | {"eps": np.repeat([budget.eps for budget in budgets], per_budget)}
-        | {"delta": np.repeat(np.array([budget.delta for budget in budgets], dtype=float), per_budget)}
+        | {"eps": budget.eps, "delta": math.nan if budget.delta is None else float(budget.delta)}
         | sizes
-        | {
-            "draw": np.tile(cell.first + np.arange(cell.draws), per_row),
-            "metric": np.tile(np.repeat(names, cell.draws), len(budgets)),
-            "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
-        }
-        | {key: np.repeat([facts[key] for facts in privacy], per_budget) for key in PRIVACY}
-        | dict(zip(SIZES, measured.sizes, strict=True))
-        | {
-            "tuned": getattr(algorithm, "tuned", "fixed"),
-            "private_preprocessing": private_note(measured.provenance.get("preprocessing", [])),
-        }
-        | own,
-        columns=[*COLUMNS, *own],
-    )
-    sums = {"secure_sums": _secure_sums(cell, budgets, measured.problem)}
-    guarantees = [
-        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | asdict(guarantee) | sums | own
-        for budget, given in zip(budgets, measured.guarantees, strict=True)
-        for guarantee in given
+        | _privacy(budget, guarantees)
+        | others
+        | own
+        for budget, guarantees in pairs
     ]
-    return rows, pd.DataFrame(guarantees)
+    # rows run over budgets, then metrics, then draws
+    names = list(measured.metrics)
+    rows = {
+        "draw": np.tile(cell.first + np.arange(cell.draws), len(given) * len(names)),
+        "metric": np.tile(np.repeat(names, cell.draws), len(given)),
+        "value": np.stack([measured.metrics[name] for name in names], axis=1).ravel(),
+    }
+    sums = {"secure_sums": _secure_sums(cell, given, problem)}
+    lines = [
+        context | sizes | {"budget_eps": budget.eps, "budget_delta": budget.delta} | guarantee.shown | sums | own
+        for budget, guarantees in pairs
+        for guarantee in guarantees
+    ]
+    return Part(budgets, rows, lines, measured.provenance)
+
+
+def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows and the guarantees of some cells, with their block's name in the first column."""
+    rows, guarantees = [], []
+    for _, group in groupby(parts, key=_types):  # a table each would take most of the time
+        alike = list(group)
+        rows.append(_rows(alike))
+        guarantees.append(pd.DataFrame([line for part in alike for line in part.guarantees]))
+    return pd.concat(rows, ignore_index=True), pd.concat(guarantees, ignore_index=True)
+
+
+def _types(part: Part) -> list[list[tuple[str, type]]]:
+    """The types of all values, which a table's columns have their types from."""
+    return [[(key, type(value)) for key, value in line.items()] for line in (*part.budgets, *part.guarantees)]
+
+
+def _rows(parts: Sequence[Part]) -> pd.DataFrame:
+    budgets = pd.DataFrame([budget for part in parts for budget in part.budgets])
+    lengths = [len(part.rows["value"]) // max(len(part.budgets), 1) for part in parts for _ in part.budgets]
+    rows = budgets.take(np.repeat(np.arange(len(budgets)), lengths)).reset_index(drop=True)
+    for name in ("draw", "metric", "value"):
+        rows[name] = np.concatenate([part.rows[name] for part in parts])
+    own = [key for key in budgets if key not in ("block", *COLUMNS)]
+    return rows[["block", *COLUMNS, *own]]
 
 
 def _secure_sums(cell: Cell, budgets: Sequence[Budget], problem: Problem) -> float:

@@ -3,18 +3,20 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dpml.running.cell import Cell
-from dpml.running.computed import Computed
+from dpml.running.computed import Computed, Written
 from dpml.running.executors import Failure, compute
 from dpml.running.plan import Entry, Options, Plan
 from dpml.running.store import Record
 
 _log = logging.getLogger("dpml")
+_NAMED = 3  # of all that has changed
 
 
 def announce(plan: Plan, options: Options, console: Console) -> None:
@@ -39,6 +41,13 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
     damaged += sum(block.damaged(plan.store) for task in plan.tasks for block in task.computed)
     if damaged:
         console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
+    changes = [entry.changes for entry in plan.waiting()]
+    changes += [block.changes(plan.store) for task in plan.tasks for block in task.computed]
+    if any(changes):
+        names = list(dict.fromkeys(name for some in changes for name in some))
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        line = f"{sum(map(bool, changes))} kept cells are computed again for what has changed: "
+        console.print(f"{line}{', '.join(names[:_NAMED])}{more}", style="yellow", markup=False, soft_wrap=True)
     skipped = [entry for entry in plan.entries.values() if entry.status == "skipped" and plan.optional(entry)]
     for reason, number in Counter(entry.reason for entry in skipped).items():
         console.print(f"skipped {number}: {reason}", style="yellow", markup=False, soft_wrap=True)
@@ -52,7 +61,7 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
+def carry_out(plan: Plan, options: Options, errors: Console, pool: ProcessPoolExecutor | None = None) -> bool:
     """Compute the waiting jobs, and store each cell and block as it finishes. False: stopped after a failure.
 
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
@@ -63,7 +72,7 @@ def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
     """
     waiting = {id(entry.point.cell): entry for entry in plan.waiting()}
     cells = [entry.point.cell for entry in waiting.values() if entry.point.cell]
-    blocks = {block.key: block for task in plan.tasks for block in task.computed if block.waiting(plan.store)}
+    blocks = {block.key: block for task in plan.tasks for block in task.computed if not block.kept(plan.store)}
     jobs: list[Cell | Computed] = [*blocks.values(), *cells]
     if not jobs:
         return True
@@ -71,13 +80,13 @@ def carry_out(plan: Plan, options: Options, errors: Console) -> bool:
     stop, alone = False, len(jobs) == 1  # a single job shows no progress
     with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress:
         bar = progress.add_task("cells", total=len(jobs))
-        outcomes = compute(jobs, options.engine, options.workers, options.address)
+        outcomes = compute(jobs, options.engine, options.workers, options.address, pool)
         try:
             for job, outcome in outcomes:
                 progress.advance(bar)
-                if isinstance(job, Computed) and isinstance(outcome, str):
+                if isinstance(job, Computed) and isinstance(outcome, Written):
                     job.keep(plan.store, outcome)
-                elif not isinstance(outcome, str) and (entry := waiting.get(id(job))) is not None:
+                elif not isinstance(outcome, Written) and (entry := waiting.get(id(job))) is not None:
                     _keep(plan, entry, outcome, progress.console)
                     stop |= entry.status == "failed" and options.on_error == "raise"
                 if stop:

@@ -1,4 +1,8 @@
-"""The store of results: one folder per cell, named by what its numbers depend on, never by a clock.
+"""The store of results: one folder per cell, named by its settings and data, never by a clock.
+
+What else its numbers depend on (`dependencies`) was observed when they were computed, and many cells share it: it is
+stored once, as ``dependencies/DIGEST.json``, and the numbers are in ``result-DIGEST.json``. So numbers of several
+versions of the code lie beside each other, and those are read that would be the same now.
 
 A file is written to a temporary name and renamed, so a reader, another run or a crash never sees a half-written file,
 and two runs that compute the same cell do no harm: they write the same numbers. Every file begins with the checksum of
@@ -7,16 +11,19 @@ the rest, so that a damaged file is detected, and computed again.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpml.atomic import seal, unseal, write_atomically
+from dpml.errors import UserError
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Measured
+from dpml.running.dependencies import UNKNOWN, Dependencies, Present
 
 
 class DamagedError(Exception):
@@ -28,50 +35,68 @@ class Record:
     """A finished cell: its measurements, or the reason why these settings cannot be used; and its CPU seconds.
 
     `measured` is None for a skipped cell, and in the result of `Store.glance`. `refused` is as in `Measured`.
+    `made_with` are versions that no number depends on.
     """
 
     measured: Measured | None
     skipped: str | None = None
     seconds: float = 0.0
     refused: Mapping[int, str] = field(default_factory=dict)
+    dependencies: Dependencies = field(default_factory=Dependencies)
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Store:
-    """The results under `root`: ``root/<first two of the key>/<key>/`` has result.json, or error.txt of a failure."""
+    """The results under `root`: ``root/<first two of the key>/<key>/`` has results, or error.txt of a failure.
+
+    It is for one command: what has changed since they were computed is looked up once.
+    """
 
     root: Path
+    _present: Present = field(default_factory=Present, repr=False, compare=False)
+    _known: dict[str, tuple[Dependencies, list[str]]] = field(default_factory=dict, repr=False, compare=False)
+    _likely: dict[Hashable, str] = field(default_factory=dict, repr=False, compare=False)
 
     def folder(self, key: str) -> Path:
         """The folder of a cell's files."""
         return self.root / key[:2] / key
 
-    def glance(self, key: str) -> Record | None:
-        """The record of a finished cell without its numbers; None if there is none.
+    def glance(self, key: str, kind: Hashable = None) -> Record | None:
+        """The record of a finished cell without its numbers; None if there is none that would be the same now.
+
+        Cells of one `kind` mostly depend on the same: where this is so, the cell's folder need not be listed.
 
         Raises:
             DamagedError: there is a record that does not match its checksum.
         """
-        lines = self._lines(key)
-        return self._head(key, lines) if lines else None
+        found = self.current(key, "result.json", kind)
+        if found is None:
+            return None
+        content, dependencies = found
+        head = json.loads(content.partition("\n")[0])
+        refused = _numbered(head["refused"])
+        return Record(None, head["skipped"], head["seconds"], refused, dependencies, head["made_with"])
 
-    def read(self, key: str) -> Measured:
-        """The numbers of a finished cell.
+    def read(self, key: str, record: Record) -> Measured:
+        """The numbers of a finished cell, by its record.
 
         Raises:
             DamagedError: there are no numbers, or they do not match their checksum.
         """
-        lines = self._lines(key)
-        if lines is None or len(lines) < 2:
+        lines = (self._read(key, "result.json", record.dependencies.digest) or "").splitlines()
+        if len(lines) < 2:
             raise DamagedError(f"{self.folder(key)} holds no numbers.")
         return _measured(json.loads(lines[1]))
 
     def write(self, key: str, identity: Mapping[str, Any], record: Record) -> None:
         """Store a finished cell, and delete the log of an earlier failure."""
-        head = {"key": key, "cell": identity, "seconds": record.seconds, "skipped": record.skipped}
-        head["refused"] = dict(record.refused)
+        head = {"cell": identity, "seconds": record.seconds, "skipped": record.skipped}
+        head |= {"refused": dict(record.refused), "made_with": dict(record.made_with)}
         lines = [head, _values(record.measured)] if record.measured else [head]
-        self.write_text(key, "result.json", "".join(f"{json.dumps(line)}\n" for line in lines))
+        self.keep(
+            key, "result.json", "".join(f"{json.dumps(line, default=_name)}\n" for line in lines), record.dependencies
+        )
         (self.folder(key) / "error.txt").unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
@@ -85,41 +110,107 @@ class Store:
         """Whether the cell's last attempt failed."""
         return (self.folder(key) / "error.txt").exists()
 
-    def read_text(self, key: str, name: str) -> str | None:
-        """A file that was stored with `write_text`; None if there is none.
+    def keep(self, key: str, name: str, content: str, dependencies: Dependencies) -> None:
+        """Store a file of a cell or block, which counts as current in this command, and what it depends on."""
+        needs = dependencies.digest
+        if needs not in self._known or self._known[needs][0] != dependencies:
+            self._write(self._place(needs), json.dumps(asdict(dependencies)))
+        self._known[needs] = dependencies, []
+        self._write(self.folder(key) / _versioned(name, needs), f"{key} {needs}\n{content}")
+
+    def current(self, key: str, name: str, kind: Hashable = None) -> tuple[str, Dependencies] | None:
+        """The content of a file that was stored with `keep` and would be the same now; None if there is none.
 
         Raises:
-            DamagedError: the file does not match its checksum.
+            DamagedError: the file does not match its checksum, or what it depends on is not known.
         """
-        path = self.folder(key) / name
+        damaged: DamagedError | None = None
+        likely = [self._likely[kind]] if kind in self._likely else []
+        for needs in chain(likely, self._versions(key, name)):
+            dependencies, changes = self._needed(needs)
+            try:
+                if dependencies is _LOST:
+                    raise DamagedError(f"{self._place(needs)} is damaged.")
+                content = None if changes else self._read(key, name, needs)
+            except DamagedError as error:
+                damaged = error
+            else:
+                if content is not None:
+                    self._likely[kind] = needs
+                    return content, dependencies
+        if damaged is not None:
+            raise damaged
+        return None
+
+    def changes(self, key: str, name: str) -> list[str]:
+        """What has changed since the versions of a file were stored, by name."""
+        return [change for needs in self._versions(key, name) for change in self._needed(needs)[1]]
+
+    def _versions(self, key: str, name: str) -> Iterator[str]:
+        """The checksums of the dependencies with which a file was stored."""
+        start, end = _versioned(name, "\n").split("\n")
         try:
-            content = unseal(path.read_bytes())
+            names = sorted(path.name for path in self.folder(key).iterdir())
         except FileNotFoundError:
-            return None
-        if content is None:
-            raise DamagedError(f"{path} is damaged.")
-        return content
+            return
+        yield from (one[len(start) : -len(end)] for one in names if one.startswith(start) and one.endswith(end))
 
-    def write_text(self, key: str, name: str, content: str) -> None:
-        """Store a file with its checksum in the first line."""
-        folder = self.folder(key)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / name, seal(content))
+    def _needed(self, needs: str) -> tuple[Dependencies, list[str]]:
+        """Dependencies by their checksum, and what of them has changed."""
+        if needs not in self._known:
+            try:
+                found = Dependencies.of_plain(json.loads(_unsealed(self._place(needs)) or "{}"))
+            except DamagedError:
+                found = _LOST
+            found = found if found.digest == needs else _LOST
+            self._known[needs] = found, self._present.changes(found)
+        return self._known[needs]
 
-    def _lines(self, key: str) -> list[str] | None:
-        content = self.read_text(key, "result.json")
-        return None if content is None else content.splitlines()
+    def _place(self, needs: str) -> Path:
+        return self.root / "dependencies" / f"{needs}.json"
 
-    def _head(self, key: str, lines: list[str]) -> Record:
-        head = json.loads(lines[0])
-        if head["key"] != key:
-            raise DamagedError(f"{self.folder(key)} holds another cell.")
-        return Record(None, head["skipped"], head["seconds"], _numbered(head["refused"]))
+    def _read(self, key: str, name: str, needs: str) -> str | None:
+        path = self.folder(key) / _versioned(name, needs)
+        head, _, content = (_unsealed(path) or "").partition("\n")
+        if head and head != f"{key} {needs}":
+            raise DamagedError(f"{path} holds something else.")
+        return content if head else None
+
+    def _write(self, path: Path, content: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, seal(content))
+
+
+_LOST = Dependencies(files={"": UNKNOWN})
+
+
+def _unsealed(path: Path) -> str | None:
+    try:
+        content = unseal(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    if content is None:
+        raise DamagedError(f"{path} is damaged.")
+    return content
+
+
+def _versioned(name: str, needs: str) -> str:
+    stem, _, suffix = name.partition(".")
+    return f"{stem}-{needs}.{suffix}"
 
 
 def digest(values: Any) -> str:
     """The SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_name)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _name(value: Any) -> str:
+    """A class or a function by its name."""
+    name = f"{value.__module__}.{value.__qualname__}"
+    if "<" in name:
+        raise UserError(f"{name} has no name of its own: write a function with def, at the top of its module.")
+    return name
 
 
 def _values(measured: Measured) -> dict[str, Any]:

@@ -235,8 +235,8 @@ def test_what_the_solver_leaves_is_counted(loss, lam) -> None:
     t = parties.X @ w
     slopes = 2 * (t - parties.y) if loss is SQUARED else -parties.y * expit(-parties.y * t)
     left = np.linalg.norm(slopes @ parties.X / 300 + lam * w)
-    assert left / lam <= algorithm.unsolved(300, lam)
-    assert algorithm.sensitivity(parties.problem, lam) > 2 * algorithm.unsolved(300, lam)
+    assert left / lam <= algorithm.unsolved(parties.problem, lam)
+    assert algorithm.sensitivity(parties.problem, lam) > 2 * algorithm.unsolved(parties.problem, lam)
 
 
 def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:

@@ -222,6 +222,10 @@ def test_the_search_finds_worse_neighbours() -> None:
 
 
 def test_refusals(run_command) -> None:
+    for algo in ("fm", "capefm"):
+        found = run_command("dpml", "audit", f"algo={algo}", "eps=1e20", "draws=1000")
+        assert found.code == 2
+        assert "the noise is below 2^-40" in found.err
     with pytest.raises(UserError, match="at least 100 draws"):
         audit(CAPE(LOGISTIC), BUDGET, PROBLEM, 10)
     for words, sentence in ((["M=[5,10]"], "takes one M"), (["d=two"], "whole number"), (["algo=capfm"], "capefm")):

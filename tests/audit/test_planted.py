@@ -261,13 +261,21 @@ COUNTED = {
 def clip_times(factor: float) -> Bug:
     return patched(
         Rows,
-        "clipped",
-        lambda right: staticmethod(lambda loss, X, y, clip, *rest: right(loss, X, y, factor * clip, *rest)),
+        "of",
+        lambda right: staticmethod(lambda *rows, clip: right(*rows, clip=factor * clip)),
     )
 
 
 def uncut(self, X, y, v, dtype=np.float32) -> Rows:
-    return Rows.clipped(self.loss, X, y, 1e3 if self.loss.name == "squared" else 1.0, dtype, v)
+    return Rows.of(self.loss, X, y, v, dtype, 1e3 if self.loss.name == "squared" else 1.0)
+
+
+def not_cut(right):
+    def clipped_sums(self, w, clip):
+        sums, below = right(self, w, 10 * clip)
+        return 10 * sums, below
+
+    return clipped_sums
 
 
 def louder(factor: float) -> Bug:
@@ -295,17 +303,17 @@ SENT = {
     "a clip that is not applied": [
         case(clip_times(2), DPGD, FEW, {"aggregate"}, FEW_ROWS),
         case(
-            patched(PartyGradients, "clipped_sums", lambda right: lambda self, w, clip: right(self, w, 10 * clip)),
+            patched(PartyGradients, "clipped_sums", not_cut),
             DPGD_PARTY, FEW, {"aggregate"}, MANY,
         ),
         case(
-            patched(network, "clipped_sum", lambda right: lambda m, X, y, loss, clip, n: right(m, X, y, loss, 9.0, n)),
+            patched(network, "clipped_sum", lambda right: lambda m, X, y, loss, clip: right(m, X, y, loss, 9.0)),
             NN_CAPE, FEW, THREE,
         ),
         *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in (JAYARAMAN, SECURE)),
         *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in SQUARED_DESCENTS),
         case(
-            patched(coefficients, "to_integers", lambda right: lambda *a: 2 * right(*a)),
+            patched(coefficients, "checked", lambda right: lambda *a: 2 * right(*a)),
             SSP_GRID, FEW, SUMS, FOUR,
         ),
     ],

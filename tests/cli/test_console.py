@@ -15,6 +15,7 @@ from harness import RARE, imported
 from rich.cells import cell_len
 
 from dpml.cli.console import short, show
+from dpml.privacy.safe import written
 from dpml.reporting.statistics import summarise
 
 COMMON = {
@@ -196,11 +197,14 @@ def test_an_audit(piped) -> None:
     lines = piped("dpml", *arguments)
     findings = json.loads("\n".join(piped("dpml", *arguments, "--json")))
     eps = {"claimed", "proven", "exact", "attacked"}
-    assert {"view", "unit", "delta", "mu", "attack", "power", "verdict", "judgement", "rates"} | eps == set(findings[0])
+    assert {"view", "unit", "delta", "mu", "attack", "power", "verdict", "judgement", "rates", "moved"} | eps == set(
+        findings[0]
+    )
     assert len(findings) == 5
     for finding in findings:
         line = next(line for line in lines if line.split()[:1] == [finding["view"]])
         numbers = [f"{finding[key]:.4g}" for key in ("claimed", "proven", "exact", "attacked")]
+        numbers[1] = written(finding["proven"])
         assert line.split()[1:5] == numbers
         below = lines[lines.index(line) : lines.index(line) + 4]  # a verdict may take several lines
         assert all(word in " ".join(below) for word in finding["judgement"].split())
@@ -227,7 +231,7 @@ def test_guarantees(piped) -> None:
     lines = [line.split() for line in text]
     for entry in json.loads("\n".join(piped("dpml", *arguments, "--json"))):
         assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source", "mu"}
-        assert any(line[:3] == [entry["view"], f"{entry['eps']:.6g}", entry["basis"]] for line in lines)
+        assert any(line[:3] == [entry["view"], written(entry["eps"], 6), entry["basis"]] for line in lines)
         assert all(word in "\n".join(text) for word in entry["source"].split())
     assert text[-1].strip() == "per sample  delta 0.001  colluders 1 of 5 parties"
 
@@ -237,7 +241,7 @@ def test_guarantees_for_parties_whose_public_rows_nobody_set_aside(piped) -> Non
     out = "\n".join(piped("dpml", "guarantee", "algo=soft"))
     for entry in json.loads("\n".join(piped("dpml", "guarantee", "algo=soft", "--json"))):
         assert entry["unit"] in out
-        assert f"{entry['eps']:.6g}" in out
+        assert written(entry["eps"], 6) in out
 
 
 @pytest.mark.usefixtures("undrawn")

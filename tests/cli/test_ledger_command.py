@@ -6,6 +6,7 @@ import math
 import pytest
 
 from dpml.privacy import Guarantee, gdp
+from dpml.privacy.safe import written
 from dpml.release.ledger import Cap, Ledger
 
 
@@ -13,9 +14,9 @@ from dpml.release.ledger import Cap, Ledger
 def ledger(tmp_path):
     ledger = Ledger(tmp_path / "people.csv.ledger")
     views = [Guarantee(v, "sample", gdp.eps_of(mu, 1e-5), 1e-5, "proven", "x", mu) for v, mu in _MUS.items()]
-    first = ledger.enter("a" * 64, "algo=ssp eps=1", views, Cap(20.0, 1e-5))
+    first = ledger.enter("algo=ssp eps=1", views, Cap(20.0, 1e-5))
     ledger.publish(first, "b" * 64)
-    ledger.enter("a" * 64, "algo=ssp eps=1", views)
+    ledger.enter("algo=ssp eps=1", views)
     return ledger
 
 
@@ -28,8 +29,8 @@ def test_it_says_what_was_released_and_what_it_adds_up_to(run_command, ledger) -
     text = " ".join(done.out.split())
     for audience, mu in (("those who see what is published", 0.3), ("whoever sees most of every release", 0.5)):
         eps = gdp.eps_of(mu * math.sqrt(2), 1e-5)
-        assert f"All releases together, for one sample and {audience}: eps = {eps:.4g} at delta = 1e-05." in text
-    assert "Cap: eps = 20 at delta = 1e-05." in text
+        assert f"All releases together, for one sample and {audience}: eps = {written(eps)} at delta = 1e-05." in text
+    assert "Cap for one sample: eps = 20 at delta = 1e-05." in text
     assert "Release 2: not published, and counted" in text
     assert "bbbbbbbbbbbb" in text
 
@@ -43,7 +44,7 @@ def test_as_json_at_another_delta(run_command, ledger) -> None:
         "eps": pytest.approx(gdp.eps_of(0.3 * math.sqrt(2), 1e-7)),
         "delta": 1e-7,
     }
-    assert whole["caps"] == [{"eps": 20.0, "delta": 1e-5}]
+    assert whole["caps"] == [{"eps": 20.0, "delta": 1e-5, "unit": "sample"}]
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,8 @@ FURTHER = [  # of values, which Hydra has nothing to do with
     (["partition=fractions", "partition.fractions=[.5,x]"], "partition.fractions must be a number, got"),
     (["draws=abc"], "draws must be a whole number, got draws=abc"),
     (["M=abc"], "M must be a whole number, got M=abc"),
+    (["seed=0..2.5"], "seed must be a whole number, got seed=0..2.5"),
+    (["draws=1..3"], "draws must be a whole number, got draws=1..3"),
 ]
 
 
@@ -117,6 +119,7 @@ def test_the_sentences_of_further_mistakes(default, tmp_path, words, expected) -
     [
         (["guarantee", "draws=abc"], "draws must be a whole number, got draws=abc"),
         (["guarantee", "seed=[1,2]"], "dpml guarantee takes one seed"),
+        (["guarantee", "seed=1..2"], "dpml guarantee takes one seed, got seed=1..2."),
         (["guarantee", "epss=1"], "unknown key 'epss': did you mean 'eps'?"),
         (["guarantee", "eps=1e-320"], "eps must lie between"),
         (["guarantee", "algo=3"], "unknown algo '3'"),

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import hydra
@@ -15,9 +16,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import jobs, tables
+from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
+from dpml.cli import sweeper
+from dpml.commands import jobs as commands
 from dpml.commands.jobs import experiment_jobs
 from dpml.config.build import completed
 from dpml.config.compose import initialise
@@ -63,7 +67,7 @@ def files(folder="results"):
 
 
 def cells():
-    return sorted(Path("results/.cells").glob("*/*/result.json"))
+    return sorted(Path("results/.cells").glob("*/*/result-*.json"))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +119,7 @@ def test_a_damaged_cell_is_computed_again(run_command):
     assert again.code == 0
     assert "1 kept cells are damaged and are computed again" in again.out
     assert Path("a/rows.csv").read_bytes() == Path("b/rows.csv").read_bytes()
-    assert path.read_bytes().splitlines()[2] == content.splitlines()[2]
+    assert path.read_bytes().splitlines()[3] == content.splitlines()[3]
 
 
 def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
@@ -125,8 +129,8 @@ def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
     for path, content in zip(cells(), damage, strict=True):
         if content is None:  # the header of a skipped cell, its checksum kept
             lines = path.read_bytes().splitlines(keepends=True)
-            head = json.loads(lines[1]) | {"skipped": "no reason"}
-            content = lines[0] + json.dumps(head).encode() + b"\n"
+            head = json.loads(lines[2]) | {"skipped": "no reason"}
+            content = lines[0] + lines[1] + json.dumps(head).encode() + b"\n"
         path.write_bytes(content)
     again = run_command(*words, "hydra.run.dir=b")
     assert again.code == 0
@@ -191,19 +195,26 @@ def test_the_keys_under_run_count_for_runs_and_sweeps(run_command, words):
 
 
 def test_a_sweep_gives_all_its_cells_to_the_workers(run_command, monkeypatch):
-    """To worker processes that are started once; that they give the same bits is tested with the engines."""
-    asked = []
+    """To worker processes that are started once, before the plan; the same bits are tested with the engines."""
+    asked, order = [], []
 
-    def processes(jobs, workers):
+    def processes(jobs, workers, pool):
         asked.append((len(jobs), workers))
         yield from ((job, executors.attempt(job)) for job in reversed(jobs))  # they may finish in any order
 
+    def noted(name, function):
+        return lambda *arguments: order.append(name) or function(*arguments)
+
     monkeypatch.setattr(executors, "_processes", processes)
+    monkeypatch.setattr(executors, "_pool", noted("start", lambda workers: ThreadPoolExecutor(workers)))
+    monkeypatch.setattr(executors, "stop", noted("stop", lambda pool: pool.shutdown()))
+    monkeypatch.setattr(commands, "make_plan", noted("plan", commands.make_plan))
     words = ["algo=capefm,conv", "draws=3"]
     run_command("dpml-run", "-m", *words, "hydra.sweep.dir=one")
     assert not asked
     run_command("dpml-run", "-m", *words, "hydra.sweep.dir=two", "results_dir=other", "run.workers=2")
     assert asked == [(2, 2)]
+    assert order == ["plan", "start", "plan", "stop"]
     assert Path("one/rows.csv").read_bytes() == Path("two/rows.csv").read_bytes()
 
 
@@ -216,7 +227,7 @@ def signalled(words, folder, sign):
         [*PROGRAM, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=folder
     )
     deadline = time.time() + 60
-    while not list(folder.glob("results/.cells/*/*/result.json")) and process.poll() is None:
+    while not list(folder.glob("results/.cells/*/*/result-*.json")) and process.poll() is None:
         assert time.time() < deadline
         time.sleep(0.02)  # a cell takes longer, and there are many
     process.send_signal(sign)
@@ -293,7 +304,8 @@ def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch
 
 def only_cells_are_in(folder):
     names = [path.name for path in folder.rglob("*") if path.is_file()]
-    return set(names) <= {"result.json", *(path.name for path in folder.glob("results/.cells/data/*"))}
+    kept = (path for kind in ("data", "dependencies") for path in folder.glob(f"results/.cells/{kind}/*"))
+    return {name for name in names if not name.startswith("result-")} <= {path.name for path in kept}
 
 
 def test_terminated_it_leaves_nothing_behind(run_command, tmp_path, monkeypatch):
@@ -493,6 +505,19 @@ def test_a_run_keeps_its_configuration_and_a_log(run_command):
     assert "a/rows.csv" in log
 
 
+def test_a_job_of_a_sweep_keeps_what_hydra_would_keep(run_command, monkeypatch):
+    words = ["-m", "algo=nonpriv", "seed=4,5", "draws=1", "data_dir=d${hydra:job.num}", "hydra.sweep.dir=a"]
+    words += ["hydra.sweep.subdir=${seed}/${hydra.job.override_dirname}", "hydra.job.config.override_dirname.kv_sep=_"]
+    kept = []
+    for _ in range(2):
+        assert run_command("dpml-run", *words).code == 0
+        kept.append({str(path): path.read_text() for path in sorted(Path("a").rglob(".hydra/*"))})
+        shutil.rmtree("a")
+        monkeypatch.setattr(sweeper, "_is_plain", lambda settings: False)  # next, Hydra does it all
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 6
+
+
 @pytest.mark.parametrize("words", [["hydra.mode=MULTIRUN"], ["--config-dir=own", "+shared=sweeping"]])
 def test_a_sweep_by_hydras_own_key(run_command, tmp_path, words):
     (tmp_path / "own/shared").mkdir(parents=True)
@@ -590,3 +615,11 @@ def test_a_budget_that_no_solver_can_release_does_not_end_the_others(run_command
     none = run_command(*words, "eps=1e5")
     assert none.code != 0
     assert "Newton's method left a gradient" in none.err
+
+
+def test_a_sweep_after_hydra_has_looked_for_plug_ins_again(run_command, tmp_path) -> None:
+    """Which runs Hydra's modules anew: its sweeper is another class then."""
+    Plugins.instance()._initialize()
+    done = run_command("dpml-run", "-m", "algo=capefm,conv", "eps=1", "draws=2", "hydra.sweep.dir=again")
+    assert done.code == 0, done.err
+    assert (tmp_path / "again" / "rows.csv").exists()

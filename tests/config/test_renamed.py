@@ -27,6 +27,7 @@ def _named(group: str) -> dict[str, list[str]]:
 
 ALGORITHMS = _named("algo")
 KEYS = [(key, name, new) for (key, kind), new in renamed.RENAMED.items() for name in ALGORITHMS[str(kind)]]
+EVERYWHERE = [("algo.rate", "dpgd"), ("algo.norm", "newton"), ("algo.tuned", "wddp")]  # one class, and one of several
 each_key = pytest.mark.parametrize(("key", "name", "new"), KEYS)
 
 
@@ -43,6 +44,13 @@ def test_every_algorithm_of_a_class_with_a_former_key_is_tested() -> None:
 
 
 @each_key
+def test_the_sentence_of_a_former_key(key: str, name: str, new: str) -> None:
+    node = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
+    with pytest.raises(dpml.UserError, match=re.escape(f"{key} is now called {new}.")):
+        instantiate({**node, key.removeprefix("algo."): 1}, "algo")
+
+
+@pytest.mark.parametrize(("key", "name", "new"), [one for one in KEYS if one[:2] in EVERYWHERE])
 def test_a_former_key(run_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str, new: str):
     """On the command line, in an experiment, in the Python API, and in the options of an estimator."""
     expected = f"{key} is now called {new}."

@@ -156,8 +156,17 @@ def test_missing_values_get_the_middle(files):
             STATED.replace("high: 100", "high: 0"),
             "b.yaml: columns.age: a range needs finite ends, low < high, got 0 and",
         ),
+        (
+            STATED.replace("{low: 0, high: 100}", "{low: -1.0e+308, high: 1.0e+308}"),
+            "b.yaml: columns.age: a range must be narrower than 1.8e308, got -1e+308 to 1e+308.",
+        ),
         (STATED.replace("high: 100", "high: .inf"), "b.yaml: columns.age: a range needs finite ends"),
         (STATED.replace("high: 100", "hi: 100"), "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
+        (
+            STATED.replace("high: 100", "high: 1e6"),
+            "b.yaml: columns.age has 1e6, which YAML reads as text: write 1.0e+6.",
+        ),
+        (STATED.replace("high: 100", "high: 2.5E3"), "columns.age has 2.5E3, which YAML reads as text: write 2.5e+3."),
         (STATED.replace("high: 100", "high: much"), "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
         (
             STATED.replace("boolean", "bool"),

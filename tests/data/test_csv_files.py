@@ -51,6 +51,10 @@ def sentence(path, **options):
         ("31.5,nurse,low\n52,judge,high\n", "DIR/f.csv, line 1: 31.5 is a number where the name of a column is"),
         ("31,nurse,low\n52,judge,high\n", "DIR/f.csv has no column 'income' (dataset.label): choose one of 31, low, n"),
         (GOOD.replace("44", "inf"), "the column 'age' of DIR/f.csv has an infinite value (DIR/f.csv, line 4): mend it"),
+        (
+            GOOD.replace("44", "1e101"),
+            "the column 'age' of DIR/f.csv has a value beyond 1e+100 (DIR/f.csv, line 4)",
+        ),
         (GOOD.replace("44", "-1e999"), "the column 'age' of DIR/f.csv has an infinite value (DIR/f.csv, line 4)"),
         ("age,x,income\n1,,low\n2,?,high\n", "the column 'x' of DIR/f.csv has no values: mend it, or leave it out w"),
         (GOOD.replace("low", "high"), "the label 'income' of DIR/f.csv has 'high' in every row, so that there is not"),

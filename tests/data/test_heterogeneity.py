@@ -17,7 +17,7 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
 from dpml.reporting import heterogeneity as pictures
 from dpml.running.cell import Cell, deal, measure
-from dpml.running.rows import tabulate
+from dpml.running.rows import joined, tabulate
 
 
 def skew_of(rule, counts=(400, 600), M=10, task="multiclass") -> Skew:
@@ -174,7 +174,7 @@ def test_guarantees_count_the_parties_as_dealt(rule) -> None:
     assert measured.problem == parties.problem
     assert measured.problem.smallest == min(measured.sizes) == parties.sizes.min()
     assert list(measured.guarantees[0]) == algorithm.guarantees(budget, parties.problem)
-    rows, _ = tabulate(cell, measured)
+    rows, _ = joined([tabulate(cell, measured)])
     proven = max(g.eps for g in algorithm.guarantees(budget, parties.problem) if g.basis == "proven")
     assert rows["proven_eps"].unique() == pytest.approx([proven], rel=1e-12)
     assert cell.problem.smallest == 455 // 8  # not known before the labels are read

@@ -132,7 +132,7 @@ def test_a_file_that_changes_between_the_plan_and_the_work(work: Path, monkeypat
         status, _, err = go(work, RUN)
     assert status == 1
     assert "the data have changed since the command began: give it again" in err
-    assert not list(work.glob("results/.cells/*/*/result.json"))
+    assert not list(work.glob("results/.cells/*/*/result-*.json"))
     assert go(work, RUN)[0] == 0
     assert rows(work) == undisturbed(work)
 

@@ -14,7 +14,7 @@ from dpml.release.ledger import Ledger
 def ledger(tmp_path: Path) -> Ledger:
     made = Ledger(tmp_path / "ledger")
     for mu in (0.1, 0.2, 0.3):
-        made.enter("0" * 64, "", [gaussian(mu)])
+        made.enter("", [gaussian(mu)])
     return made
 
 

@@ -160,7 +160,7 @@ def test_a_job_that_brings_down_three_workers_is_failed_and_no_other(
     assert "Traceback" not in err
     (told,) = (path.read_text() for path in folder.glob("results/.cells/*/*/error.txt"))
     assert told == "3 worker processes died while computing it (out of memory?)\n"
-    assert len(list(folder.glob("results/.cells/*/*/result.json"))) == 4
+    assert len(list(folder.glob("results/.cells/*/*/result-*.json"))) == 4
 
 
 # ---- what is left of a killed process

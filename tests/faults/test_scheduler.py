@@ -48,7 +48,7 @@ def test_a_scheduler_that_is_killed(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert status == 2
     assert "dpml-run: error: the Dask scheduler was lost: what is finished is kept" in err
     assert len(list(folder.glob("results/.cells/*/*/error.txt"))) <= 1  # one that was on its way
-    kept = len(list(folder.glob("results/.cells/*/*/result.json")))
+    kept = len(list(folder.glob("results/.cells/*/*/result-*.json")))
     assert kept
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as another:
         assert another.stdout is not None

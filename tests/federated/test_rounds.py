@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from examples_federated import clinics, run
 
-from dpml.algorithms.descent.clipped_gradients import LEAST_CLIP
 from dpml.data.partition import Parties
 from dpml.federated.party import Member
 from dpml.federated.relay import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.optim.descent import LEAST_CLIP
 from dpml.privacy import Adversary, Budget
 from dpml.protocols import ProtocolError, Stage
 from dpml.protocols.errors import RefusedError

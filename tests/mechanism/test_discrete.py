@@ -135,7 +135,7 @@ def test_a_noise_that_there_is_not(algorithm) -> None:
 @each_algorithm
 def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss, M, monkeypatch) -> None:
     """Blocks of rows do not end where parties do, and parties draw in several blocks."""
-    monkeypatch.setattr("dpml.algorithms.descent.clipped_gradients._SLOPES", 37 * 6)
+    monkeypatch.setattr("dpml.optim.descent._BLOCKS", 1)
     monkeypatch.setattr("dpml.mechanism.discrete._NUMBERS", 40)
     parties = some_parties(loss, M, N=120)
     simulated, real = (
@@ -252,13 +252,21 @@ def test_sums_of_so_many_rows_are_exact_in_floating_point(N) -> None:
     assert N * slope_steps("sample", N) << BITS <= 1 << 53
 
 
-def test_the_order_of_rows_and_their_blocks_do_not_change_a_bit(monkeypatch) -> None:
-    parties, w = some_parties(M=1, N=3000), np.random.default_rng(3).standard_normal((2, 3))
-    turned = Parties(parties.data, parties.order, parties.offsets, parties.X[::-1], parties.y[::-1], parties.X[:0])
+@each_loss
+def test_a_row_that_is_replaced_moves_the_integers_by_its_own_and_no_other(loss, monkeypatch) -> None:
+    """To the last bit, wherever it is; and it does not matter how many blocks of rows are taken together."""
+    parties, w = some_parties(loss, M=1, N=3000), np.random.default_rng(3).standard_normal((2, 3))
     Q = slope_steps("sample", 3000)
-    first = clipped_integers(LOGISTIC, parties, "sample", 0.1, Q, w)
-    monkeypatch.setattr("dpml.algorithms.descent.clipped_gradients._SLOPES", 15)
-    np.testing.assert_array_equal(clipped_integers(LOGISTIC, turned, "sample", 0.1, Q, w), first)
+    sums = [clipped_integers(loss, parties, "sample", 0.1, Q, w)]
+    for place in (0, 1500, 2999):
+        X, y = parties.X.copy(), parties.y.copy()
+        X[place], y[place] = -X[place], y[place - 1]
+        other = Parties(parties.data, parties.order, parties.offsets, X, y, parties.X[:0])
+        moved = clipped_integers(loss, other, "sample", 0.1, Q, w) - sums[0]
+        squares = np.sum(moved.astype(object) ** 2, axis=-1)
+        assert all(square <= (2 * Q << BITS) ** 2 for square in squares.ravel())
+    monkeypatch.setattr("dpml.optim.descent._BLOCKS", 3)
+    np.testing.assert_array_equal(clipped_integers(loss, parties, "sample", 0.1, Q, w), sums[0])
 
 
 # ---- room

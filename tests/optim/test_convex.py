@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from dpml import optim
 from dpml.optim import convex
-from dpml.optim.losses import LOSSES, Loss, mean_gradient, mean_loss
+from dpml.optim.losses import LOSSES, Loss, ShiftedLogistic, mean_gradient, mean_loss
 
 LOGISTIC = LOSSES["logistic"]
 
@@ -112,6 +112,31 @@ def test_the_optimum_is_one_of_the_mean_loss_and_the_regulariser(name: str, lam:
     away = np.random.default_rng(0).standard_normal((200, len(w)))
     away *= np.geomspace(1e-2, 3, 200)[:, None] if loss.convex else 1e-2
     assert objective(w + away).min() > objective(w[None])[0]
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-3, 0.5])
+def test_few_rows_of_many_features(lam: float) -> None:
+    """The squared loss, against scikit-learn, and against the pseudo-inverse where there are many minimisers."""
+    rng = np.random.default_rng(12)
+    X, y, counts = rng.standard_normal((20, 50)), rng.standard_normal(20), rng.integers(1, 4, 20).astype(float)
+    X[3] = X[4]  # so that not even the rows are independent
+    n, roots = counts.sum(), np.sqrt(counts)
+    w = convex.optimum(LOSSES["squared"], X, y, lam, counts)
+    if lam == 0:
+        expected = np.linalg.pinv(roots[:, None] * X, rcond=1e-10) @ (roots * y)
+    else:  # which minimises the sum of squares + alpha ||w||^2
+        expected = Ridge(alpha=lam / 2 * n, fit_intercept=False, tol=1e-12).fit(X, y, sample_weight=counts).coef_
+    assert np.allclose(w, expected, atol=1e-9)
+
+
+def test_few_rows_that_can_be_separated_leave_no_loss() -> None:
+    rng = np.random.default_rng(13)
+    X, y = rng.standard_normal((20, 30)), np.sign(rng.standard_normal(20))
+    for loss in (LOGISTIC, ShiftedLogistic(3.0)):
+        assert 0 < mean_loss(loss, X, y, convex.optimum(loss, X, y)[None])[0] < 1e-9
+    X[5], y[4], y[5] = X[4], 1.0, -1.0  # the same row with both labels: nobody can tell them apart
+    least = mean_loss(LOGISTIC, X, y, convex.optimum(LOGISTIC, X, y)[None])[0]
+    assert least == pytest.approx(2 * np.log(2) / 20, abs=1e-8)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 from dpml.optim import quadratic
@@ -113,6 +114,14 @@ def test_what_is_singular_up_to_rounding_is_trimmed_wherever_it_stands_in_a_stac
         assert np.allclose(w[expected.index(False)], [-1 / 2, 0])
 
 
+@pytest.fixture(params=["all eigenvectors", "those above the floor"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large matrices are decomposed in part only; here, small ones are too."""
+    if request.param == "those above the floor":
+        monkeypatch.setattr(quadratic, "_LARGE", 1)
+
+
+@pytest.mark.usefixtures("either_way")
 def test_a_floor_raises_low_eigenvalues_and_leaves_the_others() -> None:
     """Against the matrix that is meant, put together by hand, each with a floor of its own."""
     A, b = stack(np.random.default_rng(3), 40, 5, shift=2.5)
@@ -128,6 +137,25 @@ def test_a_floor_raises_low_eigenvalues_and_leaves_the_others() -> None:
     assert kinds == {(True, True), (False, True), (False, False)}
 
 
+@pytest.mark.usefixtures("either_way")
+def test_a_floor_above_the_spectrum_leaves_one_eigenvalue() -> None:
+    A, b = stack(np.random.default_rng(6), 3, 5, shift=0)
+    w, trimmed = quadratic.minimise_floored(A, b, np.full(3, 50.0))
+    assert np.allclose(w, -b / 100, rtol=1e-12)
+    assert trimmed.all()
+
+
+def test_large_matrices_are_decomposed_above_the_floor_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No array of d x d eigenvectors: the semicircle law has 29 % of its eigenvalues above 0.34 of its edge."""
+    monkeypatch.setattr(quadratic, "_LARGE", 300)
+    shapes = []
+    monkeypatch.setattr(quadratic, "eigh", lambda *args, **keys: shapes.append(eigh(*args, **keys)) or shapes[-1])
+    A, b = stack(np.random.default_rng(7), 1, 300, shift=0)
+    quadratic.minimise_floored(A, b, 0.34 * np.array([np.sqrt(2 * 300)]))
+    assert shapes[0][1].shape[1] < 0.35 * 300
+
+
+@pytest.mark.usefixtures("either_way")
 def test_a_floor_of_zero_trims() -> None:
     A, b = stack(np.random.default_rng(4), 40, 5, shift=1)
     for found, expected in zip(
@@ -136,6 +164,7 @@ def test_a_floor_of_zero_trims() -> None:
         assert np.allclose(found, expected, atol=1e-10)
 
 
+@pytest.mark.usefixtures("either_way")
 def test_a_floor_serves_stacks_of_stacks() -> None:
     """(budgets, draws, d, d), and a floor (budgets, 1)."""
     A, b = stack(np.random.default_rng(5), 12, 4, shift=0)

@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.special import ndtr
 
 from dpml.errors import UserError
-from dpml.privacy.discrete import DiscreteGaussian, bounds, gaussian
+from dpml.privacy.discrete import DiscreteGaussian, bounds, sampler
 
 SMALL = [
     Fraction(1, 100),
@@ -131,11 +131,11 @@ def test_lanes_that_64_bits_leave_undecided_have_the_same_law(
     monkeypatch: pytest.MonkeyPatch, variance: Fraction
 ) -> None:
     """With so few digits at first, nearly all decisions are by bounds at higher precision."""
-    monkeypatch.setattr(gaussian, "_INDEX", 3)
-    monkeypatch.setattr(gaussian, "_MARGIN", 1 << 30)
+    monkeypatch.setattr(sampler, "_INDEX", 3)
+    monkeypatch.setattr(sampler, "_MARGIN", 1 << 30)
     asked = []
-    word = gaussian._word
-    monkeypatch.setattr(gaussian, "_word", lambda source: asked.append(0) or word(source))
+    word = sampler._word
+    monkeypatch.setattr(sampler, "_word", lambda source: asked.append(0) or word(source))
     n = 20_000
     x = DiscreteGaussian(variance).sample((n,), source(4))
     assert len(asked) > n / 8
@@ -159,7 +159,7 @@ def test_wrong_samplers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_entries_are_independent() -> None:
     """Neighbours, entries a block apart, signs and sizes: no correlation of more than 5 standard errors (6e-7 each)."""
     x = DiscreteGaussian(Fraction(2**40)).sample((400_000,), source(6)) / 2.0**20
-    for lag in (1, 2, gaussian._BLOCK):
+    for lag in (1, 2, sampler._BLOCK):
         for transform in (np.asarray, np.abs):
             y = transform(x) - transform(x).mean()
             assert abs((y[lag:] * y[:-lag]).mean()) < 5 * y.var() / math.sqrt(len(y) - lag)
@@ -268,7 +268,7 @@ def test_64_bit_chances_are_as_near_as_they_claim(variance: Fraction) -> None:
     """At random v and u, the largest v, and both ends of blocks; less than half of the margin is used."""
     noise, rng = DiscreteGaussian(variance), np.random.default_rng(11)
     block = 1 << noise.block_bits
-    table = len(gaussian._table(variance / block**2, gaussian._INDEX)[0])
+    table = len(sampler._table(noise, sampler._INDEX)[0])
     v = np.concatenate([rng.integers(0, table, 300), [0, 1, table - 1, 1023, 4095, 4096, 10**6]])
     u = np.array([int(share * block) for share in rng.random(len(v))])
     v, u = np.tile(v, 3), np.concatenate([u, np.zeros_like(u), np.full_like(u, block - 1)])
@@ -277,6 +277,6 @@ def test_64_bit_chances_are_as_near_as_they_claim(variance: Fraction) -> None:
         gamma = noise._gamma(int(v[i]), int(u[i]))
         assert gamma == Fraction((block * int(v[i]) + int(u[i])) ** 2 - (block * int(v[i])) ** 2) / (2 * variance)
         exact = exp(-mpf(gamma.numerator) / gamma.denominator) * 2**30
-        assert abs(exact - int(chance[i])) < gaussian._MARGIN / 2
+        assert abs(exact - int(chance[i])) < sampler._MARGIN / 2
     assert covered[v < table].all()
     assert not covered[v >= 4096].any()

@@ -10,8 +10,9 @@ import pytest
 from noise_samplers import SAMPLERS
 from scipy import stats
 
+from dpml.errors import UserError
 from dpml.privacy import entropy, noise
-from dpml.privacy.entropy import SystemGenerator
+from dpml.privacy.entropy import LARGEST_NORMAL, SystemGenerator, check_tail
 
 
 @pytest.fixture
@@ -95,3 +96,20 @@ def test_a_scalar_is_a_scalar() -> None:
     rng = SystemGenerator()
     assert np.shape(rng.standard_normal()) == np.shape(rng.random()) == np.shape(rng.laplace()) == ()
     assert entropy._words((2, 3)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("bits", [b"\x00", b"\xff"])
+def test_where_the_normal_numbers_end(monkeypatch, bits) -> None:
+    """The least uniform number is half a grain, 2^-53, and half of it lies at either side."""
+    monkeypatch.setattr(os, "urandom", lambda n: bits * n)
+    drawn = abs(float(SystemGenerator().standard_normal()))
+    assert drawn == LARGEST_NORMAL if bits == b"\x00" else drawn < 1e-15
+    assert stats.norm.sf(LARGEST_NORMAL) == pytest.approx(2.0**-54, rel=1e-12)
+
+
+def test_a_delta_that_the_tail_cannot_carry() -> None:
+    check_tail(0.0, False)
+    check_tail(1e-14, False)
+    check_tail(1e-300, True)
+    with pytest.raises(UserError, match=r"^delta=1e-15 is smaller than the tails .* end at 8.292 standard deviations"):
+        check_tail(1e-15, False)

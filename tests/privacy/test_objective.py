@@ -14,6 +14,7 @@ from scipy.special import expit
 
 from dpml.privacy import gdp
 from dpml.privacy.proofs import objective_perturbation as objective
+from dpml.privacy.safe import up
 
 SHIFTS = [0.5, 1.0, 2.0, 4.0]
 
@@ -136,7 +137,7 @@ SETTINGS = [(14.118, 0.5939), (7.46, 1.0), (2.0, 0.3), (1.0, 0.05), (30.0, 10.0)
 @pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
 def test_removal_of_a_row_is_bounded_almost_exactly(sigma: float, ridge: float) -> None:
     """From no eps to where the curvature costs nothing. In the middle the bound is at most 55 % above what is found."""
-    t = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.3, 0.55, 1.0, 1.5]) * (1 / ridge - 1 / (2 * sigma**2))
+    t = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.3, 0.55, 1 + 1e-12, 1.5]) * (1 / ridge - 1 / (2 * sigma**2))
     removed, added = Line(sigma, ridge).worst(t, other=0.0)
     bound = np.exp(objective.log_removal(t, sigma, ridge))
     assert np.all(removed <= bound * (1 + 1e-4) + 1e-13)  # the accuracy of the sums
@@ -179,7 +180,7 @@ def test_no_split_of_eps_is_better_than_the_one_found() -> None:
 
 @pytest.mark.parametrize(("eps", "sigma"), [(1.9, 1.0), (1.0, 7.46), (0.1, 8.97), (5.0, 2.0)])
 def test_less_than_the_free_ridge_is_not_free(eps: float, sigma: float) -> None:
-    ridge, gaussian = objective.free_ridge(eps, sigma), gdp.log_delta_of(2 / sigma, eps)
+    ridge, gaussian = objective.free_ridge(eps, sigma), gdp.log_delta_of(2 * up(1 / sigma), eps)
     assert objective.log_delta_of(eps, sigma, ridge) == gaussian
     assert objective.log_delta_of(eps, sigma, 0.99 * ridge) > gaussian + 1e-5
     assert objective.free_ridge(0.99 / sigma**2, sigma) == 0

@@ -41,9 +41,9 @@ def test_an_empty_ledger_has_spent_nothing_and_is_not_made_by_a_look(ledger):
 
 
 def test_what_is_entered_is_read_back_in_another_process(ledger):
-    first = ledger.enter(DATA, "algo=ssp eps=1", [gaussian(0.5), gaussian(0.7, "colluders")])
+    first = ledger.enter("algo=ssp eps=1", [gaussian(0.5), gaussian(0.7, "colluders")])
     ledger.publish(first, "f" * 64)
-    second = ledger.enter("1" * 64, "algo=gop eps=1", [pure(1.0)])
+    second = ledger.enter("algo=gop eps=1", [pure(1.0)])
     program = "import sys, pathlib, dpml.release.ledger as l; print(l.Ledger(pathlib.Path(sys.argv[1])).entries())"
     there = subprocess.run(
         [sys.executable, "-c", program, ledger.path], capture_output=True, text=True, check=True
@@ -59,7 +59,7 @@ def test_what_is_entered_is_read_back_in_another_process(ledger):
 def test_gaussian_releases_add_up_as_one_gaussian(ledger):
     """Against the definition: delta of N(0, 1) and N(mu, 1) with mu^2 the sum, by SciPy."""
     for mu in (0.3, 0.4, 1.2):
-        ledger.enter(DATA, "", [gaussian(mu), gaussian(1.5 * mu, "colluders")])
+        ledger.enter("", [gaussian(mu), gaussian(1.5 * mu, "colluders")])
     for audience, factor in (("release", 1.0), ("worst", 1.5)):
         mu = 1.3 * factor
         eps = ledger.spent("sample", audience).eps(1e-6)
@@ -68,38 +68,38 @@ def test_gaussian_releases_add_up_as_one_gaussian(ledger):
 
 
 def test_what_protects_a_party_protects_its_samples_and_not_the_other_way_round(ledger):
-    ledger.enter(DATA, "", [gaussian(0.3, unit="party")])
+    ledger.enter("", [gaussian(0.3, unit="party")])
     assert ledger.spent("party", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(0.3, 1e-5))
-    ledger.enter(DATA, "", [gaussian(0.4)])
+    ledger.enter("", [gaussian(0.4)])
     assert ledger.spent("party", "worst") is None
     assert ledger.spent("sample", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(0.5, 1e-5))
 
 
 def test_a_cap_refuses_what_would_exceed_it_and_enters_nothing(ledger):
     cap = Cap(gdp.eps_of(1.0, 1e-5) * (1 + 1e-9), 1e-5)
-    ledger.enter(DATA, "", [gaussian(0.6)], cap)
+    ledger.enter("", [gaussian(0.6)], cap)
     with pytest.raises(UserError, match=r"from eps = [\d.]+ to [\d.]+ at delta = 1e-05, above its cap of 4\.377"):
-        ledger.enter(DATA, "", [gaussian(0.81)])
+        ledger.enter("", [gaussian(0.81)])
     assert len(ledger.entries()) == 1
-    ledger.enter(DATA, "", [gaussian(0.8)])  # 3, 4, 5: exactly the cap
+    ledger.enter("", [gaussian(0.8)])  # 3, 4, 5: exactly the cap
     with pytest.raises(UserError, match="above its cap"):
-        ledger.enter(DATA, "", [gaussian(0.001)])
+        ledger.enter("", [gaussian(0.001)])
 
 
 def test_a_first_release_that_is_refused_leaves_a_ledger_that_can_be_used(ledger):
     with pytest.raises(UserError, match=r"from eps = 0 to [\d.]+ at delta = 1e-05, above its cap of 0\.1:"):
-        ledger.enter(DATA, "", [gaussian(1.0)], Cap(0.1, 1e-5))
+        ledger.enter("", [gaussian(1.0)], Cap(0.1, 1e-5))
     assert ledger.entries() == []
-    assert ledger.enter(DATA, "", [gaussian(1.0)], Cap(5.0, 1e-5)).number == 1
-    assert ledger.cap() == [Cap(5.0, 1e-5)]
+    assert ledger.enter("", [gaussian(1.0)], Cap(5.0, 1e-5)).number == 1
+    assert ledger.caps() == [Cap(5.0, 1e-5)]
 
 
 def test_the_least_of_all_caps_counts_for_who_sees_most(ledger):
-    ledger.enter(DATA, "", [gaussian(0.1)], Cap(3.0, 1e-5))
-    ledger.enter(DATA, "", [gaussian(0.1)], Cap(1.0, 1e-5))
-    assert ledger.cap() == [Cap(3.0, 1e-5), Cap(1.0, 1e-5)]
+    ledger.enter("", [gaussian(0.1)], Cap(3.0, 1e-5))
+    ledger.enter("", [gaussian(0.1)], Cap(1.0, 1e-5))
+    assert ledger.caps() == [Cap(3.0, 1e-5), Cap(1.0, 1e-5)]
     with pytest.raises(UserError, match="above its cap of 1:"):
-        ledger.enter(DATA, "", [gaussian(0.1), gaussian(0.4, "colluders")], Cap(10.0, 1e-5))
+        ledger.enter("", [gaussian(0.1), gaussian(0.4, "colluders")], Cap(10.0, 1e-5))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_least_of_all_caps_counts_for_who_sees_most(ledger):
 )
 def test_what_is_not_proven_cannot_be_entered(ledger, guarantees):
     with pytest.raises(UserError, match="nothing is proven"):
-        ledger.enter(DATA, "", guarantees)
+        ledger.enter("", guarantees)
     assert ledger.entries() == []
 
 
@@ -117,8 +117,8 @@ def test_what_is_not_proven_cannot_be_entered(ledger, guarantees):
 @settings(max_examples=10, deadline=None)
 def test_the_order_of_releases_does_not_matter(mus, epsilons):
 
-    entries = [LedgerEntry(1, "", "", "", (gaussian(mu),)) for mu in mus] + [
-        LedgerEntry(1, "", "", "", (pure(e),)) for e in epsilons
+    entries = [LedgerEntry(1, "", "", (gaussian(mu),)) for mu in mus] + [
+        LedgerEntry(1, "", "", (pure(e),)) for e in epsilons
     ]
     one, other = (spent(order, "sample", "worst").eps(1e-5) for order in (entries, entries[::-1]))
     assert one == pytest.approx(other, rel=1e-6)
@@ -128,7 +128,7 @@ def test_the_order_of_releases_does_not_matter(mus, epsilons):
 @pytest.mark.parametrize("damage", ["eps", "time", "row", "tail", "order", "page", "text"])
 def test_a_damaged_ledger_allows_no_release(ledger, damage):
     for mu in (0.1, 0.2, 0.3):
-        ledger.enter(DATA, "", [gaussian(mu)])
+        ledger.enter("", [gaussian(mu)])
     if damage in ("page", "text"):
         content = ledger.path.read_bytes()
         ledger.path.write_bytes(content[: len(content) // 2] if damage == "page" else b"not a database at all" * 99)
@@ -144,13 +144,13 @@ def test_a_damaged_ledger_allows_no_release(ledger, damage):
             connection.execute(change)
         connection.close()
     with pytest.raises(UserError, match=r"is not as it was written|cannot be used"):
-        ledger.enter(DATA, "", [gaussian(0.1)])
+        ledger.enter("", [gaussian(0.1)])
     with pytest.raises(UserError, match=r"is not as it was written|cannot be used"):
         ledger.entries()
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_ledger_as_it_was(ledger, monkeypatch):
-    ledger.enter(DATA, "", [gaussian(0.1)])
+    ledger.enter("", [gaussian(0.1)])
     connect = sqlite3.connect
 
     def full(*arguments: object, **options: object) -> sqlite3.Connection:
@@ -162,25 +162,25 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_ledger_as_it_was(ledger, mon
     with monkeypatch.context() as patch:
         patch.setattr(sqlite3, "connect", full)
         with pytest.raises(UserError, match=r"cannot be used: database or disk is full; nothing was released"):
-            ledger.enter(DATA, "x" * 20_000, [gaussian(0.1)])
+            ledger.enter("x" * 20_000, [gaussian(0.1)])
     assert len(ledger.entries()) == 1
-    ledger.enter(DATA, "", [gaussian(0.1)])
+    ledger.enter("", [gaussian(0.1)])
 
 
 def test_no_folder_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="cannot be used: No such file or directory; nothing was released"):
-        Ledger(tmp_path / "no" / "ledger").enter(DATA, "", [gaussian(0.1)])
+        Ledger(tmp_path / "no" / "ledger").enter("", [gaussian(0.1)])
 
 
 def test_what_is_no_ledger_is_not_taken_for_an_empty_one(ledger):
     ledger.path.write_bytes(b"")
-    for use in (ledger.entries, lambda: ledger.enter(DATA, "", [gaussian(0.1)])):
+    for use in (ledger.entries, lambda: ledger.enter("", [gaussian(0.1)])):
         with pytest.raises(UserError, match="is no ledger, or was emptied"):
             use()
 
 
 def test_a_ledger_of_a_newer_dpml_is_refused(ledger):
-    ledger.enter(DATA, "", [gaussian(0.1)])
+    ledger.enter("", [gaussian(0.1)])
     with sqlite3.connect(ledger.path) as connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
@@ -201,7 +201,7 @@ for path in map(Path, sys.argv[1:]):
     while len(list(path.parent.glob(f"{path.name}-*"))) < 2:  # so that both enter at once
         time.sleep(0.0005)
     for _ in range(4):
-        Ledger(path).enter("0" * 64, str(os.getpid()), [one])
+        Ledger(path).enter(str(os.getpid()), [one])
 """
 
 
@@ -223,7 +223,7 @@ from dpml.privacy import Guarantee
 from dpml.release.ledger import Ledger
 ledger = Ledger(Path(sys.argv[1]))
 for number in range(10_000):
-    ledger.enter("0" * 64, str(number), [Guarantee("release", "sample", 1e-3, 0.0, "proven", "test")])
+    ledger.enter(str(number), [Guarantee("release", "sample", 1e-3, 0.0, "proven", "test")])
     with open(sys.argv[2], "a") as published:  # the noise is drawn, the model is out
         published.write(f"{number}\\n")
 """
@@ -245,4 +245,4 @@ def test_killed_at_any_moment_there_is_no_release_without_its_entry(tmp_path):
         out = published.read_text().splitlines()
         assert len(out) <= len(entered) <= len(out) + 1
         assert entered[: len(out)] == [str(number) for number in range(len(entered))][: len(out)]
-        ledger.enter(DATA, "after", [gaussian(0.1)])  # and the ledger goes on
+        ledger.enter("after", [gaussian(0.1)])  # and the ledger goes on

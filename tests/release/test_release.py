@@ -4,16 +4,22 @@ import hashlib
 import json
 import os
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from dpml.algorithms.ensemble.voting import Vote
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.atomic import seal_object
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Guarantee, gdp
+from dpml.release.exactness import require_exact
 from dpml.release.ledger import Ledger
 from dpml.release.model import Model, read_model
 
@@ -82,12 +88,15 @@ def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) 
 def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, people, tmp_path) -> None:
     """Else a replaced row would change how long the published weights are, and how much noise they have."""
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, ill, well, young]"))
-    words = (*FOUR, "algo=avg", "algo.lam=0.1", "eps=500")
+    people.assign(clinic=np.arange(len(people)) % 4).to_csv("people.csv", index=False)
+    words = (*FOUR, "dataset.party=clinic", "partition=natural", "algo=avg", "algo.lam=0.1", "eps=500")
     assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
     model = read_model(tmp_path / "model.json")
     assert model.weights.shape == (4, 6)
     assert model.stated.classes == ("dead", "ill", "well", "young")
-    told = json.loads(run_command("dpml", "guarantee", *words, "calibration=tight", "--json").out)
+    told = json.loads(
+        run_command("dpml", "guarantee", *words, "calibration=tight", "algo.noise=discrete", "--json").out
+    )
     assert [each["eps"] for each in told if each["basis"] == "proven"] == [each.eps for each in model.guarantees]
     assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
     assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
@@ -115,25 +124,74 @@ def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -
 
 
 @pytest.mark.parametrize(
-    ("words", "noise"),
+    "algo",
     [
-        (("algo=fm",), "exact integers"),
-        (("algo=capefm",), "exact integers"),
-        (("algo=fm", "calibration=published"), "floating-point numbers"),
+        "fm",
+        "capefm",
+        "dpfm",
+        "ssp",
+        "ssp_descent",
+        "dpgd",
+        "outpert",
+        "amp",
+        "la algo.lam=0.1",
+        "avg algo.lam=0.1 dataset.party=clinic partition=natural",
     ],
 )
 @pytest.mark.usefixtures("uncomposed")
-def test_least_noise_of_sums_is_exact_and_published_noise_is_as_published(run_command, people, words, noise) -> None:
-    done = run_command("dpml", "release", *FOUR, *words, "eps=0.5", "-o", "model.json")
+def test_noise_is_exact_wherever_it_can_be_and_nothing_else_is_said(run_command, people, tmp_path, algo) -> None:
+    people.assign(clinic=np.arange(len(people)) % 4).to_csv("people.csv", index=False)
+    words = *FOUR, *f"algo={algo}".split(), "eps=0.5"
+    words = words if "clinic" in algo else (*words, "dataset.drop=[clinic]")
+    done = run_command("dpml", "release", *words, "-o", "model.json")
     assert done.code == 0, done.err
-    assert f"Noise: {noise}" in " ".join(done.out.split())
+    assert "Noise: exact integers" in " ".join(done.out.split())
+    model = read_model(tmp_path / "model.json")
+    assert {guarantee.basis for guarantee in model.guarantees} == {"proven"}
+    assert max(guarantee.eps for guarantee in model.guarantees) <= 0.5
+    told = json.loads(
+        run_command("dpml", "guarantee", *words, "calibration=tight", "algo.noise=discrete", "--json").out
+    )
+    proven = [each["eps"] for each in told if each["basis"] == "proven"]
+    assert proven == pytest.approx([each.eps for each in model.guarantees], rel=1e-12)
 
 
+FLOATING = [
+    *("gop", "objpert", "newton", "wang", "jayaraman", "wddp", "psgd", "conv", "local"),
+    "outpert algo.noise=continuous",
+    "fm calibration=published",
+]
+
+
+@pytest.mark.parametrize("algo", FLOATING)
 @pytest.mark.usefixtures("uncomposed")
-def test_what_is_no_sum_has_floating_point_noise_and_says_so(run_command, people) -> None:
-    done = run_command("dpml", "release", *STATED, "algo=gop", "eps=1", "-o", "model.json")
+def test_floating_point_noise_is_refused_and_then_labelled_everywhere(run_command, people, tmp_path, algo) -> None:
+    """Before anything is entered; with --floating the statement, the model's file and the ledger say what is proven."""
+    words = (*STATED, "eps=0.5", *f"algo={algo}".split())
+    done = run_command("dpml", "release", *words, "-o", "model.json")
+    assert done.code == 2
+    assert "with calibration=tight, whose noise is exact, or say --floating" in " ".join(done.err.split())
+    assert not (tmp_path / "people.csv.ledger").exists()
+    done = run_command("dpml", "release", *words, "--floating", "-o", "model.json")
     assert done.code == 0, done.err
     assert "Noise: floating-point numbers" in " ".join(done.out.split())
+    assert "proven for real numbers, not for these bits: " in " ".join(done.out.split())
+    content = json.loads((tmp_path / "model.json").read_text())
+    assert {guarantee["basis"] for guarantee in content["guarantees"]} == {"proven for real numbers"}
+    (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
+    assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
+    shown = run_command("dpml", "ledger", "people.csv.ledger").out
+    assert "Release 1: proven for real numbers, not for these bits." in " ".join(shown.split())
+
+
+def test_what_is_suggested_in_place_of_floating_point_noise_can_do_the_task() -> None:
+    for kind, loss, instead in (
+        (GaussianObjectivePerturbation, "logistic", "take algo=dpgd or algo=amp with"),
+        (partial(FunctionalMechanism, sites="last"), "squared", "take algo=dpgd or algo=outpert with"),
+        (Vote, "softmax", "take algo=avg with"),
+    ):
+        with pytest.raises(UserError, match=instead):
+            require_exact(kind(LOSSES[loss]), "sing")
 
 
 @pytest.mark.usefixtures("uncomposed")
@@ -168,7 +226,12 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
             "set calibration=tight",
         ),
         ((*STATED, "algo=nonpriv", "eps=1"), "nothing is proven"),
+        (
+            (*STATED, "algo=outpert", "eps=1", "delta=1e-30", "algo.noise=continuous", "--floating"),
+            "delta=1e-30 is smaller than the tails",
+        ),
         ((*STATED, "algo=nn_cape", "eps=1"), "releases no linear model"),
+        ((*STATED, "algo=outpert", "eps=1e-20", "delta=1e-21"), "cannot fit so much noise into 64 bits"),
         ((*STATED, "algo=spp", "eps=1"), "ssp"),
         (("dataset=wdbc", "algo=ssp"), "dataset.bounds=public, where dataset=wdbc"),
         (("dataset=synthetic", "algo=ssp"), "dataset.bounds=public, where dataset=synthetic"),
@@ -202,14 +265,14 @@ def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
     assert not (tmp_path / "model.json").exists()
 
 
-@pytest.mark.parametrize("algorithm", ["ssp", "gop", "la"])
+@pytest.mark.parametrize("algorithm", ["ssp", "outpert", "dpfm", "la algo.lam=0.1", "gop"])
 @pytest.mark.usefixtures("uncomposed")
 def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch, algorithm) -> None:
     """With the system's random numbers held fixed two releases are the same: their noise has no other source.
 
     Up to rounding: rows are in another order.
     """
-    words = (*STATED, f"algo={algorithm}", "eps=1")
+    words = (*STATED, *f"algo={algorithm}".split(), "eps=1", "--floating")
     assert run_command("dpml", "release", *words, "-o", "first.json").code == 0  # caches are filled
     for name in ("a.json", "b.json"):
         with monkeypatch.context() as patch:

@@ -25,7 +25,7 @@ def test_three_hospitals_from_file_to_prediction(run_command, tmp_path, monkeypa
     done = run_command(*release)
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
-    assert "Against those who see the published model and nothing else: eps = 0.99999" in said
+    assert "proven for whoever sees most: from what is seen" in said
     assert "on behalf of 3 parties" in said
     assert run_command(*predict, "-o", "p.csv").code == 0
     right = pd.read_csv("p.csv")["prediction"] == pd.read_csv("ayr.csv")["health"]

@@ -6,13 +6,15 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from harness import TINY, digests, forget_code, run
+from harness import TINY, digests, run
 
 from dpml.errors import UserError
 from dpml.reporting import artifacts
 from dpml.reporting.html import write_report
+from dpml.running import dependencies
 from dpml.running.computed import Computed, complete
 from dpml.running.spec import Experiment
+from dpml.running.store import Store
 
 SOURCE = """
 import pandas as pd
@@ -51,7 +53,7 @@ def module(tmp_path, monkeypatch):
     (folder / "analytic.py").write_text(SOURCE)
     (folder / "constants.py").write_text("FACTOR = 1.0\n")
     monkeypatch.syspath_prepend(folder.parent)
-    forget_code()
+    dependencies.forget()
     yield folder
     for name in ("curves", "curves.analytic", "curves.constants"):
         sys.modules.pop(name, None)
@@ -97,7 +99,7 @@ def test_a_worker_process_makes_the_same_files_and_this_one_computes_no_block(tm
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_block_that_fails_says_why_and_leaves_nothing(tmp_path, module, workers):
     (module / "analytic.py").write_text(SOURCE.replace("return pd.DataFrame(", "raise ValueError('no curve') or ("))
-    forget_code()
+    dependencies.forget()
     with pytest.raises(ValueError, match="no curve"):
         run(tmp_path / "out", ALONE, workers=workers)
     assert [path.name for path in (tmp_path / "out" / "mine").iterdir()] == ["tiny_plan.csv"]
@@ -122,15 +124,14 @@ def test_beside_cells_the_rows_of_cells_stay_as_they_are(tmp_path, monkeypatch):
         pd.testing.assert_frame_equal(chart.summary, other.summary[list(chart.summary.columns)], check_dtype=False)
 
 
-def test_a_change_of_argument_or_source_computes_again(module):
-    def key(**arguments):
-        return Computed("a", "curves.analytic.curve", arguments).key
-
-    first = key(M=2)
-    assert first == key(M=2) != key(M=3)
+def test_a_change_of_argument_or_source_computes_again(module, tmp_path):
+    block, other = (Computed("a", "curves.analytic.curve", {"M": M}) for M in (2, 3))
+    block.rows(Store(tmp_path))
+    assert block.kept(Store(tmp_path))
+    assert not other.kept(Store(tmp_path))
     (module / "constants.py").write_text("FACTOR = 2.0\n")  # imported by it
-    forget_code()
-    assert key(M=2) != first
+    assert not block.kept(Store(tmp_path))
+    assert Store(tmp_path).changes(block.key, "rows.csv") == ["curves.constants"]
 
 
 def test_rows_with_other_columns_than_today_are_computed_again(module, monkeypatch):

@@ -23,7 +23,16 @@ def test_each_value_once_in_order(value, values) -> None:
     assert _values(value, "key") == values
 
 
+@pytest.mark.parametrize("key", ["seed", "M", "N"])
+def test_a_range_includes_both_its_ends(key) -> None:
+    assert _values("3..5", key) == [3, 4, 5]
+    assert _values("7..7", key) == [7]
+
+
 def test_no_value_is_a_mistake() -> None:
+    for empty in ("5..3", "0..1000000"):
+        with pytest.raises(UserError, match=rf"seed={empty} must be LOW..HIGH, with at most 1000000 numbers"):
+            _values(empty, "seed")
     with pytest.raises(UserError, match=r"seed must be one value or a list of at least one, got seed=\[\]"):
         _values([], "seed")
 

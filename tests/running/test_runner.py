@@ -22,7 +22,7 @@ from dpml.running.store import digest
 
 
 def written(results):
-    return sorted(path.parent.name for path in (results / ".cells").glob("*/*/result.json"))
+    return sorted(path.parent.name for path in (results / ".cells").glob("*/*/result-*.json"))
 
 
 def write_file(folder, content=TINY):
@@ -120,7 +120,7 @@ def test_a_dry_run_estimates_from_cells_that_are_done(finished, capsys):
 
 
 def test_force_computes_one_algorithm_again(finished):
-    stores = {path: path.stat().st_mtime_ns for path in finished.glob(".cells/*/*/result.json")}
+    stores = {path: path.stat().st_mtime_ns for path in finished.glob(".cells/*/*/result-*.json")}
     before = digests(finished)
     assert run(finished, force="conv") == 0
     changed = [path for path, then in stores.items() if path.stat().st_mtime_ns != then]
@@ -255,7 +255,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path, finished, capsys
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    kept = {path: path.stat().st_mtime_ns for path in results.glob(".cells/*/*/result.json")}
+    kept = {path: path.stat().st_mtime_ns for path in results.glob(".cells/*/*/result-*.json")}
     assert 3 <= len(kept) < CELLS
     assert run(results, UNDRAWN) == 0
     assert f"{len(kept)} cached, {CELLS - len(kept)} to run" in capsys.readouterr().out

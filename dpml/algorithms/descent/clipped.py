@@ -33,7 +33,7 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_common, check_positive
+from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_clip, check_common, check_positive
 from dpml.mechanism.program import Program, check_carriage, check_rounds
 from dpml.optim.descent import Single
 from dpml.optim.losses import Loss
@@ -78,9 +78,10 @@ class ClippedDescent(Program):
         check_choice("calibration", self.calibration, ("tight",))
         check_carriage(self)
         check_rounds(self.name, self.rounds)
-        for key in ("clip", "noise_step"):
-            if getattr(self, key) is not None:
-                check_positive(f"algo.{key} of {self.name}", getattr(self, key))
+        if self.clip is not None:
+            check_clip(f"algo.clip of {self.name}", self.clip)
+        if self.noise_step is not None:
+            check_positive(f"algo.noise_step of {self.name}", self.noise_step)
 
     @property
     def rule(self) -> DescentRule:

@@ -17,27 +17,24 @@ from typing import Any
 
 import numpy as np
 
-from dpml.arrays import Array, Index, blocks
+from dpml import sums
+from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.discrete import BITS, whole_steps
+from dpml.mechanism.discrete import BITS, checked, whole_steps
 from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.observer import Numbers
 from dpml.mechanism.options import Unit
-from dpml.optim.descent import Rows, Single
+from dpml.optim.descent import LEAST_CLIP, Rows, Single
 from dpml.optim.losses import Loss
 from dpml.optim.party_gradients import PartyGradients
-from dpml.optim.slopes import Slopes
 from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
 
-LEAST_CLIP = 1e-6
-"""The shortest clip that follows the parties: all gradients then count by their direction."""
-
 _EXACT = 53  # bits of whole numbers that floating-point sums have exactly, in any order
 _SLOPE_BITS = 18  # the most bits of Q
-_SLOPES = 1 << 22  # held at once
+_LONGEST = 1e30  # entry of a model whose scores are numbers
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,12 @@ class ClippedGradients(Statistic):
         steps = (1 / (resolution << BITS), 1 / (1 << BITS))
         return steps if self.adaptive else steps[:1]
 
+    def imprecision(self, problem: Problem) -> float:
+        """Rows are summed in single precision, parties in double."""
+        if self.unit == "party":
+            return sums.imprecision(problem.M, problem.d)
+        return sums.single_imprecision(problem.N, problem.d)
+
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
         return "<f4", (d, 0) if self.adaptive else (d,)
 
@@ -107,55 +110,53 @@ class ClippedTerms(Terms):
     def total(self, *at: Any) -> Array:
         w, clip = self._at(at)
         if self.statistic.unit == "party":
-            sums, counts = self._by_party.clipped_sums(w, clip)
-            return self._packed(sums / clip[:, None], counts)
-        out = np.empty(w.shape)
-        self._precise.gradient(w.astype(float), out)
-        return out / clip[:, None]
+            return self._packed(*self._by_party.clipped_sums(w, clip))
+        return self._in_clips(self.rows, w)
 
     def each(self, *at: Any) -> Array:
         w, clip = self._at(at)
         if self.statistic.unit == "party":
-            parts, counts = self._by_party.clipped(w, clip)
-            return self._packed(parts / clip[:, None], counts)
-        gradients = np.empty((len(self._each), *w.shape), w.dtype)
-        for own, gradient in zip(self._each, gradients, strict=True):
-            own.gradient(w, gradient)
-        return gradients / clip[:, None]
+            return self._packed(*self._by_party.clipped(w, clip))
+        return np.array([self._in_clips(own, w) for own in self._each])
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Raises UserError where a model is not finite: neither are slopes then, which could be no bounded integers."""
         w, clip = self._at(at)
-        if not np.isfinite(w).all():
-            raise UserError("a model on the way is not finite: choose another algo.clip, noise_step or rounds.")
         if self.statistic.unit == "sample":
             return self._integers_of_rows(w, float(clip[0]), resolutions, secure)
         each, below = self._by_party.clipped(w, clip)
-        sums = self._packed(to_integers(each / clip[:, None], BITS, 1.0), below.astype(np.int64) << BITS)
-        return sums if secure else sums.sum(axis=0)[None]
+        whole = checked(to_integers(each, BITS, 1.0), 1 << BITS)
+        parts = self._packed(whole, below.astype(np.int64) << BITS)
+        return parts if secure else parts.sum(axis=0)[None]
 
     @cached_property
     def rows(self) -> Rows:
-        """All rows in single precision, to descend on."""
+        """All rows, to descend on."""
         return self._clipped(slice(None))
 
-    def _at(self, at: tuple[Any, ...]) -> tuple[Single, Single]:
-        """The models (B, d) and the clips (B,)."""
-        if self.statistic.adaptive:
-            return at[0], at[1]
-        return at[0], np.full(len(at[0]), self.statistic.clip, np.float32)
+    def _at(self, at: tuple[Any, ...]) -> tuple[Single, Array]:
+        """The models (B, d) and the clips (B,).
+
+        Raises:
+            UserError: a model is so long that scores are no numbers, and slopes then neither.
+        """
+        w, clips = at if self.statistic.adaptive else (at[0], np.full(len(at[0]), self.statistic.clip))
+        if not np.abs(w).max() < _LONGEST:  # also when NaN
+            raise UserError("a model on the way is not finite: choose another algo.clip, noise_step or rounds.")
+        return w, clips.astype(float)
 
     def _packed(self, sums: Numbers, counts: Numbers) -> Any:
         return np.concatenate([sums, counts[..., None]], axis=-1) if self.statistic.adaptive else sums
 
-    def _clipped(self, own: slice, dtype: type[np.floating] = np.float32) -> Rows:
-        clip = self.statistic.clip
-        assert clip is not None  # of rows
-        return Rows.clipped(self.statistic.loss, self.parties.X[own], self.parties.y[own], clip, dtype)
+    def _clipped(self, own: slice) -> Rows:
+        return Rows.of(self.statistic.loss, self.parties.X[own], self.parties.y[own], clip=self.statistic.clip)
 
-    @cached_property
-    def _precise(self) -> Rows:
-        return self._clipped(slice(None), np.float64)
+    def _in_clips(self, rows: Rows, w: Single) -> Array:
+        """The sum of rows' gradients at w (B, d), in units of the clip."""
+        out = np.empty(w.shape)
+        rows.gradient(w, out)
+        assert self.statistic.clip is not None  # of rows
+        out /= self.statistic.clip
+        return out
 
     @cached_property
     def _each(self) -> list[Rows]:
@@ -167,26 +168,27 @@ class ClippedTerms(Terms):
         return PartyGradients.of(self.statistic.loss, parties.X, parties.y, parties.offsets)
 
     def _integers_of_rows(self, w: Single, clip: float, Q: Index, secure: bool) -> Integers:
-        """Every party's sums, or those of all: (P, B, d). Both have the same slopes, block by block.
-
-        The last bits of a row's slope may depend on its place in a block. So equal rows are not folded: a row that is
-        replaced would then move others.
-        """
-        N, slopes, models = len(self._whole), Slopes(self.statistic.loss, clip), np.ldexp(w.T.astype(float), -BITS)
+        """Every party's sums, or those of all: (P, B, d). Both have the same slopes, part by part."""
+        rows, N = self._whole, len(self.parties.y)
         offsets = self.parties.offsets if secure else np.array([0, N])
         total = np.zeros((len(offsets) - 1, *w.shape))
-        for rows in blocks(N, len(w), _SLOPES):
-            start, stop = rows.start, rows.stop
-            scores = self._whole[rows] @ models
-            q = np.clip(np.rint(slopes.slope(scores, self.parties.y[rows]) * (Q / clip)), -Q, Q)
+        scale, most = (Q * (rows.common / 2 / clip)).astype(np.float32), Q.astype(np.float32)  # Q <= 2^18: exact
+        for some, vectors, slopes in rows.slopes_in_parts(w):
+            slopes *= scale
+            np.rint(slopes, out=slopes)
+            np.fmin(slopes, most, out=slopes)
+            np.fmax(slopes, -most, out=slopes)
+            q = slopes.astype(float)
+            start, stop = some.start, min(some.stop, N)
             first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
             for k in range(first, last + 1):
-                own = slice(max(start, offsets[k]), min(stop, offsets[k + 1]))
-                # whole numbers below 2^53, so that the order does not matter
-                total[k] += q[own.start - start : own.stop - start].T @ self._whole[own]
-        return total.astype(np.int64)
+                own = slice(max(start, offsets[k]) - start, min(stop, offsets[k + 1]) - start)
+                # whole numbers below 2^53, in steps of 2^-21, so that the order does not matter
+                total[k] += q[own].T @ vectors[own]
+        return np.ldexp(total, BITS + 1).astype(np.int64)
 
     @cached_property
-    def _whole(self) -> Array:
-        """All rows (N, d) in steps of 2^-20: whole numbers, as floating point has them."""
-        return to_integers(self.parties.X, BITS, 1.0).astype(float)
+    def _whole(self) -> Rows:
+        """All rows in steps of 2^-20, halved: single precision has them exactly."""
+        whole = checked(to_integers(self.parties.X, BITS, 1.0), 1 << BITS)
+        return Rows.of(self.statistic.loss, np.ldexp(whole, -BITS), self.parties.y, clip=self.statistic.clip)

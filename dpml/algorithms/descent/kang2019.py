@@ -50,8 +50,8 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import require_domain
 from dpml.mechanism.guarantees import stated
-from dpml.mechanism.options import check_choice, check_common, check_positive
-from dpml.mechanism.outputs import Proof
+from dpml.mechanism.options import check_choice, check_clip, check_common, check_positive
+from dpml.mechanism.outputs import gaussian_proof
 from dpml.mechanism.program import check_rounds
 from dpml.optim import descent
 from dpml.optim.losses import Loss
@@ -173,7 +173,7 @@ class NoisyDescent:
     def _set_clip(self) -> None:
         """Check the clip, and where `tight` noise has none, set it."""
         if self.clip is not None:
-            check_positive("algo.clip", self.clip)
+            check_clip("algo.clip", self.clip)
             if self.calibration == "published":
                 raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
             if self.loss.name not in CLIPPED:
@@ -331,9 +331,7 @@ class NoisyDescent:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
         delta = budget.require_delta(f"algo={self.name}")
         mus = self.mus(budget, problem)
-        proofs = {
-            view: Proof(gdp.eps_of(mu, delta), self.argument(view, budget, problem), mu) for view, mu in mus.items()
-        }
+        proofs = {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
         claims = dict.fromkeys(mus, self.kind.claim) if self.calibration == "published" else {}
         uncounted = _NOT_COUNTED[self.step_selection] if self.step_selection in UNCOUNTED else None
         return stated(proofs, claims, "sample", budget, delta, uncounted)

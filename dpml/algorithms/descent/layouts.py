@@ -17,6 +17,12 @@ from dpml.mechanism.observer import Channel, Observer
 from dpml.optim.descent import Rows, Single
 from dpml.optim.slopes import Slopes
 from dpml.privacy import Problem, View, noise
+from dpml.sums import single_imprecision
+
+
+def moved(lipschitz: float, problem: Problem) -> float:
+    """How far a row that is replaced moves a sum of gradients in floating point at most: by a little more than 2 G."""
+    return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
 
 
 class Layout(Protocol):
@@ -92,10 +98,10 @@ class Pooled:
     secure: ClassVar[bool] = False
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        return dict.fromkeys(self.visible, 2 * self.lipschitz)
+        return dict.fromkeys(self.visible, moved(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        return {"release": (2 * self.lipschitz, 1.0)}
+        return {"release": (moved(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
@@ -175,7 +181,7 @@ class Clients:
         """The worst client is the smallest: the noise times N_k is least there, or the same for all."""
         client = self.of_client(problem)
         summed, colluders = (
-            2 * self.lipschitz / (problem.N * self.sum_std(problem, honest)) for honest in (False, True)
+            moved(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest)) for honest in (False, True)
         )
         views: dict[View, float] = {"release": summed, "aggregate": summed}
         if not self.synchronous:
@@ -185,7 +191,7 @@ class Clients:
     def of_client(self, problem: Problem) -> float:
         """The mu of one round of the smallest client's own."""
         smallest = problem.smallest
-        return 2 * self.lipschitz / (smallest * float(self.client_noise(problem, np.array([smallest]))[0]))
+        return moved(self.lipschitz, problem) / (smallest * float(self.client_noise(problem, np.array([smallest]))[0]))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
         """Local rounds: the server gets last models only, and shows their average.
@@ -197,7 +203,7 @@ class Clients:
         if self.synchronous:
             return {}
         client = self.of_client(problem)
-        average = (client, client * problem.N * self.sum_std(problem) / (2 * self.lipschitz))
+        average = (client, client * problem.N * self.sum_std(problem) / moved(self.lipschitz, problem))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
 
     def row_weights(self, parties: Parties) -> Array:

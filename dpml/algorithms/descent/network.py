@@ -27,7 +27,6 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
-from dpml.data.preprocess import distinct
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import no_privacy
@@ -77,7 +76,7 @@ class NetworkGradients(Statistic):
 
 @dataclass(frozen=True)
 class NetworkTerms(Terms):
-    """The training rows with a one at their ends, folded where some are the same."""
+    """The training rows with a one at their ends."""
 
     statistic: NetworkGradients
     parties: Parties
@@ -86,30 +85,23 @@ class NetworkTerms(Terms):
         """For networks (B, size) and the numbers of the rows, or `ALL`."""
         flat, rows = at
         models = Models.of(flat, self.statistic.hidden)
-        X, y, counts = self.minibatch(rows) if len(rows) else self.folded
+        X, y = self._rows
+        if len(rows):
+            X, y = X[rows], y[rows]
         loss, clip = self.statistic.loss, self.statistic.clip
         if clip is None:
-            return sum_of_clipped_terms(models, X, y, loss, counts).flat()
-        return clipped_sum(models, X, y, loss, clip, counts).flat()
+            return sum_of_clipped_terms(models, X, y, loss).flat()
+        return clipped_sum(models, X, y, loss, clip).flat()
+
+    @cached_property
+    def _rows(self) -> tuple[Array, Array]:
+        return with_ones(self.parties.X), self.parties.y
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The rows, their labels, and how often each is there; None: once."""
+        """The rows, their labels, and how often each is there, to score networks on; None: once."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
-
-    def minibatch(self, rows: Index) -> tuple[Array, Array, Array | None]:
-        """Some of the rows, as `folded` has all of them."""
-        X, y, counts = self.folded
-        if counts is None:
-            return X[rows], y[rows], None
-        kinds, times = np.unique(self._kinds[rows], return_counts=True)
-        return X[kinds], y[kinds], times.astype(float)
-
-    @cached_property
-    def _kinds(self) -> Index:
-        """Of which of the rows in `folded` each row is a copy."""
-        return distinct(self.parties.X, self.parties.y)[1]
 
 
 class Start(NamedTuple):
@@ -137,6 +129,7 @@ class Network(Program):
     """
 
     proof: ClassVar[str] = "Gaussian DP of all rounds (descent.network)"
+    linear: ClassVar[bool] = False
 
     loss: Loss
     calibration: Calibration = "published"

@@ -34,10 +34,13 @@ row.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
+from dpml import sums
 from dpml.algorithms.defaults import NEWTON_NORM, NEWTON_ROUNDS, NEWTON_SHARE
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
@@ -47,10 +50,12 @@ from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.options import check_choice, check_common, check_positive
 from dpml.mechanism.program import Program, check_rounds, check_share
 from dpml.mechanism.sharing import Sharing, TrustedCurator
-from dpml.optim.convex import mean_hessian
-from dpml.optim.losses import LOSSES, Curved, Loss, mean_gradient
+from dpml.optim.convex import LOW, mean_hessian
+from dpml.optim.descent import MergedRows
+from dpml.optim.losses import LOSSES, Curved, Loss
 from dpml.privacy import Budget, Calibration, Problem
 from dpml.privacy.proofs.gradient_balls import logistic_radius
+from dpml.sums import LONG, TALL, gamma
 
 CURVATURE = 0.25
 """The largest of the logistic loss, and of its quadratic upper bound."""
@@ -79,11 +84,10 @@ CURVATURES: dict[str, Curved] = {"bound": UpperBound(), "hessian": LOSSES["logis
 class Newton(Statistic):
     """What a curator computes in a round about models w (B, d), in units of how far a row can move it.
 
-    The gradient of the summed objective at w; or the direction ``(H + R I)^-1 G``, about w, G (B, d) and R (B, 1).
+    The sum of the rows' gradients at w; or the direction ``(H + R I)^-1 G``, about w, G (B, d) and R (B, 1).
     """
 
     loss: Loss
-    lam: float
     curvature: str
     direction: bool
 
@@ -96,6 +100,9 @@ class Newton(Statistic):
     def largest(self, problem: Problem) -> float:
         return problem.N
 
+    def imprecision(self, problem: Problem) -> float:
+        return sums.imprecision(problem.N, 2 * problem.d, model=LONG)
+
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
         return "<f8", (d, d, 1) if self.direction else (d,)
 
@@ -106,6 +113,20 @@ class Newton(Statistic):
         _, G, floor = at
         length = np.linalg.norm(G, axis=1)[:, None]
         return np.maximum(length * CURVATURE / (floor * (floor + CURVATURE)), np.finfo(float).tiny)
+
+
+def solving(floor: float, problem: Problem) -> float:
+    """How much farther than counted a direction may move because it is computed in floating point, relative.
+
+    Two neighbours' matrices K >= R I have an error E each, and directions one of ``||E|| ||G||/R^2``, which m ||G|| is
+    compared with, ``1/m = 4 R^2 (1 + 1/(4R))``. E is that of the sum H, at most ``gamma_n N/4``, n the height of its
+    blocks and their number, and the backward error of Cholesky's method, at most ``d gamma_(3d+1) ||K||`` (Higham 2002,
+    Thm 10.4), K at most N/4 + R.
+    """
+    N, d = problem.N, problem.d
+    added = (gamma(TALL + N / LOW + 2 * d + 32) + LONG * gamma(2 * d)) * N / 4  # a curvature moves by less than a slope
+    solved = 1.01 * d * gamma(3 * d + 1) * (N / 4 + floor)
+    return 8 * (added + solved) * (1 + CURVATURE / floor)
 
 
 @dataclass(frozen=True)
@@ -120,21 +141,26 @@ class NewtonTerms(Terms):
         return exact / self.statistic.unit(*at)
 
     def gradients(self, w: Array) -> Array:
-        """The gradients of the summed objective at w (B, d): (B, d)."""
-        X, y, counts = self.parties.folded
-        return len(self.parties.y) * (mean_gradient(self.statistic.loss, X, y, w, counts) + self.statistic.lam * w)
+        """The sums of the rows' gradients at w (B, d): (B, d)."""
+        return self._rows.sum(w)
 
     def directions(self, w: Array, G: Array, floor: Array) -> Array:
         """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
         X, y, counts = self.parties.folded
+        if not np.linalg.norm(w, axis=1).max() <= LONG:  # also when NaN
+            X, y, counts = self.parties.X, self.parties.y, None
         n, d = X.shape
         directions = np.empty_like(w)
         for some in blocks(len(w), max(n, d * d), _BLOCK):
             K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some], counts)
             K *= len(self.parties.y)
             K += floor[some, :, None] * np.eye(d)
-            directions[some] = np.linalg.solve(K, G[some, :, None])[..., 0]
+            directions[some] = [cho_solve(cho_factor(each), g) for each, g in zip(K, G[some], strict=True)]
         return directions
+
+    @cached_property
+    def _rows(self) -> MergedRows:
+        return MergedRows(self.parties.X, self.parties.y)
 
 
 @dataclass(frozen=True)
@@ -189,14 +215,17 @@ class NoisyNewton(Program):
         return problem.N * self.lam + max(best, problem.N * LEAST_FLOOR)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        floor = self.floor(budget, problem)
         return tuple(
             Sum(
-                Newton(self.loss, self.lam, self.curvature, direction),
-                1.0,
-                math.sqrt(self.rounds) / mu,
+                Newton(self.loss, self.curvature, direction),
+                farther,
+                farther * math.sqrt(self.rounds) / mu,
                 times=self.rounds,
             )
-            for direction, mu in zip((False, True), self.mus(budget, problem), strict=True)
+            for direction, mu, farther in zip(
+                (False, True), self.mus(budget, problem), (1.0, 1 + solving(floor, problem)), strict=True
+            )
         )
 
     def run(self, carrier: Carrier) -> Release:
@@ -207,6 +236,6 @@ class NoisyNewton(Program):
         floor = carrier.per_run([self.floor(budget, carrier.problem) for budget in carrier.budgets])[:, None]
         w = np.zeros((len(floor), carrier.problem.d))
         for _ in range(self.rounds):
-            G = gradients.unit(w) * carrier.ask(0, w)
+            G = gradients.unit(w) * carrier.ask(0, w) + carrier.problem.N * self.lam * w
             w = w - directions.unit(w, G, floor) * carrier.ask(1, w, G, floor)
         return Release(carrier.by_budget(w))

@@ -16,7 +16,7 @@ from dpml.data.preprocess import distinct
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.observer import Observer
 from dpml.optim import descent
-from dpml.optim.descent import Rows, Single
+from dpml.optim.descent import Rows
 from dpml.optim.losses import Loss, mean_loss
 from dpml.optim.slopes import Slopes
 from dpml.privacy import Budget, Problem, noise
@@ -77,11 +77,9 @@ class PreparedNoisyDescent:
         """The step sizes that are tried, (budgets, steps)."""
         return np.array([self.algorithm.tried(budget, self.parties.problem) for budget in budgets])
 
-    def averaged(self, models: Single) -> Array:
+    def averaged(self, models: Array) -> Array:
         """The released average (budgets, steps, draws, d) of all groups' models."""
-        averages: Array = np.einsum(
-            "g,gesij->esij", self.algorithm.layout.model_weights(self.parties), models.astype(float)
-        )
+        averages: Array = np.einsum("g,gesij->esij", self.algorithm.layout.model_weights(self.parties), models)
         return averages
 
     def validated(self, budgets: Sequence[Budget], rng: Generator) -> Array:
@@ -103,7 +101,7 @@ class PreparedNoisyDescent:
         draws: int,
         observer: Observer | None = None,
         steps: Array | None = None,
-    ) -> Single:
+    ) -> Array:
         """The last models of every group, (groups, budgets, steps, draws, d), of all `steps` (budgets, S) tried.
 
         Candidates of a private choice have noise of their own.
@@ -158,28 +156,23 @@ class PreparedNoisyDescent:
         """The rows of every group."""
         return self.algorithm.layout.row_groups(self.parties, self.algorithm.slopes)
 
-    @cached_property
-    def precise(self) -> Rows:
-        """All rows in double precision."""
-        parties = self.parties
-        return self.algorithm.slopes.rows(parties.X, parties.y, self.algorithm.layout.row_weights(parties), np.float64)
-
     def gradient(self, w: Array) -> Array:
-        """The released mean gradient at models (B, d), without noise."""
-        out = np.empty(w.shape)
-        self.precise.gradient(w, out)
-        return out
+        """The released mean gradient at models (B, d), without noise, as the rounds compute it."""
+        each = np.empty((len(self.groups), *w.shape))
+        for rows, gradient in zip(self.groups, each, strict=True):
+            rows.gradient(w, gradient)
+        return np.tensordot(self.algorithm.layout.model_weights(self.parties), each, axes=1)
 
     def path(self, budget: Budget) -> Array:
         """The models of every group in every round, (rounds, groups, d), if there was no noise; at the largest step."""
-        models: list[Single] = []
+        models: list[Array] = []
         step = np.atleast_1d(self.algorithm.tried(budget, self.parties.problem).max())
-        still = np.zeros((len(self.groups), 1, len(self.start)), np.float32)
+        still = np.zeros((len(self.groups), 1, len(self.start)))
         descent.descend(
             self.groups, self.start, step, np.zeros((len(self.groups), 1)), lambda: still, self.algorithm.rounds,
             self.algorithm.lam, heard=lambda before, _: models.append(before[:, 0, 0, 0]),
         )  # fmt: skip
-        return np.array(models, dtype=float)
+        return np.array(models)
 
     def ridge(self, weights: Array) -> Array:
         """lam/2 ||w||^2, (..., d) -> (...)."""
@@ -192,14 +185,14 @@ class PreparedNoisyDescent:
         return value.reshape(weights.shape[:-1]) + self.ridge(weights)
 
 
-def _tell(observer: Observer, before: Single, sent: Single) -> None:
+def _tell(observer: Observer, before: Array, sent: Array) -> None:
     """Report a round of runs (1, 1, steps, draws, d), step size by step size."""
     for models, gradients in zip(before[0, 0], sent[0, 0], strict=True):
         observer.sent(gradients, partial(_exact_gradient, models))
 
 
-def _exact_gradient(models: Single, mechanism: PreparedNoisyDescent) -> Array:
-    return mechanism.gradient(models.astype(float))
+def _exact_gradient(models: Array, mechanism: PreparedNoisyDescent) -> Array:
+    return mechanism.gradient(models)
 
 
 def _exact_score(weights: Array, mechanism: PreparedNoisyDescent) -> Array:

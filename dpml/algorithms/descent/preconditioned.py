@@ -24,7 +24,7 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_common, check_positive
+from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_clip, check_common
 from dpml.mechanism.program import Program, check_carriage, check_rounds, check_share
 from dpml.optim.descent import Single
 from dpml.optim.losses import Loss
@@ -66,22 +66,22 @@ class PreconditionedDescent(Program):
         check_carriage(self)
         check_rounds(self.name, self.rounds)
         if self.clip is not None:
-            check_positive(f"algo.clip of {self.name}", self.clip)
+            check_clip(f"algo.clip of {self.name}", self.clip)
         check_share(f"algo.budget_share of {self.name}", self.budget_share)
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
         """The noise in the rounds, whose step is that of Newton's method."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
-        left = math.sqrt(1 - self.budget_share) * self.target_mu(budget, problem)
+        of = ClippedGradients(self.loss, self.unit, clip)
+        left = math.sqrt(1 - self.budget_share) * self.target_mu(budget, problem, of)
         return Schedule(rounds, clip, 1.0, 2 * math.sqrt(rounds) / left)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
-        mu = math.sqrt(self.budget_share) * self.target_mu(budget, problem)
-        statistics = coefficients_sum(
-            Coefficients(self.loss, unit=self.unit), split(self.loss, problem.d, mu, None), problem.d
-        )
+        of = Coefficients(self.loss, unit=self.unit)
+        mu = math.sqrt(self.budget_share) * self.target_mu(budget, problem, of)
+        statistics = coefficients_sum(of, split(self.loss, problem.d, mu, None), problem.d)
         return statistics, schedule.message(ClippedGradients(self.loss, self.unit, schedule.clip))
 
     def together(self, d: int) -> int:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpml.algorithms.defaults import CLIP_PACE, CLIP_QUANTILE
-from dpml.algorithms.descent.clipped_gradients import LEAST_CLIP, ClippedGradients
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.arrays import Array
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.optim.descent import Single, descend
+from dpml.optim.descent import LEAST_CLIP, Single, descend
 
 AVERAGED = 0.5
 """The part of all rounds, the last ones, whose models are averaged."""

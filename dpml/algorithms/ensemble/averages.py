@@ -12,43 +12,61 @@ from dpml.algorithms.ensemble.local_models import (
     reading,
     root,
     strength,
+    unsolved,
 )
 from dpml.algorithms.prepared import PreparedOutput
+from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import require_domain
+from dpml.mechanism.discrete import Noise
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.options import RegularisedLogistic
-from dpml.mechanism.outputs import NoisyOutput
-from dpml.optim.logistic import LOCAL_TOLERANCE, longest_minimiser
+from dpml.mechanism.options import RegularisedLogistic, check_noise
+from dpml.mechanism.outputs import GridOutput, NoisyOutput
+from dpml.optim.logistic import longest_minimiser
 from dpml.privacy import Budget, Problem
 
 
+@dataclass(frozen=True)
 class Average(LocalClassifiers):
     """`avg`: the mean of the local models; all rows of one party are the unit.
 
     One party's model moves by at most the diameter of all that it can be, 2 `longest_minimiser`, and the mean by 1/M of
     that. The paper counts ``2/(M lam)`` (softmax: ``2 sqrt2/(M lam)``), which is 190 times as much at lam = 1e-4.
+
+    Args:
+        loss: logistic (binary) or softmax (multiclass).
+        calibration: as for `LocalClassifiers`.
+        variant: as for `LocalClassifiers`.
+        lam: coefficient of lam/2 ||w||^2.
+        noise: `continuous`; or `discrete`, with calibration=tight: the mean on a grid, plus a discrete Laplace number
+            in every coordinate (docs/privacy/discrete_noise.md).
     """
 
-    name = "avg"
-    claim = "Pathak et al. 2010, as in Hamm et al. 2016, App. B.4"
+    name: ClassVar[str] = "avg"
+    claim: ClassVar[str] = "Pathak et al. 2010, as in Hamm et al. 2016, App. B.4"
     guarantees = guarantees_of
+
+    noise: Noise = "continuous"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_noise(self)
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """(published, proven): how far the model moves at most, in L2 norm, when one party's rows are replaced."""
         most = problem.N - problem.M + 1  # rows of a party at most, as all have one
         lam = strength(self, most)
-        diameter = 2 * (longest_minimiser(self.loss, lam, problem.classes) + LOCAL_TOLERANCE / lam)
+        diameter = 2 * (longest_minimiser(self.loss, lam, problem.classes) + unsolved(self, most, problem))
         return 2.0 * root(self) / (problem.M * self.lam), diameter / problem.M
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
         """The mean plus noise."""
         return model_plus_noise(self, self.sensitivity(problem), budget, problem)
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models."""
         require_domain(parties, self.loss)
-        return PreparedOutput(self, mean_model(parties, self.lam, reading(self).sums), parties.problem)
+        return PreparedOutput(self, trained(self, parties, reading(self).sums), parties.problem)
 
 
 @dataclass(frozen=True)
@@ -59,6 +77,13 @@ class LocalAggregation(RegularisedLogistic):
     mean by ``S = 2/(M n lam)`` for the smallest party's n. `tight` knows that no minimiser is longer than
     `longest_minimiser`, so that it cannot move by more than twice that. The parties' sizes are public. Both the noise
     of `tight` and every proven eps count the tolerance of the solver.
+
+    Args:
+        loss: logistic.
+        calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
+        variant: `paper`.
+        lam: coefficient of lam/2 ||w||^2.
+        noise: `continuous`; or `discrete`, with calibration=tight, as of `avg`.
     """
 
     name: ClassVar[str] = "la"
@@ -66,17 +91,28 @@ class LocalAggregation(RegularisedLogistic):
 
     guarantees = guarantees_of
 
+    noise: Noise = "continuous"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_noise(self)
+
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """(published, proven): how far the mean moves at most, in L2 norm, when one row is replaced."""
         published = 2 / (problem.smallest * self.lam)
         moved = min(published, 2 * longest_minimiser(self.loss, self.lam))
-        return published / problem.M, (moved + 2 * LOCAL_TOLERANCE / self.lam) / problem.M
+        return published / problem.M, (moved + 2 * unsolved(self, problem.N, problem)) / problem.M
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
         """The mean plus noise."""
         return model_plus_noise(self, self.sensitivity(problem), budget, problem, unit="sample")
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models."""
         require_domain(parties, self.loss)
-        return PreparedOutput(self, mean_model(parties, self.lam), parties.problem)
+        return PreparedOutput(self, trained(self, parties), parties.problem)
+
+
+def trained(algorithm: Average | LocalAggregation, parties: Parties, sums: bool = False) -> Array:
+    """The mean of the local models; what the solver left is checked where it is to be exact."""
+    return mean_model(parties, algorithm.lam, sums, algorithm.loss if algorithm.noise == "discrete" else None)

@@ -16,14 +16,18 @@ from numpy.random import Generator
 
 from dpml.algorithms.perturbation.calibration import SMOOTHNESS, perturbed_minimisers
 from dpml.algorithms.perturbation.objective import GaussianObjective
+from dpml.algorithms.solved import added, gradient_error, gradient_lengths
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
+from dpml.mechanism.discrete import Noise
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.objectives import ApproximateMinimum
-from dpml.mechanism.outputs import drawn
+from dpml.mechanism.objectives import ApproximateMinimum, GridNoise, perturbations
+from dpml.mechanism.options import check_noise
+from dpml.mechanism.outputs import drawn, gaussian_on_grid
 from dpml.optim import NotConvergedError
-from dpml.optim.losses import Loss, mean_gradient
+from dpml.optim.logistic import longest_minimiser
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import approximate_minima as proof
 
@@ -33,6 +37,7 @@ OUTPUT_OF_PAPER = 0.01
 """The share of eps and of delta that the paper's authors give to it."""
 _ATTAINABLE = 1e-12  # a gradient that rounding allows for
 _ROUNDING = 4e-13  # and one beside the length of the noise
+_KEPT = 1e-6  # of a budget, for what noise on a grid adds
 
 
 def published(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
@@ -86,6 +91,11 @@ class ApproximateMinima(GaussianObjective):
     Lambda/N is what is added to lam. `tight` has the noise of `gop` but for a 5000th, and takes a shift of the margin.
     gamma is 1/N^2 as published, but no less than rounding allows for, which is what `tight` takes; a model with a
     longer gradient is not released. What is proven is `proofs.approximate_minima`.
+
+    Args:
+        loss, calibration, variant, lam, shift: as for `GaussianObjective`.
+        noise: `continuous`; or `discrete`, with calibration=tight: exact integers inside the objective and beside the
+            model, which hide all that a solver computes (`mechanism.objectives`).
     """
 
     name: ClassVar[str] = "amp"
@@ -94,10 +104,30 @@ class ApproximateMinima(GaussianObjective):
 
     guarantees = guarantees_of
 
+    noise: Noise = "continuous"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_noise(self)
+
     def messages(self, budget: Budget, problem: Problem) -> list[ApproximateMinimum]:
         """Both noise scales, gamma and the ridge."""
-        calibrate = tight if self.tight else published
-        return [calibrate(budget, problem, self.lam, f"algo={self.name}")]
+        who = f"algo={self.name}"
+        if self.noise == "continuous" or math.isinf(budget.eps):
+            return [(tight if self.tight else published)(budget, problem, self.lam, who)]
+        less = Budget((1 - _KEPT) * budget.eps, (1 - 10 * _KEPT) * budget.require_delta(who))
+        made = tight(less, problem, self.lam, who)
+        return [self._on_grid(made, budget, problem)]
+
+    def _on_grid(self, made: ApproximateMinimum, budget: Budget, problem: Problem) -> ApproximateMinimum:
+        """The same with exact noise, which also hides what floating point adds to a gradient that is measured."""
+        d, delta = problem.d, budget.require_delta(f"algo={self.name}")
+        b = GridNoise.of(made.scale, budget.eps, delta, d)
+        length = longest_minimiser(self.trained, made.strength) + b.longest / made.ridge
+        wrong = gradient_error(added(problem.N), d, 1.0, length, made.strength)
+        apart = 2 * (problem.N * (made.gamma + wrong) + b.moved) / made.ridge
+        hidden = gaussian_on_grid(apart, made.beside.ratio, d, length, "the gradient that is left")
+        return replace(made, output=hidden.scale, inside=b, hidden=hidden)
 
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """What the solver returns, plus noise.
@@ -107,21 +137,24 @@ class ApproximateMinima(GaussianObjective):
         """
         problem = parties.problem
         sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        eta = drawn(sent, rng, draws, problem.d)
+        eta = perturbations(sent, rng, draws, problem.d)
         tolerance = min(made.gamma for made in sent) / 2
         weights = perturbed_minimisers(self.trained, self.lam, parties, sent, eta, tolerance)
         require_gamma(self.trained, parties, weights, eta, sent)
-        return Release(weights + drawn([made.beside for made in sent], rng, draws, problem.d))
+        if not any(made.hidden for made in sent):
+            return Release(weights + drawn([made.beside for made in sent], rng, draws, problem.d))
+        for each, made in zip(weights, sent, strict=True):
+            each[:] = made.hidden.released(each, rng, draws) if made.hidden else each
+        return Release(weights)
 
 
 def require_gamma(loss: Loss, parties: Parties, weights: Array, eta: Array, sent: Sequence[ApproximateMinimum]) -> None:
     """Raise NotConvergedError unless all gradients at `weights` (budgets, draws, d) are at most gamma long."""
-    X, y, counts = parties.folded
-    flat = weights.reshape(-1, weights.shape[2])
-    risk = mean_gradient(loss, X, y, flat, counts).reshape(weights.shape)
-    ridge = np.array([made.strength for made in sent])[:, None, None]
-    lengths = np.linalg.norm(risk + ridge * weights + eta / len(parties.y), axis=2)
-    for length, made in zip(lengths.max(axis=1), sent, strict=True):
+    draws, d = weights.shape[1:]
+    ridges = np.repeat([made.strength for made in sent], draws)[:, None]
+    tilt = eta.reshape(-1, d) / len(parties.y)
+    lengths = gradient_lengths(loss, parties.folded, weights.reshape(-1, d), ridges, tilt)
+    for length, made in zip(lengths.reshape(-1, draws).max(axis=1), sent, strict=True):
         if not length <= made.gamma:
             raise NotConvergedError(
                 f"algo=amp: the solver left a gradient of norm {length:.1e} > gamma = {made.gamma:.1e}, of which "

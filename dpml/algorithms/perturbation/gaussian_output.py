@@ -23,12 +23,14 @@ from numpy.random import Generator
 from dpml.algorithms.defaults import OUTPUT_NORM
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.algorithms.prepared import prepare_rows
+from dpml.algorithms.solved import added, gradient_error, gradient_lengths
 from dpml.arrays import Array
 from dpml.data.partition import Parties, Rows
 from dpml.mechanism.algorithm import Release
+from dpml.mechanism.discrete import Noise
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.options import check_choice, check_common, check_positive
-from dpml.mechanism.outputs import NoisyOutput, drawn
+from dpml.mechanism.options import check_choice, check_common, check_noise, check_positive
+from dpml.mechanism.outputs import GridOutput, NoisyOutput, gaussian_on_grid, noisy
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
@@ -37,6 +39,7 @@ from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Problem, gdp
 from dpml.privacy.proofs.gradient_balls import logistic_radius, squared_radius
 
+_SLACK = 1.01  # a gradient is measured a second time, as `added` counts
 SOURCE = "Gaussian DP of the minimiser's diameter (gaussian_output, gradient_balls)"
 
 
@@ -60,6 +63,7 @@ class GaussianOutput:
         lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
         model_norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
         radius: of the ball over which the squared loss is minimised.
+        noise: `continuous`, or `discrete`: w on a grid, plus exact integers (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "outpert"
@@ -74,12 +78,14 @@ class GaussianOutput:
     lam: float = 0.0
     model_norm: float = OUTPUT_NORM
     radius: float = 1.0
+    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
         check_common(self, ("squared", "logistic"))
         check_choice("calibration", self.calibration, ("tight",))
         check_positive("algo.model_norm", self.model_norm)
         check_positive("algo.radius", self.radius)
+        check_noise(self)
 
     @property
     def logistic(self) -> bool:
@@ -101,20 +107,23 @@ class GaussianOutput:
         radius = logistic_radius if self.logistic else squared_radius
         return 2 * float(radius(length))
 
-    def unsolved(self, N: int, strength: float) -> float:
+    def unsolved(self, problem: Problem, strength: float) -> float:
         """A bound on the distance of the computed minimiser from the exact one.
 
         A gradient g leaves ``||g||/strength``; in a ball, a step of a projected gradient that is e long leaves
-        ``(1 + smoothness) e/strength`` (Pang 1987).
+        ``(1 + smoothness) e/strength`` (Pang 1987). It is measured in floating point.
         """
         conditioning = 1.0 if self.logistic else 1 + self.loss.smoothness + strength
-        return conditioning * solver_tolerance(N) / strength
+        length = self.longest(strength)
+        steepest, terms = (1.0, added(problem.N)) if self.logistic else (2 * (1 + length), problem.N)
+        wrong = gradient_error(terms, problem.d, steepest, length, strength)
+        return conditioning * (_SLACK * solver_tolerance(problem.N) + wrong) / strength
 
     def sensitivity(self, problem: Problem, strength: float) -> float:
         """How far the computed minimiser moves at most, in L2 norm, when one row is replaced."""
         longest = self.longest(strength)
         moved = min(self.apart(longest) / (problem.N * strength), 2 * longest)
-        return moved + 2 * self.unsolved(problem.N, strength)
+        return moved + 2 * self.unsolved(problem, strength)
 
     def ridge(self, budget: Budget, problem: Problem) -> float:
         """lam and what is added to it: the coefficient of ||w||^2 / 2 beside the mean loss that is minimised."""
@@ -130,11 +139,14 @@ class GaussianOutput:
         """Of a budget."""
         return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
         """The minimiser plus noise."""
         if math.isinf(budget.eps):
             return [NoisyOutput("gaussian", math.inf, 0.0, SOURCE)]
-        moved = self.sensitivity(problem, self.ridge(budget, problem))
+        strength = self.ridge(budget, problem)
+        moved = self.sensitivity(problem, strength)
+        if self.noise == "discrete":
+            return [gaussian_on_grid(moved, self.mu(budget), problem.d, self.longest(strength), SOURCE)]
         return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
 
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
@@ -142,7 +154,7 @@ class GaussianOutput:
         problem = parties.problem
         exact = self.minimise(parties.folded, np.array([self.ridge(budget, problem) for budget in budgets]))
         sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
+        return Release(noisy(sent, exact, rng, draws))
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
         """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
@@ -154,7 +166,11 @@ class GaussianOutput:
         N = len(y) if counts is None else round(float(counts.sum()))
         if self.logistic:
             still = np.zeros((len(strengths), X.shape[1]))
-            return minimise_convex(self.loss, X, y, strengths, still, counts, solver_tolerance(N))
+            w = minimise_convex(self.loss, X, y, strengths, still, counts, solver_tolerance(N))
+            left = float(gradient_lengths(self.loss, rows, w, strengths[:, None]).max())
+            if not left <= _SLACK * solver_tolerance(N):
+                raise NotConvergedError(f"the solver left a gradient of norm {left:.1e}: set a larger algo.lam.")
+            return w
         share = np.full(len(y), 1 / N) if counts is None else counts / N
         A, b = (share[:, None] * X).T @ X, -2 * (share * y) @ X
         w = minimise_quadratic_in_ball(A, np.tile(b, (len(strengths), 1)), self.radius, strengths / 2)

@@ -29,7 +29,7 @@ import numpy as np
 from dpml.algorithms.quadratic.coefficients import quadratic_of
 from dpml.algorithms.quadratic.objective import draws_together
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
-from dpml.arrays import Array
+from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
@@ -39,7 +39,8 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic
-from dpml.privacy import Budget, Calibration, Problem, gdp
+from dpml.privacy import Budget, Calibration, Problem
+from dpml.sums import TALL, gamma, pairwise
 
 RHO = 0.05
 """How likely the noise on X'X may be longer than the ridge rule assumes: the paper's."""
@@ -57,6 +58,10 @@ class Statistics(Statistic):
 
     def lengths(self, d: int) -> tuple[int, ...]:
         return 1, d, d * (d + 1) // 2
+
+    def imprecision(self, problem: Problem) -> float:
+        """That of the sums, and what LAPACK's eigenvalues are off: at most 10 d^2 roundings of the largest."""
+        return super().imprecision(problem) + 2 * (problem.N + self.ridge) * gamma(10 * problem.d**2)
 
     def on(self, parties: Parties) -> "StatisticsTerms":
         return StatisticsTerms(self, parties)
@@ -78,10 +83,12 @@ class StatisticsTerms(Terms):
     @cached_property
     def _total(self) -> Array:
         X, y = self.parties.X, self.parties.y
-        square = X.T @ X + self.statistic.ridge * np.eye(X.shape[1])
+        square = pairwise(X[some].T @ X[some] for some in blocks(len(y), most=TALL))
+        linear = pairwise(y[some] @ X[some] for some in blocks(len(y), most=TALL))
+        square += self.statistic.ridge * np.eye(X.shape[1])
         i, j = np.triu_indices(X.shape[1])
         triangle = square[i, j] / np.where(i == j, 1.0, self.statistic.off_diagonal)
-        return np.concatenate([[float(np.linalg.eigvalsh(square)[0])], y @ X, triangle])
+        return np.concatenate([[float(np.linalg.eigvalsh(square)[0])], linear, triangle])
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ class AdaptiveStatistics(Program):
             return 0.0
         delta = budget.require_delta("algo=adassp")
         if self.calibration == "tight":
-            return self.sensitivity(problem.d) / gdp.mu_of(budget.eps, delta)
+            return self.sensitivity(problem.d) / self.target_mu(budget, problem)
         return math.sqrt(math.log(6 / delta)) / (budget.eps / 3)
 
     def sharing(self, problem: Problem) -> Sharing:

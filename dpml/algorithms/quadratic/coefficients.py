@@ -23,17 +23,17 @@ import numpy as np
 
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
-from dpml.mechanism.discrete import BITS, whole_steps
+from dpml.mechanism.discrete import BITS, checked, whole_steps
 from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.options import Unit
 from dpml.optim.losses import Loss, Quadratic
 from dpml.privacy import Problem
 from dpml.privacy.discrete import divide, to_integers
 from dpml.privacy.discrete.rounding import Integers
+from dpml.sums import TALL, PairwiseSum
 
 _SUMS = 1 << 61  # the largest sum of integers
 _FINE = 21  # bits by which a step is finer than 1/d
-_ENTRIES = 1 << 26  # of rows that are weighted together: 512 MiB
 
 
 @dataclass(frozen=True)
@@ -159,16 +159,16 @@ class CoefficientTerms(Terms):
     def _packed(self, X: Array, y: Array, weights: Array | None = None) -> Array:
         """The weighted sums of some rows' coefficients, (k,)."""
         q = quadratic_of(self.statistic.loss)
-        if weights is None:
-            square = X.T @ X
-        else:
-            square = np.zeros((X.shape[1], X.shape[1]))
-            for some in blocks(len(y), X.shape[1], _ENTRIES):  # a block is copied
-                square += (weights[some] * X[some].T) @ X[some]
-        slopes, constants = q.linear(y), q.constant(y) if self.statistic.constant else np.empty((0, len(y)))
-        linear = (slopes if weights is None else weights * slopes) @ X
-        constant = np.atleast_1d(constants.sum(axis=-1) if weights is None else constants @ weights)
-        return np.concatenate([constant, linear, q.square * square[entries(X.shape[1])]])
+        slopes, constants = q.linear(y), q.constant(y)
+        total = PairwiseSum()
+        for some in blocks(len(y), most=TALL):
+            own = X[some]
+            weighted = own if weights is None else weights[some, None] * own
+            square = q.square * (weighted.T @ own)[entries(X.shape[1])]
+            constant = constants[some] if weights is None else weights[some] * constants[some]
+            first = [constant.sum()] if self.statistic.constant else []
+            total.add(np.concatenate([first, slopes[some] @ weighted, square]))
+        return total.result()
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         known: dict[int, Integers] = {}
@@ -180,7 +180,7 @@ class CoefficientTerms(Terms):
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
         """One party's after the other; at record level they may be one, where nobody looks."""
         parties, party = self.parties, self.statistic.unit == "party"
-        z = to_integers(parties.X, bits, 1.0)
+        z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = np.rint(np.ldexp(np.clip(parties.y, -1, 1), bits)).astype(np.int64)
         where = entries(z.shape[1])
         for rows in map(parties.of, range(parties.problem.M)) if party or secure else [slice(None)]:

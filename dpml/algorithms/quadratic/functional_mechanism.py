@@ -33,7 +33,7 @@ from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.discrete import NOISES, Noise
+from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
 from dpml.mechanism.options import (
     SUM_PROTOCOLS,
@@ -42,6 +42,7 @@ from dpml.mechanism.options import (
     Variant,
     check_choice,
     check_common,
+    check_noise,
     check_not_negative,
     check_positive,
 )
@@ -109,16 +110,11 @@ class FunctionalMechanism(Program):
             check_positive("algo.radius", self.radius)
         check_not_negative("algo.ridge", self.ridge)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
-        check_choice("algo.noise", self.noise, NOISES)
         if self.protocol == "secagg" and self.sites != "cape":
             raise UserError(f"algo.protocol=secagg is for algo=capefm: there is no secure sum in algo={self.name}.")
         if self.noise == "discrete" and self.sites not in ("curator", "cape"):
             raise UserError(f"algo.noise=discrete is for algo=fm and algo=capefm, not for algo={self.name}.")
-        if self.noise == "discrete" and self.calibration != "tight":
-            raise UserError(
-                f"algo.noise=discrete of algo={self.name} is the least noise that is proven to be enough: set "
-                "calibration=tight."
-            )
+        check_noise(self)
 
     @property
     def name(self) -> str:  # type: ignore[override]

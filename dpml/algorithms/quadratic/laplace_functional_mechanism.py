@@ -1,7 +1,13 @@
-"""The functional mechanism with Laplace noise (Zhang et al. 2012): pure eps-DP."""
+"""The functional mechanism with Laplace noise (Zhang et al. 2012): pure eps-DP.
+
+*On a grid.* The sums of integers are those of real rows in the unit ball (`coefficients`), so that they move in L1 norm
+by no more than is counted of these, and discrete Laplace noise of the same scales has the same eps, exactly.
+"""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -17,20 +23,25 @@ from dpml.algorithms.quadratic.sensitivity import NO_NOISE, Scales
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
 from dpml.mechanism.options import (
     VARIANTS,
     Variant,
     check_common,
+    check_noise,
     check_not_negative,
     check_positive,
     check_published_only,
 )
-from dpml.mechanism.outputs import Proof
+from dpml.mechanism.outputs import Proof, integers
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, gdp, noise
+from dpml.privacy.discrete import DiscreteLaplace
+from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.safe import enough, up
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,12 @@ class LaplaceCurator(TrustedCurator):
 
     def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         return noise.laplace(rng, (draws, size))
+
+    def integers(self, scales: Sequence[float], draws: int, size: int, rng: Generator) -> Integers:
+        """Discrete Laplace noise of these scales in steps of a grid, 0 for none: (len(scales) * draws, size)."""
+        shape = draws, size
+        laws = [DiscreteLaplace(Fraction(scale)) if scale else None for scale in scales]
+        return np.concatenate([integers(law, shape, rng) if law else np.zeros(shape, np.int64) for law in laws])
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,8 @@ class LaplaceFunctionalMechanism(Program):
         variant: `paper`; `authors` puts Delta into the Gaussian formula instead, as their scripts do, which is (eps,
             delta)-DP, and minimises over their box.
         lam, radius, ridge: as for `fm`.
+        noise: `continuous`; or `discrete`, with calibration=tight: discrete Laplace noise on sums of integers
+            (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "dpfm"
@@ -65,6 +84,7 @@ class LaplaceFunctionalMechanism(Program):
     lam: float = 0.0
     radius: float | None = None
     ridge: float = 1.25
+    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
         check_common(self, ("squared", "logistic"), VARIANTS)
@@ -72,6 +92,7 @@ class LaplaceFunctionalMechanism(Program):
         if self.radius is not None:
             check_positive("algo.radius", self.radius)
         check_not_negative("algo.ridge", self.ridge)
+        check_noise(self)
 
     @property
     def laplace(self) -> bool:
@@ -124,9 +145,10 @@ class LaplaceFunctionalMechanism(Program):
         """The noise on N times (L0, L1, L2)."""
         d = problem.d
         if math.isinf(budget.eps):
-            return NO_NOISE
+            return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)
         if self.calibration == "tight":
-            return self._tight_scales(budget.eps, d)
+            farther = 1.0 if self.noise == "discrete" else 1 + self.imprecision(problem)
+            return self._tight_scales(budget.eps / farther, d)
         delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
         scale = delta_fm / budget.eps
         if not self.laplace:
@@ -140,7 +162,7 @@ class LaplaceFunctionalMechanism(Program):
 
         def stretched(log_ratio: float) -> tuple[float, float]:
             ratio = math.exp(log_ratio)
-            unit = self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps
+            unit = enough(self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps)
             return unit, unit * ratio
 
         def energy(log_ratio: float) -> float:
@@ -168,7 +190,12 @@ class LaplaceFunctionalMechanism(Program):
         if not self.laplace:
             return {view: Proof(proof.eps, SOURCE, proof.mu) for view, proof in super().proven(budget, problem).items()}
         scales = self.scales(budget, problem)
-        eps = math.inf if math.isinf(budget.eps) else self.pure_eps(scales, problem.d)
+        eps = math.inf if math.isinf(budget.eps) else up(self.pure_eps(scales, problem.d))
+        if self.noise == "discrete":
+            (message,) = self.messages(budget, problem)
+            message.of.resolution(message.block_widths(), problem)  # refused where so much noise does not fit
+        else:
+            eps *= 1 + self.imprecision(problem)
         return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
     def together(self, d: int) -> int:

@@ -9,6 +9,7 @@ classes: ["<=50K", ">50K"]                 # -1 and +1; or 0, 1, ..., K-1
 # target: {low: 0, high: 100}              # instead of classes, for a regression
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from dpml.errors import UserError, nearest
 FROM_ROWS = "from_rows"
 """The key that marks statements taken from the rows: such a file is refused until the user has edited it."""
 
+_POWER = re.compile(r"([-+]?[\d.]*\d[\d.]*)[eE]([-+]?\d+)")  # a number such as 1e6
 _KEYS = ("columns", "classes", "target", FROM_ROWS)
 
 
@@ -141,6 +143,11 @@ def _range(path: Path, key: str, said: Any) -> Range:
         raise UserError(f"{path}: {key} must be {form}, got {said}.")
     numbers = [said["low"], said["high"]]
     log = said.get("log", False)
+    for number in numbers:
+        power = _POWER.fullmatch(number) if isinstance(number, str) else None
+        if power:  # YAML 1.1 wants a point and a sign
+            said_so = f"{float(power[1])}e{int(power[2]):+d}"
+            raise UserError(f"{path}: {key} has {number}, which YAML reads as text: write {said_so}.")
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers) or not isinstance(log, bool):
         raise UserError(f"{path}: {key} must be {form}, got {said}.")
     try:

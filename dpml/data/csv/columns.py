@@ -18,6 +18,9 @@ WORDS = ({"false", "true"}, {"no", "yes"})
 CATEGORIES = 1000
 """The most categories that a column may have, unless they are stated: each becomes a feature."""
 
+LARGEST = 1e100
+"""The largest absolute value of a number: squares of larger ones overflow."""
+
 _SURE_CATEGORIES = (
     20  # up to this many texts, a column may be categorical even if no text repeats, or most of them are numbers
 )
@@ -60,9 +63,10 @@ def profile_of(columns: CsvColumns, name: str) -> ColumnProfile:
     low, high = float(np.nanmin(cells)), float(np.nanmax(cells))
     if name not in columns.texts:
         problem = ""
-        if np.isinf([low, high]).any():
-            row = int(np.flatnonzero(np.isinf(cells))[0])
-            problem = f"has an infinite value ({columns.file.where(row)})"
+        if max(-low, high) > LARGEST:
+            row = int(np.flatnonzero(np.abs(cells) > LARGEST)[0])
+            size = "an infinite value" if np.isinf(cells[row]) else f"a value beyond {LARGEST:g}"
+            problem = f"has {size} ({columns.file.where(row)})"
         return ColumnProfile(name, "number", missing, low, high, problem=problem)
     if is_boolean(texts):
         yes = look_up(cells, [_boolean(value) for value in texts])

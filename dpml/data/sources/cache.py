@@ -15,6 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,11 @@ from dpml.atomic import MACHINE, seal, unseal
 
 _CHUNK = 1 << 20
 _STALE = 24 * 3600  # seconds
+
+OWN = "csv"
+"""The name of entries of users' own files, which nobody else may read."""
+
+_KEPT = ContextVar("kept", default=True)
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -55,6 +61,8 @@ def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], tuple[A
     entry = _read(place)
     if entry is not None:
         return entry
+    if name == OWN and not _KEPT.get():
+        return build()
     with locked(place.with_name(f".{place.name}.lock")) as held:
         entry = _read(place)  # another process may have built it meanwhile
         if entry is None:
@@ -66,6 +74,21 @@ def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], tuple[A
             del arrays  # before the same bytes are mapped
             entry = _read(place) or build()
     return entry
+
+
+@contextmanager
+def nothing_kept() -> Iterator[None]:
+    """Nothing that is parsed or computed of a user's own files in this block is written to the disk."""
+    token = _KEPT.set(False)
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
+def kept() -> bool:
+    """Whether derived files may be written."""
+    return _KEPT.get()
 
 
 @contextmanager
@@ -149,7 +172,8 @@ def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
             crcs = {name: _crc(unfinished / f"{name}.npy") for name in arrays}
             described = json.dumps({"place": place.name, "arrays": crcs, "facts": facts}, indent=1)
             (unfinished / "facts.json").write_text(seal(described), encoding="utf-8")
-            unfinished.chmod(0o755)  # mkdtemp's folders are private
+            if not place.name.startswith(f"{OWN}-"):  # mkdtemp's folders are private
+                unfinished.chmod(0o755)
             _move(unfinished, place)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)

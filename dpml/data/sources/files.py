@@ -241,6 +241,8 @@ def fresh_content(path: Path, separator: str | None = None) -> Content:
     """Read a whole file (`read_content`), and record the result until the file changes."""
     before = stamp(path)  # a file that changes while it is being read is read again next time
     content = read_content(path, separator)
+    if not cache.kept():
+        return content
     record = asdict(content) | {"path": str(path.resolve()), "stamp": before}
     with suppress(OSError):  # then it is computed again next time
         _record_path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Real numbers between integers: bounds on exponentials and on a Gaussian's cumulative weights at any precision."""
+"""Real numbers between integers: bounds on exponentials and on cumulative weights, at any precision."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -54,6 +54,23 @@ def cumulative(variance: Fraction, bits: int) -> Bounds:
     most = list(accumulate(upper for _, upper in weights))
     total_least, total_most = least[-1], most[-1] + rest
     return [(part << bits) // total_most for part in least], [-(-(part << bits) // total_least) for part in most]
+
+
+def geometric(rate: Fraction, bits: int) -> Bounds:
+    """Bounds on ``Pr[V <= k] = 1 - e^(-rate (k + 1))``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to e^(-rate k).
+
+    It ends where less than 2^-bits is left. A product of two bounds is off by at most one unit of 2^-(bits + 64) more.
+    """
+    w = bits + _GUARD
+    least, most = exp_minus(rate, w)
+    left, at_most = 1 << w, 1 << w
+    lower: list[int] = []
+    upper: list[int] = []
+    while not upper or upper[-1] < 1 << bits:
+        left, at_most = left * least >> w, (at_most * most >> w) + 1
+        lower.append(max((1 << bits) - (at_most >> _GUARD) - 1, 0))
+        upper.append((1 << bits) - (left >> _GUARD))
+    return lower, upper
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:

@@ -17,6 +17,7 @@ from dpml.errors import UserError
 Integers = NDArray[np.int64]
 
 _ROOT_BITS = 40
+_FARTHEST = 2.0**61
 
 
 def integer_radius(clip: float, bits: int) -> int:
@@ -52,6 +53,19 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
     divisor = _root_above(squares[long])[:, None]
     whole[long] = np.sign(whole[long]) * (np.abs(whole[long]) * radius // divisor)
     return whole
+
+
+def to_grid(values: Array, step: float) -> Integers:
+    """Numbers, each rounded to the nearest whole number of steps, and cut at 2^61 steps; `step` is a power of two.
+
+    To cut moves no two of them apart. So neighbours' vectors are `rounded_sensitivity` apart.
+
+    Raises:
+        UserError: a value is not finite.
+    """
+    if not np.isfinite(values).all():
+        raise UserError("a value to be rounded is not a finite number.")  # naming it would reveal it
+    return np.rint(np.clip(values / step, -_FARTHEST, _FARTHEST)).astype(np.int64)
 
 
 def divide(total: Integers, count: int) -> Integers:

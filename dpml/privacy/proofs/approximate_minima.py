@@ -34,8 +34,10 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from dpml.privacy import gdp
 from dpml.privacy.proofs import objective_perturbation as objective
+from dpml.privacy.safe import down, up
 
 REST = 1e-3  # of delta
+_ROUNDING = 1e-9  # of the logarithm of the excess, which is below 1000
 
 
 def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
@@ -49,10 +51,10 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
     """
     if sigma == 0 or ridge == 0 or math.isinf(mu):
         return math.inf
-    most = (1 - REST) * delta
-    apart = objective.eps_of(sigma, ridge, most) + gdp.eps_of(mu, REST * delta)
-    whole = gdp.eps_of(math.hypot(2 / sigma, mu), most)
-    return min(apart, whole) if _log_excess(whole, sigma, ridge, mu) <= math.log(REST * delta) else apart
+    most, rest = down((1 - REST) * delta), down(REST * delta)
+    apart = up(objective.eps_of(sigma, ridge, most) + gdp.eps_of(mu, rest))
+    whole = gdp.eps_of(up(math.hypot(2 / sigma, mu)), most)
+    return min(apart, whole) if _log_excess(whole, sigma, ridge, mu) + _ROUNDING <= math.log(rest) else apart
 
 
 def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:

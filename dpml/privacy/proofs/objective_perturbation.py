@@ -53,25 +53,33 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpml.arrays import Array
-from dpml.privacy import gdp
+from dpml.privacy import gdp, pld
+from dpml.privacy.safe import ROUNDING, down, enough, up
 
 SMOOTHNESS = 0.25  # the largest s (1 - s)
 _CELLS = 256  # of the integral over s: an upper sum, 1 % above it where delta is 1e-8 or more
 _SPLITS = 13  # of eps in each round of the search for the best one
 _ROUNDS = 5
+_POINTS = 1 << 10  # of a curve; those between are bounded by chords
+_PAID_POINTS = 32  # of them where the curvature is paid for
 _NEGLIGIBLE = 40.0  # e^-40 of a curve is added for what the integral leaves out
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """The least eps at which the curvature of the loss costs nothing: ``2/R - 2/sigma^2``, R = `ridge`."""
-    return 2 / ridge - 2 / sigma / sigma
+    """The least eps at which the curvature of the loss costs nothing: ``2/R - 2/sigma^2``, R = `ridge`; rounded up."""
+    return up(2 / ridge) - down(2 / sigma / sigma)
+
+
+def _paid_removal(sigma: float, ridge: float) -> float:
+    """rho, the same for the removal of a row."""
+    return up(1 / ridge) - down(1 / sigma / sigma) / 2
 
 
 def free_ridge(eps: float, sigma: float) -> float:
     """The least R with which the curvature costs nothing at this eps; 0 where any R will do."""
     precision = 1 / sigma / sigma
     # slightly above the R at which `paid` is eps, so that rounding cannot undo it
-    return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-12)
+    return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
 
 
 def delta_of(eps: float, sigma: float, ridge: float) -> float:
@@ -81,18 +89,19 @@ def delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
     """log of `delta_of`."""
-    mu = 1 / sigma
-    if eps <= mu * mu or eps >= paid(sigma, ridge):
+    mu, precision = up(1 / sigma), down(1 / sigma / sigma)
+    if eps <= precision or eps >= paid(sigma, ridge):
         return gdp.log_delta_of(2 * mu, eps)
     # delta never rises with eps, and any split of eps is a proof
-    least = gdp.log_delta_of(2 * mu, mu * mu)
-    rho = 1 / ridge - mu * mu / 2
+    least = gdp.log_delta_of(2 * mu, precision)
+    rho = _paid_removal(sigma, ridge)
     low, high = 0.0, eps
     for _ in range(_ROUNDS):
         t = np.append(np.linspace(low, high, _SPLITS), min(eps, max(rho, 0.0)))  # the part of eps for the removal
         removed = log_removal(t, sigma, ridge)
         added = np.array([gdp.log_delta_of(mu, max(eps - part, 0.0)) for part in t])
         totals = np.minimum(np.logaddexp(removed, t + added), np.logaddexp(added, eps - t + removed))
+        totals += ROUNDING * (eps + np.abs(totals))
         best = int(np.argmin(totals))
         least = min(least, float(totals[best]))
         step = (high - low) / (_SPLITS - 1)
@@ -102,11 +111,12 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
     """log of a bound on H_t(with a row, without it), for t (k,) >= 0: (k,)."""
-    plain = np.array([gdp.log_delta_of(1 / sigma, part) for part in t])
-    paying = (t > 0) & (t < 1 / ridge - 1 / sigma / sigma / 2)
+    mu = up(1 / sigma)
+    plain = np.array([gdp.log_delta_of(mu, part) for part in t])
+    paying = (t > 0) & (t < _paid_removal(sigma, ridge))
     if paying.any():
         total = np.logaddexp(plain[paying], _log_price(t[paying], plain[paying], sigma, ridge))
-        plain[paying] = np.minimum(total, gdp.log_delta_of(1 / sigma, 0.0))  # never above its value at 0
+        plain[paying] = np.minimum(total, gdp.log_delta_of(mu, 0.0))  # never above its value at 0
     return plain
 
 
@@ -150,25 +160,42 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     return np.logaddexp(np.logaddexp.reduce(cells, axis=1), plain - _NEGLIGIBLE)
 
 
+@lru_cache(maxsize=1 << 8)
+def losses(sigma: float, ridge: float) -> pld.Losses:
+    """The privacy loss of a release, from its whole curve, to be composed with others."""
+    low, high = 1 / sigma / sigma, max(paid(sigma, ridge), 1 / sigma / sigma)
+    top = max(high, 2 / sigma * (1 / sigma + 12)) * 1.01  # 12 standard deviations of a Gaussian release's loss
+    plain = np.linspace(0.0, top, _POINTS)
+    plain = plain[(plain <= low) | (plain >= high)]
+    eps = np.unique(np.concatenate([plain, np.linspace(low, high, _PAID_POINTS)]))
+    delta = np.exp([log_delta_of(float(each), sigma, ridge) for each in eps]) * (1 + 1e-9)
+    # replace-one adjacency is symmetric: the curve below 0 follows from that above
+    below = -eps[:0:-1]
+    return pld.from_curve(
+        np.concatenate([below, eps]), np.concatenate([-np.expm1(below) + np.exp(below) * delta[:0:-1], delta])
+    )
+
+
 @lru_cache(maxsize=1 << 12)
 def eps_of(sigma: float, ridge: float, delta: float) -> float:
     """The least eps that is proven at `delta`, rounded up; inf without noise or without a ridge."""
     if sigma == 0 or ridge == 0:
         return math.inf
-    plain, log_delta = gdp.eps_of(2 / sigma, delta), math.log(delta)
-    low, high = max(plain, 1 / sigma / sigma), paid(sigma, ridge)
-    if plain <= 1 / sigma / sigma or plain >= high:
+    mu, precision = up(2 / sigma), down(1 / sigma / sigma)
+    plain, log_delta = gdp.eps_of(mu, delta), math.log(delta) * (1 + ROUNDING)
+    low, high = max(plain, precision), paid(sigma, ridge)
+    if plain <= precision or plain >= high:
         return plain
     apart = math.log1p(SMOOTHNESS / ridge)  # the whole Jacobian's price, paid apart from the noise
     if math.exp(-apart) * delta > 0:
-        high = min(high, apart + gdp.eps_of(2 / sigma, math.exp(-apart) * delta))
+        high = min(high, up(apart + gdp.eps_of(mu, down(math.exp(-apart) * delta))))
     return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
 
 
 @lru_cache(maxsize=1 << 12)
 def sigma_of(eps: float, ridge: float, delta: float) -> float:
     """The least sigma that is proven to give (eps, delta) with this ridge, rounded up."""
-    log_delta = math.log(delta)
+    log_delta = math.log(delta) * (1 + ROUNDING)
     low = 2 / gdp.mu_of(eps, delta)  # the Gaussian mechanism's
     if ridge >= free_ridge(eps, low):
         return low
@@ -205,7 +232,7 @@ def pure_eps_of(beta: float, ridge: float) -> float:
     """The eps of noise with density proportional to exp(-beta ||b||), delta = 0; inf without noise or a ridge."""
     if ridge == 0 or math.isinf(beta):
         return math.inf
-    if beta * ridge >= 1:
+    if down(beta * ridge) >= 1:
         return 2 * beta
     # the maximum of beta s + log(1 + s (1 - s)/R), a concave function of s
     root = math.hypot(2 - beta, 2 * math.sqrt(beta) * math.sqrt(1 + beta * ridge))
@@ -220,17 +247,18 @@ def jacobian_eps_of(slope: float, curvature: float) -> float:
     Two rows' gradients are at most twice the bound apart. The Jacobians of b <-> w differ by the exchange of one
     rank-one term of at most c in a matrix that stays above R: a factor ``1 + c/R``, once.
     """
-    return 2 * slope + math.log1p(curvature)
+    return up(2 * slope + math.log1p(curvature))
 
 
 def beta_of(eps: float, ridge: float) -> float:
     """The largest beta, so the least noise, whose `pure_eps_of` is at most eps; 0 where no noise is proven enough."""
+    eps /= enough(enough(1.0))
     if ridge * eps >= 2:
-        return eps / 2
+        return eps / enough(2.0)
     if pure_eps_of(0.0, ridge) >= eps:
         return 0.0
     low, high = 0.0, eps / 2
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if pure_eps_of(middle, ridge) <= eps else (low, middle)
-    return low
+    return low / enough(1.0)

@@ -13,6 +13,7 @@ from dpml.audit.neighbours import turned_label
 from dpml.data.partition import TwoGroup
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
+from dpml.sums import single_imprecision
 
 LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
@@ -30,7 +31,8 @@ def proven(algorithm, problem, budget=BUDGET) -> dict[str, float]:
 def chains(c: float, sizes, noises, rounds: int, others: float, G: float = 1.0) -> float:
     """The largest mu of the average of affine chains, one per client, from mean and variance round by round.
 
-    The chain in which a row is replaced moves by 2G/N_k a round and contracts by c, the others by `others`.
+    The chain in which a row is replaced moves by 2G/N_k a round, G with what floating point adds to it, and contracts
+    by c, the others by `others`.
     """
     shares, worst = np.asarray(sizes) / np.sum(sizes), 0.0
     for k in range(len(sizes)):
@@ -49,7 +51,8 @@ def chains(c: float, sizes, noises, rounds: int, others: float, G: float = 1.0) 
 @pytest.mark.parametrize("sizes", [[30, 10, 40, 12], [20, 20, 20], [50]], ids=["unequal", "equal", "one"])
 def test_the_average_of_local_rounds_is_bounded_and_the_bound_is_reached(lam, options, sizes):
     """By chains of which all others forget their own past; remembered noise only helps. Every client is tried."""
-    problem, G = problem_of(sizes), options.get("clip", 1.0)
+    problem = problem_of(sizes)
+    G = options.get("clip", 1.0) * (1 + single_imprecision(problem.N, problem.d))
     for rounds in (1, 2, 30):
         algorithm = wddp(LOGISTIC, rounds=rounds, lam=lam, step=0.5, **options)
         mus, c = algorithm.mus(BUDGET, problem), 1 - 0.5 * lam
@@ -74,7 +77,7 @@ def test_known_values(sizes, average, client):
     assert found["client"] == pytest.approx(client, rel=1e-3)
     shares = sizes / sizes.sum()
     spread = math.sqrt(999 * shares.min() ** 2 + np.sum(shares**2))
-    mu = 2 * 1000 / spread / math.sqrt(16 * 1000 * math.log(1e3)) * 0.25
+    mu = 2 * (1 + single_imprecision(sizes.sum(), 104)) * 1000 / spread / math.sqrt(16 * 1000 * math.log(1e3)) * 0.25
     assert found["release"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-9)
 
 

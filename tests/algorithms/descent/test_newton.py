@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.algorithms.descent.newton import CURVATURES, NoisyNewton
+from dpml.algorithms.descent.newton import CURVATURES, NoisyNewton, solving
 from dpml.audit.neighbours import one_replaced, synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
@@ -130,8 +130,11 @@ def test_the_budget_is_spent_exactly(rounds, share) -> None:
         ("aggregate", "proven", "sample"),
     ]
     gradient, direction = algorithm.messages(BUDGET, problem)
-    squares = [1 / gradient.noise**2, 1 / direction.noise**2]
-    assert gdp.compose([1 / gradient.noise, 1 / direction.noise] * rounds) == pytest.approx(found[0].mu, rel=1e-12)
+    farther = 1 + solving(algorithm.floor(BUDGET, problem), problem)
+    mus = [1 / gradient.noise, farther / direction.noise]
+    squares = [mu * mu for mu in mus]
+    rounding = 1 + algorithm.imprecision(problem)
+    assert gdp.compose(mus * rounds) * rounding == pytest.approx(found[0].mu, rel=1e-12)
     assert squares[0] / sum(squares) == pytest.approx(share)
     for guarantee in found:
         assert guarantee.eps == pytest.approx(1.0, rel=1e-9)

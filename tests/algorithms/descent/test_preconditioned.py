@@ -16,6 +16,7 @@ from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
+from dpml.sums import single_imprecision
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET, FREE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
@@ -166,4 +167,4 @@ def test_mu_is_split() -> None:
     mu = gdp.mu_of(1.0, 1e-5)
     statistics, rounds = algorithm.messages(BUDGET, problem)
     assert statistics.mu == pytest.approx(math.sqrt(0.2) * mu)
-    assert rounds.mu == pytest.approx(math.sqrt(0.8) * mu)
+    assert rounds.mu * (1 + single_imprecision(900, 3)) == pytest.approx(math.sqrt(0.8) * mu)

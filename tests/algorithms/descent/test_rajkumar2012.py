@@ -15,6 +15,7 @@ from dpml.errors import UserError
 from dpml.mechanism.message import Terms
 from dpml.optim.losses import LOSSES, mean_gradient
 from dpml.privacy import Budget, Problem, gdp
+from dpml.sums import imprecision
 
 LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(0.5, 1e-2)
@@ -231,7 +232,8 @@ def test_halving_budgets_add_up_to_less_than_eps() -> None:
         for guarantee in proven_.values():
             assert guarantee.delta == 0
             assert guarantee.eps == pytest.approx(0.3 * sum(0.5**t for t in range(1, rounds + 1)))
-            assert guarantee.eps <= 0.3
+            # published noise, whose sums round: a 1e-10th more
+            assert guarantee.eps <= 0.3 * (1 + imprecision(problem.N, 2 * problem.d, model=1e3))
         assert [g.view for g in found if g.basis == "published"] == ["release", "aggregate"]
     with pytest.raises(UserError, match="at most 400 for"):
         PrivateSGD(LOGISTIC, variant="halving", rounds=401)

@@ -13,6 +13,7 @@ from dpml.audit.neighbours import turned_label
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
+from dpml.sums import single_imprecision
 
 LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
@@ -94,7 +95,8 @@ def test_steps_on_clipped_slopes():
     for loss, clip, far in ((LOGISTIC, 0.3, 8 * (1 + math.log(7 / 3))), (squared, 0.1, 3.0), (squared, 0.3, 3.0)):
         for rounds in (100, 1000):
             step = wang(loss, calibration="tight", clip=clip, rounds=rounds).tried(BUDGET, SMALL)[0]
-            noise = 2 * clip * math.sqrt(rounds) / gdp.mu_of(0.25, 1e-3) / SMALL.N
+            moved = 2 * clip * (1 + single_imprecision(SMALL.N, SMALL.d))
+            noise = moved * math.sqrt(rounds) / gdp.mu_of(0.25, 1e-3) / SMALL.N
             assert step * noise * math.sqrt(SMALL.d * rounds) == pytest.approx(far)
 
 

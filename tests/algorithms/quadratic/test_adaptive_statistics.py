@@ -36,7 +36,8 @@ def mu_of(algorithm: AdaptiveStatistics, d: int) -> float:
     """What is proven, in units of the noise."""
     (guarantee,) = (g for g in algorithm.guarantees(BUDGET, Problem(1, 100, d)) if g.basis == "proven")
     assert guarantee.mu is not None
-    return guarantee.mu * algorithm.scale(BUDGET, Problem(1, 100, d))
+    problem = Problem(1, 100, d)
+    return guarantee.mu * algorithm.scale(BUDGET, problem) / (1 + algorithm.imprecision(problem))
 
 
 # ---- the sensitivity

@@ -1,4 +1,4 @@
-"""Time and memory of the large data sets, each load in a process of its own. Slow: run with -m slow."""
+"""Memory of the large data sets, each load in a process of its own. Slow: run with -m slow."""
 
 import json
 import subprocess
@@ -14,36 +14,30 @@ pytestmark = [
 ]
 
 LOAD = """
-import json, re, sys, time
+import json, re, sys
 from pathlib import Path
 import numpy as np
 from dpml.config import catalogue
 from dpml.data import Files
 source = catalogue.source(sys.argv[1])
-start = time.perf_counter()
 data = source.load(Files(sys.argv[2], offline=True), None, np.random.default_rng(0))
-seconds = time.perf_counter() - start
 # the process's own peak in GiB; what getrusage says includes that of the process that started this one
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 2**20
-print(json.dumps([seconds, peak, *data.X.shape, *data.X_test.shape]))
+print(json.dumps([peak, *data.X.shape, *data.X_test.shape]))
 """
 
 
 def load(name: str, folder: Path) -> list[float]:
-    """Seconds, GiB, and the shapes of both parts."""
+    """GiB, and the shapes of both parts."""
     command = [sys.executable, "-c", LOAD, name, str(folder)]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def test_kdd(raw):
-    seconds, peak, *shape = load("kddcup99", raw)
-    print(f"first load: {seconds:.1f} s, {peak:.2f} GiB")
-    assert shape == [494_021, 118, 311_029, 118]
-    assert seconds < 15
-    assert peak < 2
-    again = [load("kddcup99", raw)[0] for _ in range(5)]
-    print("cached load:", " ".join(f"{seconds:.2f}" for seconds in again), "s")
-    assert min(again) < 0.3  # the others may have shared the machine
+    for _ in range(2):  # the second from the cache
+        peak, *shape = load("kddcup99", raw)
+        assert shape == [494_021, 118, 311_029, 118]
+        assert peak < 2
 
 
 def test_url(tmp_path):
@@ -60,8 +54,7 @@ def test_url(tmp_path):
                 ids = np.union1d(common[i], rare[i])
                 values = [f"{k + 1}:{value:.6g}" for k, value in enumerate(real[i])]
                 file.write(" ".join([labels[i], *values, *(f"{k}:1" for k in ids[ids > 20])]) + "\n")
-    seconds, peak, *shape = load("url", tmp_path)
-    print(f"first load: {seconds:.0f} s, {peak:.2f} GiB")
-    assert shape == [196_000, 50, 200_000, 50]
-    assert peak < 4
-    assert load("url", tmp_path)[0] < 1
+    for _ in range(2):
+        peak, *shape = load("url", tmp_path)
+        assert shape == [196_000, 50, 200_000, 50]
+        assert peak < 4

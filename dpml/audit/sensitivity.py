@@ -1,0 +1,159 @@
+"""How far the sums that a release computes move when a unit is replaced, over what is counted: by its own code.
+
+A proof bounds the exact sums of two neighbours. What runs adds up rounded numbers, in some order, and may move farther
+(Casacuberta, Shoham, Vadhan & Wang 2022): in a sum of many rows, a unit in the last place of a partial sum is as large
+as what a row adds. So both data sets are summed by the code of a release, at the same models, with noise of no width.
+What differs is compared with the `sensitivity` that noise and proof are made from. No noise hides it: a ratio above 1
+is a bug for certain, and one release shows it.
+
+The neighbours are the attacked ones, and others on which rounding is at its worst: many rows, no two alike, whose
+partial sums grow beyond one power of two after the other.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.random import PCG64
+
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.layouts import moved as farthest
+from dpml.arrays import Array
+from dpml.audit.exposure import Pair, prepared
+from dpml.audit.half_noise import Quiet
+from dpml.audit.neighbours import with_rows
+from dpml.errors import UserError
+from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.message import Sum, mu_of
+from dpml.mechanism.outputs import GridOutput, NoisyOutput, moved_in_l2
+from dpml.mechanism.program import Program
+from dpml.optim.descent import Rows
+from dpml.privacy import Budget
+
+_COPIES = 0.05  # of the rows of a pair
+_MODELS = 4  # compared at once
+_ROUNDS, _ROWS = 8, 3_000_000  # of a release of many rounds: the first ones, of no more rows in all
+
+
+def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
+    """The largest ratio of what moves to what is counted, over pairs of neighbours; NaN where nothing is summed."""
+    ratios = []
+    for pair in pairs:
+        with suppress(UserError):  # not solvable
+            ratios.append(ratio(algorithm, pair, budget))
+    return max((each for each in ratios if not math.isnan(each)), default=math.nan)
+
+
+@singledispatch
+def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
+    """The same for one pair. An algorithm that is not registered may release a model plus noise: it is what moves."""
+    messages: Sequence[Any] = algorithm.messages(budget, pair[0].problem) if hasattr(algorithm, "messages") else ()
+    if len(messages) != 1 or not isinstance(messages[0], NoisyOutput | GridOutput):
+        return math.nan
+    (sent,) = messages
+    first, second = (each.release([budget], Quiet(PCG64(0)), 1).weights[0, 0] for each in prepared(algorithm, pair))
+    most = sent.sensitivity
+    if isinstance(sent, GridOutput):
+        most = float(moved_in_l2(sent.sensitivity, sent.step, sent.size)) * sent.step
+    return float(np.linalg.norm(second - first)) / most
+
+
+@ratio.register
+def of_program(algorithm: Program, pair: Pair, budget: Budget) -> float:
+    """Of all messages, at the models of a few runs."""
+    carrier = Beside(prepared(algorithm, pair), budget)
+    with suppress(_EnoughError):
+        algorithm.run(carrier)
+    return carrier.farthest
+
+
+class _EnoughError(Exception):
+    """As many rounds as are to be compared were."""
+
+
+class Beside(Carrier):
+    """Carries out a release of the first of two data sets; beside every sum, asks for those of both without noise."""
+
+    def __init__(self, both: Sequence[Prepared], budget: Budget) -> None:
+        super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)
+        self.quiet = [Carrier(each, [budget], Quiet(PCG64(0)), _MODELS, None) for each in both]
+        rounds = max(1, min(_ROUNDS, _ROWS // self.problem.N))
+        self.farthest, self.left = 0.0, dict.fromkeys(range(len(self.messages[0])), rounds)
+
+    @property
+    def simulated(self) -> bool:
+        """False: a loop asks for every sum, instead of carrying out its rounds itself."""
+        return False
+
+    def ask(self, number: int, *at: Any) -> Array:
+        message = self.messages[0][number]
+        of, d = message.of, self.problem.d
+        units = np.repeat(np.array(message.units) * of.deviations(d), of.lengths(d))
+        first, second = (quiet.ask(number, *at) for quiet in self.quiet)
+        moves = np.linalg.norm((second - first) / np.where(units > 0, units, 1.0), axis=-1)
+        self.farthest = max(self.farthest, float(moves.max()) / counted(message, self))
+        self.left[number] -= 1
+        if not any(left > 0 for left in self.left.values()):
+            raise _EnoughError
+        return super().ask(number, *at)
+
+
+def counted(message: Sum, carrier: Carrier) -> float:
+    """How far one sum moves at most, in units of its blocks: what its part of the proven mu is made from."""
+    one = replace(message, times=1, joined=None)
+    return (
+        message.sensitivity * mu_of((one,), carrier.problem, carrier.mechanism.algorithm.noise == "discrete") / one.mu
+    )
+
+
+@ratio.register
+def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> float:
+    """Of the gradients of the groups that hold the last row, at the models of a run without noise, and beside it."""
+    short = replace(algorithm, rounds=min(algorithm.rounds, _ROUNDS))
+    both = [short.prepare(parties, np.random.default_rng(0)) for parties in pair]
+    path = both[0].path(budget)[:, -1]
+    models = np.concatenate([0 * path[:1], path, 10 * path[-1:]])
+    first, second = (_gradient(each.groups[-1], models) for each in both)
+    weight = algorithm.layout.row_weights(pair[0])[-1]
+    if len(both[0].groups) > 1:  # every client's own mean
+        weight = 1 / float(pair[0].sizes[-1])
+    moves = np.linalg.norm(second - first, axis=1)
+    return float(moves.max()) / float(farthest(algorithm.lipschitz, pair[0].problem) * weight)
+
+
+def _gradient(rows: Rows, w: Array) -> Array:
+    out = np.empty(w.shape)
+    rows.gradient(w, out)
+    return out
+
+
+def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
+    """Neighbours on which rounding errors are large, with the sizes of `pair`: many unequal rows, a long one turns.
+
+    Labels are alike, so that a sum grows with every row; or balanced, so that it ends small after large parts of it
+    cancelled. In every third pair one row in twenty is a copy, until one of them is replaced: where equal rows are
+    added up as one, its neighbour is summed in another order. The row is somewhere in the first half of the last party.
+    """
+    parties, (N, d) = pair[0], pair[0].X.shape
+    low, high = (0.0, 1.0) if parties.data.task == "multiclass" else (-1.0, 1.0)
+    alike, balanced = np.full(N, high), np.where(np.arange(N) % 2, low, high)
+    long, last = np.eye(1, d) * (1 - 1e-15), parties.of(len(parties.sizes) - 1)
+    found = []
+    for rng in np.random.default_rng(0).spawn(tries):
+        X = np.zeros((N, d))
+        X[:, 0] = rng.uniform(0.85, 0.95, N)
+        X[:, 1:] = rng.uniform(-0.3, 0.3, (N, d - 1)) / np.sqrt(d)
+        copied, unlike = X.copy(), N - int(np.ceil(_COPIES * N))
+        copied[unlike:] = X[: N - unlike]
+        place = last.start + int(rng.integers((last.stop - last.start + 1) // 2))
+        own = last if unit == "party" else slice(place, place + 1)
+        copied[[place, N - 1]] = copied[[N - 1, place]]
+        for rows, y, row in ((X, alike, long), (X, balanced, long), (copied, alike, copied[own])):
+            first, second, labels, turned = rows.copy(), rows.copy(), y.copy(), y.copy()
+            first[own], second[own], labels[own], turned[own] = row, long, high, low
+            found.append((with_rows(parties, first, labels), with_rows(parties, second, turned)))
+    return found

@@ -1,0 +1,24 @@
+"""The rows of a release: complete ones, whatever an experiment's default is."""
+
+from collections.abc import Container
+
+from omegaconf import DictConfig
+
+from dpml.errors import UserError
+
+
+def require_complete(dataset: DictConfig, given: Container[str]) -> None:
+    """Set the default of a release, to refuse rows with missing values, in the settings of a data set.
+
+    Raises:
+        UserError: rows would be left out because of what is in them.
+    """
+    if "missing" not in dataset:
+        return
+    if "dataset.missing" not in given:
+        dataset.missing = "refuse"
+    if dataset.missing == "drop":
+        raise UserError(
+            "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
+            "how many there are: what is released needs dataset.missing=refuse, or keep with the step impute."
+        )

@@ -1,0 +1,60 @@
+"""Privacy numbers on the safe side of rounding, and how they are written.
+
+A proven eps, delta or mu is at least that of the noise as it is drawn. `up` pays for the rounding of the formula that
+led to a number: with positive terms, k operations are off by a factor below ``1 + k 2^-52``, so that `ROUNDING` is
+enough for 450 of them. Noise for a budget is `SPARE` larger than the formulas ask for, so that it still meets the
+budget after all the numbers on the way were rounded up.
+"""
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+ROUNDING = 1e-13
+SPARE = 1e-12
+_UNSEEN = 1e-6  # a relative excess that no written number shows
+
+
+def up(number: float) -> float:
+    """At least the positive number that a short formula stands for."""
+    return number * (1 + ROUNDING)
+
+
+def down(number: float) -> float:
+    """At most that number."""
+    return number * (1 - ROUNDING)
+
+
+def enough(noise: float) -> float:
+    """A scale of noise that meets its budget after rounding."""
+    return noise * (1 + SPARE)
+
+
+def above(number: Fraction | int) -> float:
+    """The least floating-point number that is not below an exact one."""
+    try:
+        nearest = float(number)
+    except OverflowError:
+        return math.inf
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def total(terms: Iterable[tuple[float, int]]) -> float:
+    """The sum of numbers that count so many times each, rounded up once."""
+    terms = list(terms)
+    if not all(math.isfinite(x) for x, _ in terms):
+        return math.inf
+    return above(sum(Fraction(x) * times for x, times in terms))
+
+
+def written(number: float, digits: int = 4) -> str:
+    """A proven number in so many digits, rounded up: but an excess of a millionth is rounding, and not written.
+
+    >>> written(1.0000000001), written(1.0001), written(4.37718), written(1e-5)
+    ('1', '1.001', '4.378', '1e-05')
+    """
+    nearest = f"{number:.{digits}g}"
+    if not math.isfinite(number) or number == 0 or float(nearest) >= number * (1 - _UNSEEN):
+        return nearest
+    place = math.floor(math.log10(abs(float(nearest)))) - digits + 1
+    return f"{float(nearest) + 10.0**place:.{digits}g}"

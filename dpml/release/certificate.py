@@ -1,0 +1,165 @@
+"""A certificate: every message of a release as plain numbers, from which `verify.py` computes each eps without dpml.
+
+The format is what `dpml.release.verify` reads. Numbers are as exact as they are known: a variance of integers, a step
+of a grid. Where a release is no list of noisy messages that the verifier knows, the certificate has what the proof says
+(the mu, or the eps), marked as `stated`, or no message, of which nothing can be verified.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import singledispatch
+from typing import Any
+
+from dpml.algorithms import Algorithm
+from dpml.mechanism import discrete
+from dpml.mechanism.message import Sum
+from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
+from dpml.mechanism.outputs import GridOutput, NoisyOutput, moved_in_l1, moved_in_l2
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing
+from dpml.privacy import Budget, Guarantee, Problem
+from dpml.privacy.discrete import DiscreteLaplace
+from dpml.privacy.safe import up
+
+FORMAT = "dpml certificate 1"
+
+Message = dict[str, Any]
+
+
+def certificate(
+    algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee], away: int = 0
+) -> dict[str, Any]:
+    """The certificate of a release whose proven `guarantees` are these, of which nothing is open.
+
+    Args:
+        algorithm: what was released.
+        budget: with which noise was drawn.
+        problem: gives parties and colluders, among whom those count that may be `away`.
+        guarantees: what is proven of every view.
+        away: how many parties may be missing from a sum.
+    """
+    noise, messages = described(algorithm, budget, problem)
+    if noise["by"] != "curator":
+        noise |= {"parties": problem.M, "colluders": problem.colluders - away, "away": away}
+    return {
+        "format": FORMAT,
+        "unit": guarantees[0].unit,
+        "neighbours": "replace one",
+        "delta": guarantees[0].delta,
+        "noise": noise,
+        "messages": messages,
+        "views": {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees},
+    }
+
+
+def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[dict[str, Any], list[Message]]:
+    """Who drew the noise of a release, and its messages; none where the guarantees alone say what is known."""
+    curator = {"by": "curator"}
+    if isinstance(algorithm, Program):
+        if algorithm.pure(budget):
+            (eps,) = {proof.eps for proof in algorithm.proven(budget, problem).values()}
+            return curator, [{"law": "laplace", "times": 1, "sensitivity": eps, "scale": 1, "stated": True}]
+        sharing = algorithm.sharing(problem)
+        known = sharing.views(problem).keys() == algorithm.proven(budget, problem).keys()
+        if type(algorithm).proven is not Program.proven or not known:
+            return curator, []
+        on_grid = algorithm.noise == "discrete"
+        sums = [_sum(message, problem, sharing, on_grid) for message in algorithm.messages(budget, problem)]
+        return _drawn_by(sharing), sums
+    try:
+        sent = algorithm.messages(budget, problem)  # type: ignore[attr-defined]
+        return curator, [part for message in sent for part in describe(message)]
+    except (AttributeError, TypeError):
+        return curator, []
+
+
+def stated(guarantee: Guarantee) -> list[Message]:
+    """What a guarantee says by itself."""
+    if guarantee.mu is not None:
+        return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
+    if guarantee.curve is not None:
+        deviation, ridge, mu = guarantee.curve
+        beside = [{"law": "gaussian", "times": 1, "sensitivity": mu, "deviation": 1}] if mu else []
+        return [{"law": "gaussian objective", "times": 1, "deviation": deviation, "ridge": ridge}, *beside]
+    return []
+
+
+def _drawn_by(sharing: Sharing) -> dict[str, Any]:
+    if isinstance(sharing, CapeNoise):
+        return {"by": "cape", "spread": sharing.spread}
+    if isinstance(sharing, IndependentNoise):
+        return {"by": "open"}
+    return {"by": "parties"} if isinstance(sharing, SecureSumNoise) else {"by": "curator"}
+
+
+def _sum(message: Sum, problem: Problem, sharing: Sharing, on_grid: bool) -> Message:
+    """A sum with Gaussian noise; the sensitivity is in units of its blocks."""
+    times = message.times if message.joined is None else message.joined
+    common = {"times": times, "sensitivity": message.sensitivity}
+    if not on_grid:
+        moved = up(message.sensitivity * (1 + message.of.imprecision(problem)))
+        return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
+    of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, colluders=0)
+    grid = discrete.grid(message, drawing)
+    rounding = of.rounding(message.block_widths(), grid.resolution, drawing)
+    blocks = [
+        {"numbers": size, "variance": _exact(variance), "step": abs(step) / (unit * deviation)}
+        for size, variance, step, unit, deviation in zip(
+            of.lengths(problem.d), grid.variances, grid.steps, message.units, of.deviations(problem.d), strict=True
+        )
+    ]
+    return {"law": "discrete gaussian", **common, "rounding": rounding, "blocks": blocks}
+
+
+def _exact(number: Fraction) -> str:
+    """As the verifier reads it."""
+    return f"{number.numerator}/{number.denominator}" if number.denominator != 1 else str(number.numerator)
+
+
+@singledispatch
+def describe(message: Any) -> list[Message]:
+    """A message that is no sum."""
+    raise TypeError(f"{type(message).__name__} has no description")
+
+
+@describe.register
+def _(message: NoisyOutput) -> list[Message]:
+    one: Message = {"times": 1, "sensitivity": message.sensitivity}
+    if message.law == "gaussian":
+        return [{"law": "gaussian", **one, "deviation": message.scale}]
+    if message.law == "radial":
+        raise TypeError("a density that is infinite at the model hides nothing")
+    if message.law == "laplace":
+        one["sensitivity"] = up(message.sensitivity * math.sqrt(message.size))
+    return [{"law": "l2 laplace" if message.law == "l2_laplace" else "laplace", **one, "scale": message.scale}]
+
+
+@describe.register
+def _(message: GridOutput) -> list[Message]:
+    if isinstance(message.noise, DiscreteLaplace):
+        moved = moved_in_l1(message.sensitivity, message.step, message.size)
+        scale = _exact(Fraction(message.noise.scale))
+        return [{"law": "laplace", "times": 1, "sensitivity": moved, "scale": scale, "numbers": message.size}]
+    moved_far = _exact(moved_in_l2(message.sensitivity, message.step, message.size))
+    block = {"numbers": message.size, "variance": _exact(message.noise.variance), "step": 1}
+    return [{"law": "discrete gaussian", "times": 1, "sensitivity": moved_far, "rounding": 0, "blocks": [block]}]
+
+
+@describe.register
+def _(message: PerturbedObjective) -> list[Message]:
+    common: Message = {"times": 1, "deviation": message.scale, "ridge": message.ridge}
+    if message.law == "gaussian":
+        return [{"law": "gaussian objective", **common}]
+    logistic = {"slope": 1, "curvature": 0.25}
+    loss = logistic if message.slope is None else {"slope": message.slope, "curvature": message.curvature}
+    return [{"law": "laplace objective", **common, **loss}]
+
+
+@describe.register
+def _(message: ApproximateMinimum) -> list[Message]:
+    objective: Message = {"law": "gaussian objective", "times": 1, "deviation": message.scale, "ridge": message.ridge}
+    if message.hidden is None:
+        return [objective, *describe(message.beside)]
+    return [objective | {"lost": message.lost}, *describe(message.hidden)]

@@ -1,0 +1,170 @@
+"""What happened in a release: one value, from which all that is said of it is computed.
+
+Whoever carries a release out makes its `Facts`. The guarantees, the statement, the model's file and the ledger's entry
+follow from them; nothing else says what is proven of a release. Facts under which the proof does not hold make the
+proven eps infinite, with the reason; what would hold otherwise then stands beside it as *conditional*.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from dpml.algorithms import Algorithm
+from dpml.data.partition import LabelRule, Natural, Parties, Partition
+from dpml.errors import UserError
+from dpml.privacy import Budget, Guarantee, Problem, worst
+from dpml.privacy.entropy import check_tail
+from dpml.privacy.guarantee import REAL
+from dpml.privacy.safe import above, written
+from dpml.release import verify
+from dpml.release.certificate import certificate
+from dpml.release.exactness import has_exact_noise, of_these_bits
+
+PROVEN = ("proven", REAL)
+"""The bases of what is proven, of the published numbers or of real ones."""
+
+Randomness = Literal["system", "seed"]
+Ranges = Literal["stated", "fitted"]
+Dealt = Literal["one place", "natural", "at random", "by labels"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a guarantee depends on, beside the mathematics of its algorithm.
+
+    Attributes:
+        algorithm: its name.
+        problem: the public facts about the data: rows, parties, features, colluders.
+        given: what the algorithm's proof says of every view, if all that follows is as the proof assumes.
+        randomness: the operating system's random numbers, or a generator with a seed.
+        ranges: ranges, categories and classes were stated, or fitted to the rows.
+        dealt: how rows came to their parties.
+        missing: whether rows may have been left out for what is in them.
+        parties: who the parties are, a digest; None: nobody said.
+        another: the eps against one other party alone, who knows its own noise; None: there is no such party.
+        trust: a sentence about who saw rows; None: one place had all of them.
+        certificate: the messages, as `certificate.certificate` describes them; None: there is no noise.
+        tight: whether the noise is the least that is proven, not a paper's.
+    """
+
+    algorithm: str
+    problem: Problem
+    given: tuple[Guarantee, ...]
+    randomness: Randomness = "system"
+    ranges: Ranges = "stated"
+    dealt: Dealt = "one place"
+    missing: bool = False
+    parties: str | None = None
+    another: float | None = None
+    trust: str | None = None
+    certificate: Mapping[str, Any] | None = None
+    tight: bool = True
+
+    @property
+    def unit(self) -> Literal["sample", "party"]:
+        """What is protected."""
+        return self.given[0].unit
+
+    @property
+    def exact(self) -> bool:
+        """Whether noise and sums are integers, so that the proof is about the very numbers that are published."""
+        return not any(guarantee.basis == REAL for guarantee in self.given)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Why nothing is proven, in the words that follow "because"; nothing where the proof holds."""
+        return tuple(self._open())
+
+    def _open(self) -> Iterator[str]:
+        if self.randomness == "seed":
+            yield "the noise was made from a seed, and whoever has or guesses it can subtract the noise"
+        if self.ranges == "fitted":
+            yield "ranges were fitted to the private rows, which no budget counts"
+        if self.dealt == "by labels":
+            yield "rows were dealt to parties by their private labels, on which the parties' sizes then depend"
+        if self.missing:
+            yield "rows were left out because of what is in them, so that a replaced row changes how many there are"
+        if self.unit == "party" and self.dealt == "at random":
+            yield "the parties were made up by chance, so that a guarantee for one of them protects nobody"
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What is proven of every view, and what would be proven if the facts were those that the proof assumes."""
+        if not self.open:
+            return self.given
+        why = "; ".join(self.open)
+        found: list[Guarantee] = []
+        for guarantee in self.given:
+            if guarantee.basis not in PROVEN:
+                found.append(guarantee)
+                continue
+            found.append(replace(guarantee, eps=math.inf, basis="proven", source=why, mu=None, curve=None))
+            found.append(replace(guarantee, basis="conditional"))
+        return tuple(found)
+
+    @property
+    def proven(self) -> tuple[Guarantee, ...]:
+        """What is proven of every view."""
+        return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in PROVEN)
+
+    def require_proof(self, eps: float) -> None:
+        """Raise UserError unless at most `eps` is proven of every view."""
+        if self.open:
+            raise UserError(f"nothing can be proven of this release, because {self.open[0]}.")
+        least = worst(self.proven).eps if self.proven else math.inf
+        if least > eps:
+            found = "nothing" if math.isinf(least) else f"eps={written(least)}"
+            remedy = "" if self.tight else "set calibration=tight, or "
+            raise UserError(
+                f"eps={eps:g} was asked for, and {found} is proven of algo={self.algorithm} in its worst view: "
+                f"{remedy}take another algorithm."
+            )
+
+
+def facts_of(algorithm: Algorithm, parties: Parties, rule: Partition, budget: Budget, **others: Any) -> Facts:
+    """The facts of a release of parties that `rule` made, in one place; `others` are fields of `Facts`."""
+    problem = parties.problem
+    natural = isinstance(rule, Natural)
+    dealt: Dealt = "natural" if natural else "by labels" if isinstance(rule, LabelRule) else "at random"
+    names = parties.data.provenance.get("parties") or [] if natural else []
+    return facts_about(algorithm, problem, budget, dealt=dealt, parties=named(names), **others)
+
+
+def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
+    """The facts of a release about which this much is public, of whose colluders so many may just be `away`.
+
+    `others` are fields of `Facts`.
+    """
+    if problem.M == 1:
+        others["dealt"] = "one place"
+    if others.get("randomness") != "seed" and math.isfinite(budget.eps):
+        check_tail(budget.delta or 0.0, has_exact_noise(algorithm))
+    given = of_these_bits(algorithm.guarantees(budget, problem), algorithm)
+    proven = [guarantee for guarantee in given if guarantee.basis in PROVEN]
+    finite = all(math.isfinite(guarantee.eps) for guarantee in proven)
+    described = certificate(algorithm, budget, problem, proven, away) if proven and finite else None
+    another = _against_another_party(described) if described and problem.colluders == away else None
+    tight = algorithm.calibration == "tight"
+    return Facts(algorithm.name, problem, tuple(given), another=another, certificate=described, tight=tight, **others)
+
+
+def _against_another_party(described: Mapping[str, Any]) -> float | None:
+    """What holds where nobody colludes against one other party, who knows its own noise; None: there is none such."""
+    if described["noise"]["by"] not in ("parties", "cape"):
+        return None
+    try:
+        at = verify.delta_with(described["messages"], verify.unknown_noise(described["noise"], "another party"))
+    except verify.RejectedError:  # nobody else is left
+        return None
+    least = verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
+    return math.inf if least is None else above(least)
+
+
+def named(parties: Iterable[str]) -> str | None:
+    """A digest of who the parties are, in any order; None: nobody says."""
+    names = sorted(map(str, parties))
+    return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32] if names else None

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Check what a published model guarantees, without dpml: ``python3 verify.py model.json``.
+
+This file needs Python's standard library only and shares no code with dpml. It reads the certificate in a model, or one
+that ``dpml guarantee --certificate FILE`` wrote: for every message of the release how far one unit moves it at most,
+the law and the width of its noise, and how often it was sent; and who drew the noise. From these it computes for every
+view an eps that holds, and compares it with the stated one. It does not see the rows: that a message moves by at most
+its sensitivity, and that the noise was drawn as is said, is the word of whoever made the model. Where a certificate has
+no noise of its own but the ratio of both, as `stated`, only what follows from the ratio is computed, and this is said.
+
+Arithmetic is in rational numbers; irrational ones are enclosed; what is uncertain counts against the guarantee. Used:
+
+1. *Gaussian noise* of deviation s on a message that moves by at most D in L2 norm is mu-GDP with mu = D/s. Messages
+   compose to ``mu^2 = sum times (D/s)^2``, adaptively chosen or not (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
+2. mu-GDP is (eps, delta)-DP, ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu, Q the upper tail of
+   N(0, 1) (Balle & Wang 2018, Thm 8). With the density phi and Mills' ratio m = Q/phi: phi(z1) (m(z1) - m(z2)).
+3. *Discrete Gaussian noise* of h parties, of variance v >= 2 r^2 each, on integers, counts as Gaussian noise of
+   variance ``h v - r^2``, ``r^2 = 13/4 + (binary digits of h k)/28`` for k numbers, but for 1e-25 in mu
+   (docs/privacy/discrete_noise.md, Theorem 1).
+4. *Laplace noise* of scale b, on reals or on integers: eps = D/b with the move D in L1 norm (Dwork et al. 2006; Ghosh,
+   Roughgarden & Sundararajan 2009). Noise of density exp(-|z|/b): the same with the norm |.|. Such eps add up.
+5. *Objective perturbation*, logistic loss, Gaussian noise s, ridge R: the curve of mu = 2/s at eps <= 1/s^2 and at
+   eps >= 2/R - 2/s^2; L2-Laplace noise of scale b, gradients below g and curvatures below c: eps = 2 g/b + c/R, and for
+   the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b. A model beside its exact minimiser that is mu-GDP given
+   that one: the sum of `delta_with` (docs/privacy/perturbed_minima.md; dpml/privacy/proofs/approximate_minima.py).
+6. *Views.* The noise of parties is as wide in each; one who knows the noise of all but h of M sees h/M of its variance.
+   CAPE (Imtiaz, Mohammadi & Sarwate 2019) with zero-sum noise: docs/privacy/imtiaz2019.md.
+"""
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Callable
+from fractions import Fraction as Q
+from pathlib import Path
+from typing import Any
+
+Pair = tuple[Q, Q]
+"""A lower and an upper bound."""
+
+BITS = 180
+FAR = 1 << 10  # e^-FAR is as good as 0
+PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # the digits of pi, cut
+VIEWS = ("release", "aggregate", "client", "transcript", "colluders", "another party")
+
+
+def down(x: Q, bits: int = BITS) -> Q:
+    """The largest multiple of 2^-bits that is at most x."""
+    return Q((x.numerator << bits) // x.denominator, 1 << bits)
+
+
+def up(x: Q, bits: int = BITS) -> Q:
+    """The least multiple of 2^-bits that is at least x."""
+    return -down(-x, bits)
+
+
+def root_above(x: Q) -> Q:
+    """Just above the square root of x >= 0."""
+    shift = BITS + max(0, x.denominator.bit_length() - x.numerator.bit_length())
+    return Q(math.isqrt((x.numerator << 2 * shift) // x.denominator) + 1, 1 << shift)
+
+
+ROOT_2PI: Pair = 1 / root_above(1 / (2 * PI)), root_above(2 * (PI + Q(1, 10**61)))
+
+
+def exp_minus(x: Q) -> Pair:
+    """e^-x for x >= 0: the series of e^-y, y = x/2^k below 1/16, squared k times."""
+    if x > FAR:
+        return Q(0), Q(1, 1 << FAR)
+    k = math.ceil(x).bit_length() + 4
+    w = BITS + 3 * int(x) // 2 + 2 * k + 16
+    y = (x.numerator << w - k) // x.denominator
+    total = term = 1 << w
+    n = 0
+    while term:
+        n += 1
+        term = (term * y >> w) // n
+        total += -term if n % 2 else term
+    # a term is at most 2 units off, the terms that are left are less than 8, and y is less than 1 off
+    low, high = total - 2 * n - 9, total + 2 * n + 9
+    for _ in range(k):
+        low, high = low * low >> w, (high * high >> w) + 1
+    return Q(low, 1 << w), Q(high, 1 << w)
+
+
+def density(z: Q) -> Pair:
+    """phi(z)."""
+    low, high = exp_minus(z * z / 2)
+    return low / ROOT_2PI[1], high / ROOT_2PI[0]
+
+
+def mills(z: Q) -> Pair:
+    """m(z) = Q(z)/phi(z) for z >= 0."""
+    if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest lies between z and z + n/z
+        low, high = down(z), up(z + 200 / z)
+        for n in range(199, 0, -1):
+            low, high = down(z + n / high), up(z + n / low)
+        return down(1 / high), up(1 / low)
+    total = term = down(z)
+    k = 0
+    while term > Q(1, 1 << BITS) or k < 40:  # then terms fall by more than half
+        k += 1
+        term = up(term * z * z / (2 * k + 1))
+        total += term
+    low, high = exp_minus(z * z / 2)
+    error = Q(k + 8, 1 << BITS - 40)  # what is cut from z and from terms grows by less than e^(z^2/2) < 2^19
+    return ROOT_2PI[0] / 2 / high - total - error, ROOT_2PI[1] / 2 / low - total + error
+
+
+def delta_of(mu: Q, eps: Q) -> Q:
+    """An upper bound on the least delta with which mu-GDP implies (eps, delta)-DP, eps >= 0."""
+    if mu == 0:
+        return Q(0)
+    z1, z2 = eps / mu - mu / 2, eps / mu + mu / 2
+    phi, first, second = density(z1), mills(abs(z1)), mills(z2)
+    if z1 >= 0:
+        return phi[1] * (first[1] - second[0])
+    return 1 - phi[0] * (first[0] + second[0])
+
+
+def tail_above(z: Q) -> Q:
+    """An upper bound on the upper tail of N(0, 1) at z."""
+    return density(z)[1] * mills(z)[1] if z >= 0 else Q(1)
+
+
+def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
+    """An eps above `low` at which a bound on delta is at most `delta`, to six digits; None: not below 2^30."""
+    low = up(max(low, Q(1, 1 << 40)), 60)
+    high = 2 * low
+    while delta_at(high) > delta:
+        low, high = high, 2 * high
+        if high > 1 << 30:
+            return None
+    while high - low > high / 10**6:
+        middle = down((low + high) / 2, 80)
+        low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
+    return high
+
+
+# ---- messages
+
+
+class RejectedError(ValueError):
+    """A certificate that says nothing, or something impossible."""
+
+
+def number(content: dict[str, Any], key: str, least: Q = Q(0)) -> Q:
+    """A number of a certificate, exactly as it is written."""
+    value: Any = content.get(key)
+    fraction = isinstance(value, str) and value.replace("/", "", 1).isdigit() and len(value) < 200
+    if not fraction and (type(value) not in (int, float) or not math.isfinite(value)):
+        raise RejectedError(f"{key} is no number: {str(value)[:40]!r}")
+    if Q(value) < least:
+        raise RejectedError(f"{key}={value} is below {least}")
+    return Q(value)
+
+
+def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
+    """A whole number of a certificate."""
+    found = number(content, key, Q(least))
+    if found.denominator != 1:
+        raise RejectedError(f"{key} is no whole number")
+    return int(found)
+
+
+def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
+    """Of a view: the parties h whose noise it does not know, of how many n, and a factor of the variance h/n."""
+    by = noise.get("by")
+    if by == "curator":
+        return 1, 1, Q(1)
+    M, C, away = whole(noise, "parties", 1), whole(noise, "colluders"), whole(noise, "away")
+    if by not in ("parties", "open", "cape") or C + away >= M:
+        raise RejectedError(f"no noise is left: by={str(by)[:20]!r}, {C} of {M} parties collude, {away} are away")
+    honest = {"colluders": M - C, "another party": M - 1}.get(view, M) - away
+    if view in ("release", "aggregate"):
+        return M - away, M, Q(1)
+    if by == "open":  # a message has its sender's noise alone
+        return 1, M, Q(1)
+    if honest < 1:
+        raise RejectedError("no party is left")
+    if by == "parties":
+        return honest, M, Q(1)
+    wide = number(noise, "spread") ** 2
+    if view == "client":
+        return 1, M, 1 + wide * (M - 1)
+    return honest, M, 1 / (1 + Q(honest - 1, M) / (wide + Q(1, M)))
+
+
+def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
+    """An upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
+    h, n, factor = heads
+    moved = number(message, "sensitivity")
+    if message["law"] == "gaussian":
+        return moved**2 * Q(n, h) / (number(message, "deviation") ** 2 * factor)
+    least = None
+    for block in message["blocks"]:
+        variance, count = number(block, "variance"), whole(block, "numbers", 1)
+        rest = Q(13, 4) + Q((h * count).bit_length(), 28)
+        if factor != 1 or variance < 2 * rest:
+            raise RejectedError("discrete noise is too narrow, or not of this kind")
+        width = (h * variance - rest) * number(block, "step") ** 2  # in units of the sensitivity
+        least = width if least is None else min(least, width)
+    if not least:
+        raise RejectedError("a message has no noise")
+    blocks = len(message["blocks"])
+    return (root_above(moved**2 / least) + number(message, "rounding") + blocks * Q(1, 10**25)) ** 2
+
+
+def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Callable[[Q], Q]:
+    """An upper bound on the delta of all messages together, as a function of eps."""
+    squares, pure, apart = Q(0), Q(0), []
+    for message in messages:
+        if 0 in (message.get("scale"), message.get("deviation"), message.get("ridge")):
+            raise RejectedError("a message has no noise, or no ridge")
+        times, law = whole(message, "times"), message.get("law")
+        if law in ("gaussian", "discrete gaussian"):
+            squares += times * squared_mu(message, heads)
+        elif law in ("laplace", "discrete laplace", "l2 laplace"):
+            pure += times * number(message, "sensitivity") / number(message, "scale")
+        elif law == "gaussian objective":
+            apart += [(number(message, "deviation"), number(message, "ridge"))] * times
+        elif law == "laplace objective":
+            scale, ridge = number(message, "deviation"), number(message, "ridge")
+            slope, curvature = number(message, "slope"), number(message, "curvature")
+            free = slope == 1 and curvature == Q(1, 4) and ridge >= scale
+            pure += times * (2 * slope / scale + (0 if free else curvature / ridge))
+        else:
+            raise RejectedError(f"unknown law {str(law)[:40]!r}")
+    mu = root_above(squares) if squares else Q(0)
+    if len(apart) > 1:
+        raise RejectedError("objectives are not composed here")
+
+    def delta_at(eps: Q) -> Q:
+        left = eps - pure
+        if left < 0:
+            return Q(1)
+        if not apart:
+            return delta_of(mu, left)
+        ((deviation, ridge),) = apart
+        paid = 2 / ridge - 2 / deviation**2  # the curvature of the loss costs nothing from here on
+        if not mu:
+            return delta_of(2 / deviation, left) if left <= 1 / deviation**2 or left >= paid else Q(1)
+        excess = delta_of(2 / deviation, 1 / deviation**2) * tail_above((left - mu * mu / 2 - paid) / mu)
+        return delta_of(root_above(4 / deviation**2 + mu * mu), left) + excess
+
+    return delta_at
+
+
+# ---- a certificate
+
+
+def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
+    """For every view: its name, the stated eps, and an eps that holds, at most the stated one where that is proven.
+
+    Raises:
+        RejectedError: the certificate is none, or has an open condition under which nothing is proven.
+    """
+    if certificate.get("format") != "dpml certificate 1":
+        raise RejectedError("this is no certificate that this file can read")
+    whole_delta, messages = number(certificate, "delta"), certificate["messages"]
+    if not certificate["views"] or whole_delta >= 1:
+        raise RejectedError("there is no view, or no delta below 1")
+    found = []
+    for view, stated in certificate["views"].items():
+        sent = messages or stated.get("messages")
+        if view not in VIEWS or not sent:
+            raise RejectedError(f"nothing is known of what is sent, or seen in the view {view[:40]!r}")
+        at = delta_with(sent, unknown_noise(certificate["noise"], view))
+        lost = sum(number(message, "lost") for message in sent if "lost" in message)
+        eps, delta = number(stated, "eps"), whole_delta * (1 - lost)
+        found.append((view, eps, eps if at(eps) <= delta else least_eps(at, delta, eps)))
+    return found
+
+
+def main(path: str) -> int:
+    """Print what holds; 0 if every stated eps does, 1 if one does not, 2 if the file cannot be judged."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        seal = content.pop("checksum")
+        if hashlib.sha256(json.dumps(content).encode()).hexdigest() != seal:
+            raise RejectedError("the file is not as it was written: its checksum is another")
+        results = verify(content.get("certificate", content))
+        ratio = '"stated": true' in json.dumps(content)  # of move and noise, where neither is given
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
+        print(f"{path}: not verified: {error if isinstance(error, RejectedError) else repr(error)}")
+        return 2
+    for view, stated, proven in results:
+        least = "nothing" if proven is None else f"eps = {float(proven):.9g}"
+        word = (
+            f"holds{', given its ratio of move and noise' * ratio}"
+            if proven == stated
+            else f"is NOT VERIFIED: {least} is proven"
+        )
+        print(f"{view}: eps = {float(stated):.9g} {word}")
+    return 0 if all(stated == proven for _, stated, proven in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else "usage: python3 verify.py model.json")

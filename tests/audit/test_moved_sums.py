@@ -1,0 +1,128 @@
+"""The sums that a release computes move no farther than is counted, and rounding that does otherwise is seen."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import rounding_bugs as bugs
+from planted import BUDGET, PROBLEM, patched
+from settings_audit import DPGD, DPGD_GRID, FM_GRID, JAYARAMAN, OUTPUTS, SECURE, SSP, SSP_PARTY, STAGES
+
+from dpml.algorithms.quadratic.coefficients import CoefficientTerms
+from dpml.audit import audit
+from dpml.audit.half_noise import Quiet
+from dpml.audit.pairs import worst_case
+from dpml.audit.sensitivity import moved, rounding_pairs
+from dpml.data.preprocess import distinct
+from dpml.optim import descent
+from dpml.optim.descent import Rows
+from dpml.privacy import Problem
+
+MANY = Problem(1, 100_000, 1)
+
+
+def pairs(algorithm: Any, problem: Problem, tries: int = 2) -> list:
+    pair = worst_case(algorithm, BUDGET, problem)
+    return [pair, *rounding_pairs(pair, getattr(algorithm, "unit", "sample"), tries)]
+
+
+def test_the_pairs_are_neighbours_of_rows_in_the_unit_ball() -> None:
+    for algorithm, units in ((DPGD, 1), (SSP_PARTY, 2000)):
+        for first, second in pairs(algorithm, PROBLEM)[1:]:
+            differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
+            assert differ.sum() == units
+            assert len(set(np.repeat(range(5), first.sizes)[differ])) == 1
+            assert np.linalg.norm(np.concatenate([first.X, second.X]), axis=1).max() <= 1
+    first, second = pairs(DPGD, PROBLEM)[3]
+    assert len(distinct(first.X, first.y)[0]) == 9_500 == len(distinct(second.X, second.y)[0]) - 1
+
+
+def test_a_generator_without_noise_leaves_sums_as_they_are() -> None:
+    rng = Quiet(np.random.PCG64(0))
+    assert not (1.0 + rng.standard_normal(3) - 1.0).any()
+    assert rng.standard_normal(3).all()
+    assert rng.bytes(4) == b"\0" * 4
+    first, second = (Quiet(np.random.PCG64(0)).spawn(1)[0].laplace(size=2) for _ in range(2))
+    assert (first == second).all()
+
+
+class Messages:
+    """An observer that keeps how far every message is from the sums that an audit compares."""
+
+    def __init__(self, mechanism: Any) -> None:
+        self.mechanism, self.off = mechanism, [0.0]
+
+    def drawn(self, parts: np.ndarray) -> None:
+        pass
+
+    def sent(self, message: np.ndarray, exact: Any) -> None:
+        own = np.asarray(exact(self.mechanism), dtype=float)
+        self.off.append(float(np.max(np.linalg.norm(message - own, axis=-1) / np.linalg.norm(own, axis=-1))))
+
+
+@pytest.mark.parametrize("algorithm", [DPGD, STAGES, JAYARAMAN, SECURE, SSP], ids=lambda a: a.name)
+def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
+    """All messages of a release without noise, to the last bits: also of rounds that run in `optim.descent`."""
+    first, _ = pairs(algorithm, Problem(3, 3_000, 2))[1]
+    mechanism = algorithm.prepare(first, np.random.default_rng(0))
+    seen = Messages(mechanism)
+    mechanism.release([BUDGET], Quiet(np.random.PCG64(0)), 1, seen)
+    assert len(seen.off) > 1
+    assert max(seen.off) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "algorithm", [DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS],
+    ids=lambda a: f"{a.name}-{getattr(a, 'clip', None)}-{getattr(a, 'noise', None)}",
+)  # fmt: skip
+@pytest.mark.parametrize("problem", [Problem(1, 1, 1), Problem(1, 30_000, 3), Problem(3, 90, 5)])
+def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(algorithm, problem) -> None:
+    found = moved(algorithm, BUDGET, pairs(algorithm, problem))
+    assert 0.75 < found <= 1
+
+
+# ---- planted: rounding that a proof about real numbers does not see
+
+
+CANCELLING = patched(Rows, "sums", bugs.cancelling)
+TOO_LOW = patched(descent, "_bend", bugs.cut_too_low)
+OWN_GRID = patched(CoefficientTerms, "total", bugs.on_the_rows_own_grid)
+
+
+def folded(patch: pytest.MonkeyPatch, algorithm: Any) -> Any:
+    patch.setattr(Rows, "of", staticmethod(bugs.folded(Rows.of)))
+    return patched(Rows, "sums", bugs.in_single)(patch, algorithm)
+
+
+CASES = [
+    pytest.param(CANCELLING, replace(DPGD, clip=1e-4), id="cancellation, dpgd"),
+    pytest.param(CANCELLING, replace(JAYARAMAN, clip=1e-4), id="cancellation, jayaraman"),
+    pytest.param(CANCELLING, replace(STAGES, clip=1e-4), id="cancellation, ssp_descent"),
+    pytest.param(TOO_LOW, replace(DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd"),
+    pytest.param(TOO_LOW, replace(SECURE, clip=1e-6), id="a clip that is rounded outwards, wddp"),
+    pytest.param(folded, DPGD, id="equal rows as one, dpgd"),
+    pytest.param(folded, JAYARAMAN, id="equal rows as one, jayaraman"),
+    pytest.param(OWN_GRID, SSP, id="a grid made of the rows, ssp"),
+]
+
+
+@pytest.mark.parametrize(("bug", "algorithm"), CASES)
+def test_planted_rounding_is_seen(monkeypatch, bug, algorithm) -> None:
+    """No chance is in it: what moves farther than is counted is a bug."""
+    neighbours = pairs(algorithm, MANY)
+    assert moved(algorithm, BUDGET, neighbours) <= 1
+    bug(monkeypatch, algorithm)
+    assert moved(algorithm, BUDGET, neighbours) > 1.0005
+
+
+def test_the_audit_calls_it_a_bug(monkeypatch) -> None:
+    """By sums of so many rows as a release has, though no attack on so few draws shows anything."""
+    monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
+    algorithm = replace(DPGD, clip=1e-3, rounds=2)
+    for bug, seen in ((None, False), (CANCELLING, True)):
+        if bug is not None:
+            bug(monkeypatch, algorithm)
+        for finding in audit(algorithm, BUDGET, MANY, 200):
+            assert (finding.verdict == "BUG") == seen
+            assert (finding.moved > 1) == seen

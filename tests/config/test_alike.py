@@ -1,0 +1,95 @@
+"""Jobs that differ in values only are composed once: their configurations are what Hydra composes of all words."""
+
+import pickle
+from functools import partial
+
+import hydra
+import pytest
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+
+from dpml.config.alike import Alike
+from dpml.config.compose import initialise
+
+JOBS = [
+    [],
+    ["eps=0.5", "M=3"],
+    ["eps=[0.1,1]", "seed=[0,1,2]", "delta=null"],
+    ["seed=${M}", "N=${oc.decode:'100'}"],
+    ["results_dir=${oc.env:HOME}/results", "data_dir=${results_dir}/data"],
+    ["algo=conv", "algo.lam=0.1"],
+    ["algo.lam=0.1", "algo=conv"],
+    ["algo.lam=0.1", "algo=dpgd", "algo.rounds=7", "dataset=crime", "dataset.bounds=fitted"],
+    ["algo=objpert", "~algo.lam"],
+    ["~algo.lam", "+algo.lam=3"],
+    ["algo.lam=2", "~algo.lam", "+algo.extra=1"],
+    ["+algo.extra={a: 1}", "algo.extra.a=2"],
+    ["++algo.lam=4", "++algo.more.deep=5", "M=7"],
+    ["algo={lam: 3}", "algo.lam=4"],
+    ["algo.lam=4", "algo={lam: 3}"],
+    ["adversary={colluders: 1}", "run={workers: 2, dry: true}"],
+    ["partition=fractions", "partition.fractions=[0.2,0.8]"],
+    ["partition=shards", "partition.auxiliary=0.1", "adversary.colluders=2"],
+    ["data_dir='a b, c=d'", 'mirror="x\\"y"', "results_dir=a\\=b"],
+    ["calibration='null'", "loss=null", "objective=''"],
+    ["eps=1e6", "delta=1.0e-5", "M=010", "offline=yes", "draws=0x10"],
+    ["metrics=[a.b,'c d']", "metrics=null"],
+    ["eps=1", "eps=2"],
+    ["experiment=hamm2016/fig2"],
+    ["experiment=hamm2016/fig2", "algo=gop", "seed=[0,1]", "run.only=failed"],
+    ["++experiment.columns=2", "experiment=hamm2016/fig2", "experiment.title=Other"],
+    ["algo=[fm,conv]", "algo.lam=0.3"],
+    ["experiment=hamm2016"],
+]
+REFUSED = [
+    ["algo=nothing"],
+    ["algo.lamm=1", "eps=1"],
+    ["eps"],
+    ["M=1,2"],
+    ["~nothing"],
+    ["+eps=2"],
+    ["eps.deep=1"],
+]
+
+
+@pytest.fixture(scope="module")
+def alike():
+    with initialise():
+        loader = GlobalHydra.instance().config_loader()
+        yield Alike(partial(hydra.compose, "config"), lambda key: bool(loader.get_group_options(key)))
+
+
+@pytest.mark.parametrize("words", JOBS, ids=" ".join)
+def test_a_copy_with_values_is_what_hydra_composes(alike, words):
+    expected = hydra.compose("config", words)
+    for _ in range(2):  # the second is from what is kept
+        composed = alike(words)
+        assert OmegaConf.to_yaml(composed) == OmegaConf.to_yaml(expected)
+        assert pickle.dumps(OmegaConf.to_container(composed)) == pickle.dumps(OmegaConf.to_container(expected))
+        assert OmegaConf.is_struct(composed)
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_a_mistake_is_hydras(alike, words):
+    with pytest.raises((HydraException, ValueError)) as expected:
+        hydra.compose("config", words)
+    with pytest.raises(type(expected.value)) as mistake:
+        alike(words)
+    assert str(mistake.value) == str(expected.value)
+
+
+def test_jobs_that_differ_in_values_are_composed_once(monkeypatch):
+    composed = []
+
+    def compose(words):
+        composed.append(words)
+        return hydra.compose("config", words)
+
+    with initialise():
+        loader = GlobalHydra.instance().config_loader()
+        alike = Alike(compose, lambda key: bool(loader.get_group_options(key)))
+        for algo in ("fm", "conv"):
+            for seed in range(5):
+                assert alike([f"algo={algo}", f"seed={seed}", "algo.lam=0.5"]).seed == seed
+    assert composed == [["algo=fm"], ["algo=conv"]]

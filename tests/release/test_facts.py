@@ -1,0 +1,264 @@
+"""What is said of a release follows from what happened in it: facts that break a proof leave nothing proven."""
+
+import hashlib
+import json
+import math
+import sqlite3
+import stat
+import warnings
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV
+
+import dpml
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.api.account import Account
+from dpml.errors import PrivacyWarning, UserError
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Guarantee, Problem, gdp
+from dpml.privacy.guarantee import REAL
+from dpml.privacy.safe import written
+from dpml.release.facts import Facts, facts_about
+from dpml.release.ledger import Cap, Ledger
+from dpml.release.statement import statement
+
+PROVEN = Guarantee("release", "sample", 1.0, 1e-5, "proven", "a proof", 0.27)
+FACTS = Facts("ssp", Problem(1, 500, 3), (PROVEN,))
+FLOATING = replace(FACTS, given=(replace(PROVEN, basis=REAL),))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"randomness": "seed"}, "made from a seed"),
+        ({"ranges": "fitted"}, "fitted to the private rows"),
+        ({"dealt": "by labels"}, "by their private labels"),
+        ({"missing": True}, "left out because of what is in them"),
+        ({"given": (replace(PROVEN, unit="party"),), "dealt": "at random", "problem": Problem(5, 500, 3)}, "by chance"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_fact_under_which_the_proof_does_not_hold_leaves_nothing_proven(change, why) -> None:
+    assert FACTS.guarantees == (PROVEN,)
+    facts = replace(FACTS, **change)
+    proven, otherwise = facts.guarantees
+    assert (proven.basis, proven.eps, proven.mu) == ("proven", math.inf, None)
+    assert why in proven.source
+    assert (otherwise.basis, otherwise.eps) == ("conditional", 1.0)
+    said = statement(facts)
+    assert "nothing is proven" in said[1]
+    assert why in said[1]
+    assert "eps = 1 would hold" in said[1]
+    with pytest.raises(UserError, match=why):
+        facts.require_proof(1.0)
+
+
+def test_six_sentences_whatever_happened() -> None:
+    for change in ({}, {"given": FLOATING.given}, {"randomness": "seed"}, {"problem": Problem(4, 500, 3)}):
+        assert len(statement(replace(FACTS, **change))) == 6
+    assert "odds of e^12" in statement(replace(FACTS, given=(replace(PROVEN, eps=12.0),)))[1]
+    assert "not for these bits" in statement(FLOATING)[1]
+
+
+@pytest.mark.parametrize("M", [2, 3, 10])
+def test_another_party_knows_its_own_noise(M) -> None:
+    """Of M equal shares M - 1 protect against it: mu grows by sqrt(M/(M - 1)), 1.465 for an eps of 1 at M = 2."""
+    ssp, budget = SufficientStatistics(LOSSES["squared"]), Budget(1.0, 1e-5)
+    facts = facts_about(ssp, Problem(M, 500, 3, colluders=0), budget)
+    mu = gdp.mu_of(1.0, 1e-5) * math.sqrt(M / (M - 1))
+    assert facts.another == pytest.approx(gdp.eps_of(mu, 1e-5), rel=1e-6)
+    assert f"eps = {written(facts.another)} against one other party" in statement(facts)[2]
+    assert facts_about(ssp, Problem(1, 500, 3), budget).another is None
+
+
+# ---- estimators
+
+
+def rows(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).uniform(-1, 1, (n, 2))
+    return X, X[:, 0] > 0
+
+
+def test_a_seeded_fit_is_not_proven_and_not_saved(tmp_path) -> None:
+    """Who has the seed refits both candidates: the same weights, bit for bit, tell which of them it was."""
+    model = dpml.PrivateClassifier("ssp", eps=0.01, delta=1e-9, bounds=(-1, 1), random_state=0)
+    with pytest.warns(PrivacyWarning, match="made from a seed.*Leave random_state out"):
+        model.fit(*rows())
+    assert all(g.eps == math.inf for g in model.guarantees_ if g.basis == "proven")
+    assert not any("operating system" in sentence for sentence in model.statement_)
+    with pytest.raises(UserError, match="made from a seed"):
+        model.save(tmp_path / "m.json")
+    model.save(tmp_path / "m.json", unsafe=True)
+    content = json.loads((tmp_path / "m.json").read_text())
+    assert "nothing is proven" in content["statement"][1]
+    assert [g["eps"] for g in content["guarantees"] if g["basis"] == "proven"] == [None]
+
+
+def test_fits_of_the_same_rows_are_counted_and_the_second_one_warns_once() -> None:
+    X, y = rows()
+    model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        search = GridSearchCV(model, {"eps": [0.5, 1.0]}, cv=3).fit(X, y)
+    told = [str(each.message) for each in seen if issubclass(each.category, PrivacyWarning)]
+    assert len(told) == 1
+    assert "fitted before in this process: 2 fits" in told[0]
+    mus = [gdp.mu_of(0.5, 1e-5)] * 3 + [gdp.mu_of(1.0, 1e-5)] * 3
+    mus.append(gdp.mu_of(search.best_params_["eps"], 1e-5))
+    total = gdp.eps_of(math.hypot(*mus), 1e-5)
+    assert f"eps = {written(total)} together" in search.best_estimator_.statement_[-1]
+
+
+def test_other_rows_are_other_people() -> None:
+    account, (X, _) = Account(), rows()
+    assert account.count(X[:200], [PROVEN], 1e-5) == (1, pytest.approx(gdp.eps_of(0.27, 1e-5)))
+    assert account.count(X[200:], [PROVEN], 1e-5)[0] == 1
+    with pytest.warns(PrivacyWarning, match="2 fits"):
+        assert account.count(X[199:200], [PROVEN], 1e-5)[0] == 2
+
+
+def test_a_ledger_around_fits_takes_all_of_them_and_refuses_too_many(tmp_path) -> None:
+    X, y = rows()
+    with dpml.Ledger(tmp_path / "ledger", cap=1.2) as ledger:
+        model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1)).fit(X, y)
+        with pytest.raises(UserError, match=r"above its cap of 1\.2"):
+            model.fit(X, y)
+    model.save(tmp_path / "m.json")
+    (entry,) = ledger.entries()
+    assert entry.model is not None
+    assert "entry 1 of a ledger" in model.statement_[-1]
+    model.fit(X, y)
+    with pytest.warns(PrivacyWarning, match="in this process"):
+        model.fit(X, y)
+    with pytest.raises(UserError, match="in no ledger"):
+        model.save(tmp_path / "n.json")
+
+
+# ---- the ledger's units
+
+
+def gaussian(mu: float, unit: str) -> Guarantee:
+    return Guarantee("release", unit, gdp.eps_of(mu, 1e-5), 1e-5, "proven", "test", mu)  # type: ignore[arg-type]
+
+
+def test_what_is_spent_on_one_party_has_no_total_over_other_parties(tmp_path) -> None:
+    """All records of one of two parties are in fifty of a hundred: no guarantee for one of those bounds it."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.enter("", [gaussian(0.3, "party")], parties="two")
+    assert ledger.spent("party", "worst") is not None
+    ledger.enter("", [gaussian(0.3, "party")], parties="two")
+    total = ledger.spent("party", "worst")
+    assert total is not None
+    assert total.mu == pytest.approx(0.3 * math.sqrt(2))
+    ledger.enter("", [gaussian(0.3, "party")], parties="a hundred")
+    assert ledger.spent("party", "worst") is None
+    assert ledger.spent("sample", "worst") is not None
+
+
+@pytest.mark.parametrize("second", ["sample", "party"])
+def test_a_cap_holds_in_its_own_unit_whatever_is_released(tmp_path, second) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.enter("", [gaussian(0.3, "party")], Cap(5.0, 1e-5, "party"), parties="these")
+    with pytest.raises(UserError, match="single samples only" if second == "sample" else "other parties"):
+        ledger.enter("", [gaussian(0.1, second)], parties=None if second == "sample" else "those")
+    ledger.enter("", [gaussian(0.1, "party")], parties="these")
+    assert len(ledger.entries()) == 2
+
+
+def test_only_the_owner_reads_a_ledger_and_no_data_can_be_guessed_from_it(tmp_path) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.enter("algo=ssp", [gaussian(0.3, "sample")])
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
+    assert b"data" not in ledger.path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"guarantees": [{"view": "release"}], "cap": None}, {"guarantees": 3, "cap": None}, {"cap": {"eps": "x"}}, {}, 7],
+    ids=str,
+)
+def test_a_ledger_that_another_program_wrote_with_right_checksums_is_one_sentence(tmp_path, content) -> None:
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.enter("", [gaussian(0.3, "sample")])
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
+        (kind, time), text = connection.execute("SELECT kind, time FROM event").fetchone(), json.dumps(content)
+        checksum = hashlib.sha256(json.dumps(["", "1", kind, time, text]).encode()).hexdigest()
+        connection.execute("UPDATE event SET content = ?, checksum = ?", (text, checksum))
+        connection.execute("UPDATE last SET checksum = ?", (checksum,))
+    for use in (ledger.entries, ledger.caps, lambda: ledger.enter("", [gaussian(0.3, "sample")])):
+        with pytest.raises(UserError, match="cannot be used"):
+            use()
+
+
+# ---- dpml release
+
+
+@pytest.fixture
+def words(tmp_path, monkeypatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
+    X, y = rows()
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(y=np.where(y, "yes", "no"), who=np.arange(len(y)) % 3)
+    table.to_csv("t.csv", index=False)
+    Path("t.yaml").write_text("columns:\n  a: {low: -1, high: 1}\n  b: {low: -1, high: 1}\nclasses: ['no', 'yes']\n")
+    return ["dpml", "release", "dataset=csv", "dataset.path=t.csv", "dataset.label=y", "dataset.bounds=t.yaml", "eps=1"]
+
+
+REFUSED = {
+    "made-up parties": (["algo=ssp", "algo.unit=party", "M=5", "delta=1e-5"], "made up by chance"),
+    "labels deal rows": (["algo=la", "algo.lam=1", "partition=dirichlet", "M=2", "delta=null"], "private labels"),
+    "a delta of 1/N": (["delta=0.0025", "dataset.drop=[who]"], "is 1/N or more"),
+    "no such folder": (["delta=1e-5", "dataset.drop=[who]", "-o", "nowhere/m.json"], "cannot be written"),
+    "no linear model": (["algo=nn_cape", "delta=1e-5"], "releases no linear model"),
+}
+
+
+@pytest.mark.parametrize(("more", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_can_be_known_to_fail_costs_nothing(run_command, words, more, sentence) -> None:
+    done = run_command(*words, *([] if any("drop" in word for word in more) else ["dataset.drop=[who]"]), *more)
+    assert done.code == 2, done.out
+    assert sentence in " ".join(done.err.split())
+    assert not Path("t.csv.ledger").exists()
+    assert not Path("model.json").exists()
+
+
+def test_an_error_after_the_entry_names_it(run_command, words, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dpml.release.release.write_atomically", full)
+    done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
+    assert done.code == 2
+    assert "Entry 1 of t.csv.ledger stays" in " ".join(done.err.split())
+
+
+def test_one_file_is_one_place_and_the_file_names_no_path(run_command, words) -> None:
+    """Not five parties that nobody has heard of, nor the experiments' algorithm and delta."""
+    done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
+    assert done.code == 0, done.err
+    content = json.loads(Path("model.json").read_text())
+    assert [g["view"] for g in content["guarantees"]] == ["release"]
+    assert "one place" in content["statement"][2]
+    assert "t.csv" not in Path("model.json").read_text()
+    assert "t.yaml" not in Path("model.json").read_text()
+
+
+def test_a_release_leaves_no_copy_of_the_rows(run_command, words, tmp_path) -> None:
+    assert run_command(*words, "dataset.drop=[who]", "delta=1e-5").code == 0
+    assert not list(tmp_path.rglob("*.npy"))
+    assert not list((tmp_path / "cache").rglob("*.json"))
+
+
+def test_natural_parties_are_named_in_the_ledger_and_collude_with_the_aggregator(run_command, words) -> None:
+    more = ["algo=ssp", "algo.unit=party", "dataset.party=who", "partition=natural", "M=3", "delta=1e-5"]
+    for number in range(2):
+        done = run_command(*words, *more, "-o", f"{number}.json")
+        assert done.code == 0, done.err
+    first, second = Ledger(Path("t.csv.ledger")).entries()
+    assert first.parties == second.parties is not None
+    assert "1 of the 3 parties" in " ".join(done.out.split())

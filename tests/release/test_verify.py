@@ -1,0 +1,232 @@
+"""Certificates: the verifier accepts what is released, against 60 digits, and rejects what was edited."""
+
+import ast
+import json
+import math
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import mpmath
+import pytest
+
+from dpml.atomic import seal_object
+from dpml.config.compose import options
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem
+from dpml.release import verify
+from dpml.release.certificate import certificate
+from dpml.release.exactness import exact_algorithm, option_node
+
+FILE = Path(verify.__file__)
+LOOSER = {"objpert"}  # the verifier bounds its Jacobian plainly: it proves an eps below 1.2 for 1
+
+
+def test_the_verifier_is_one_short_file_of_the_standard_library() -> None:
+    source = FILE.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 300
+    found = {
+        name.partition(".")[0]
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    }
+    assert found <= sys.stdlib_module_names
+
+
+def exact_delta(mu: float, eps: float) -> mpmath.mpf:
+    """By the error function, with 60 digits."""
+    with mpmath.workdps(80):
+        tail = lambda z: mpmath.erfc(z / mpmath.sqrt(2)) / 2  # noqa: E731
+        m, e = mpmath.mpf(mu), mpmath.mpf(eps)
+        return tail(e / m - m / 2) - mpmath.exp(e) * tail(e / m + m / 2)
+
+
+def test_delta_is_enclosed_from_above_and_closely() -> None:
+    generator = random.Random(0)
+    for _ in range(300):
+        mu, z = 10 ** generator.uniform(-5, 2.5), generator.uniform(-8, 30)
+        eps = max(mu * (z + mu / 2), 0.0)
+        exact = exact_delta(mu, eps)
+        found = verify.delta_of(Fraction(mu), Fraction(eps))
+        with mpmath.workdps(80):
+            above = mpmath.mpf(found.numerator) / found.denominator - exact
+            assert 0 <= above <= exact * mpmath.mpf(10) ** -25
+
+
+SETTINGS = [(M, C, N, d) for M, C in ((1, 0), (5, 1)) for N, d in ((2000, 7), (10**6, 100))]
+
+
+def algorithms(loss: str):
+    """Every algorithm whose models can be published, with the noise that a release takes."""
+    for name in options("algo"):
+        lam = {"lam": 0.1} if name in ("la", "avg", "wddp", "jayaraman") else {}
+        try:
+            algorithm = exact_algorithm({**option_node(name), **lam}, LOSSES[loss], "tight")
+        except UserError:
+            continue
+        if getattr(algorithm, "linear", True) and not algorithm.auxiliary:
+            yield algorithm
+
+
+def certified(algorithm, budget: Budget, problem: Problem) -> dict | None:
+    try:
+        proven = [g for g in algorithm.guarantees(budget, problem) if g.basis == "proven"]
+    except UserError:
+        return None
+    if any(math.isinf(g.eps) for g in proven):
+        return None
+    return json.loads(json.dumps(certificate(algorithm, budget, problem, proven)))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
+    seen = set()
+    for algorithm in algorithms(loss):
+        for M, C, N, d in SETTINGS:
+            made = certified(algorithm, Budget(1.0, 1e-5), Problem(M, N, d, colluders=C))
+            if made is None:
+                continue
+            seen.add(algorithm.name)
+            for view, stated, proven in verify.verify(made):
+                if algorithm.name in LOOSER:
+                    assert stated <= proven <= 1.2
+                else:
+                    assert proven == stated, (algorithm.name, view)
+            assert len(json.dumps(made)) < 100_000
+    assert seen >= {"dpgd", "ssp", "fm", "capefm", "outpert"}
+
+
+@pytest.mark.parametrize("settings", [60, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_no_reported_eps_is_below_the_certified_one(settings) -> None:
+    generator = random.Random(1)
+    known = [algorithm for loss in ("logistic", "squared") for algorithm in algorithms(loss)]
+    known = [algorithm for algorithm in known if algorithm.name not in ("psgd", "wang", "wddp", "jayaraman", *LOOSER)]
+    checked = 0
+    while checked < settings:
+        M = generator.choice([1, 1, 2, 3, 8, 40])
+        problem = Problem(
+            M, M * generator.randint(2, 5000), generator.randint(1, 60), colluders=generator.randint(0, M - 1)
+        )
+        budget = Budget(10 ** generator.uniform(-3, 1.5), 10 ** generator.uniform(-14, -1))
+        made = certified(generator.choice(known), budget, problem)
+        if made is not None:
+            checked += 1
+            assert all(proven == stated for _, stated, proven in verify.verify(made)), made
+
+
+# ---- a file
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    (algorithm,) = (each for each in algorithms("logistic") if each.name == "dpgd")
+    made = certified(algorithm, Budget(1.0, 1e-5), Problem(5, 2000, 7, colluders=1))
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(seal_object(made)))
+    return path
+
+
+def edited(path: Path, change, sealed: bool) -> Path:
+    content = json.loads(path.read_text())
+    change(content)
+    if sealed:
+        content.pop("checksum")
+        content = seal_object(content)
+    path.write_text(json.dumps(content))
+    return path
+
+
+def setter(*keys, times=None, to=None):
+    def change(content) -> None:
+        for key in keys[:-1]:
+            content = content[key]
+        old = content[keys[-1]]
+        content[keys[-1]] = to if times is None else type(old)(Fraction(old) * Fraction(times))
+
+    return change
+
+
+FIRST = ("messages", 0)
+BLOCK = (*FIRST, "blocks", 0)
+WEAKER = [
+    *(setter(*BLOCK, "variance", times=factor) for factor in ("1/2", "9/10", "99/100", "999/1000", "1/1000000")),
+    *(setter(*BLOCK, "step", times=factor) for factor in (0.5, 0.9, 0.99, 0.999)),
+    *(setter(*FIRST, "times", times=factor) for factor in (2, 3, 10, 100)),
+    *(setter(*FIRST, "sensitivity", times=factor) for factor in (1.001, 1.01, 1.1, 2, 10)),
+    *(setter("noise", "colluders", to=count) for count in (2, 3, 4, 5, 6)),
+    *(setter("noise", "away", to=count) for count in (1, 2, 3, 4, 5)),
+    *(setter("noise", "parties", to=count) for count in (4, 3, 2, 1, 0)),
+    *(setter("delta", to=delta) for delta in (1e-6, 9e-6, 0, 1, 2, -1)),
+    *(setter("views", view, "eps", times=0.999) for view in ("release", "colluders")),
+    setter(*FIRST, "rounding", to=0.1), setter("messages", to=[]), setter("views", to={}), setter("format", to="x"),
+    setter(*FIRST, "law", to="a law"), setter("noise", "by", to="nobody"), setter(*BLOCK, "numbers", to=0),
+    setter(*BLOCK, "variance", to="0"), setter(*BLOCK, "variance", to=3), setter(*BLOCK, "step", to=0),
+    setter(*BLOCK, "variance", to="1/0"), setter(*FIRST, "times", to=1.5), setter(*FIRST, "sensitivity", to="much"),
+    setter(*FIRST, "sensitivity", to=-1), setter(*FIRST, "blocks", to=[]), setter("views", "release", "eps", to=-1),
+]  # fmt: skip
+
+
+def test_fifty_edits() -> None:
+    assert len(WEAKER) >= 50
+
+
+def test_a_certificate_is_accepted_by_the_file_alone(file, tmp_path) -> None:
+    copy = tmp_path / "alone.py"
+    copy.write_text(FILE.read_text(encoding="utf-8"))
+    done = subprocess.run([sys.executable, "-I", copy, file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("holds") == 3
+
+
+@pytest.mark.parametrize("number", range(len(WEAKER)))
+def test_an_edit_that_weakens_the_release_is_rejected_even_with_a_right_checksum(file, number, capsys) -> None:
+    code = verify.main(str(edited(file, WEAKER[number], sealed=True)))
+    assert code in (1, 2), capsys.readouterr().out
+    assert "Traceback" not in capsys.readouterr().err
+
+
+STRONGER = [
+    setter("unit", to="party"), setter("neighbours", to="x"),
+    setter(*FIRST, "times", to=1), setter(*BLOCK, "variance", times=4), setter("noise", "colluders", to=0),
+    setter("views", "release", "eps", to=2.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(STRONGER)))
+def test_any_edit_breaks_the_checksum(file, number, capsys) -> None:
+    assert verify.main(str(edited(file, STRONGER[number], sealed=False))) == 2
+    assert "checksum" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, '{"checksum": 1}', "1e999", '"\x1b[31m"'])
+def test_what_is_no_certificate_is_one_sentence(tmp_path, text, capsys) -> None:
+    (tmp_path / "c.json").write_text(text)
+    assert verify.main(str(tmp_path / "c.json")) == 2
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(("algo", "known"), [("dpgd", True), ("outpert", True), ("dpfm", False)])
+def test_a_ratio_that_is_only_stated_is_said_to_be(run_command, algo, known) -> None:
+    words = (f"algo={algo}", "algo.noise=discrete", "calibration=tight", "eps=1", "delta=1e-5", "M=1", "N=1000", "d=3")
+    assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 0
+    done = run_command("dpml", "verify", "c.json")
+    assert done.code == 0, done.out
+    assert ("given its ratio" in done.out) != known
+
+
+def test_the_commands(run_command, tmp_path) -> None:
+    words = ("algo=dpgd", "eps=1", "delta=1e-5", "M=5", "N=1000", "d=3")
+    done = run_command("dpml", "guarantee", *words, "--certificate", "c.json")
+    assert done.code == 0, done.err
+    done = run_command("dpml", "verify", "c.json")
+    assert done.code == 0, done.out
+    assert "release: eps = " in done.out
+    assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 2
+    assert run_command("dpml", "guarantee", "algo=nonpriv", "--certificate", "n.json").code == 2
+    assert run_command("dpml", "verify", "nothing.json").code == 2

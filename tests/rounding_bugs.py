@@ -1,0 +1,81 @@
+"""Rounding that a proof about real numbers does not see, as somebody could write it: each makes the wrong of the right.
+
+For `dpml.optim.descent.Rows` (its `sums` and `of`), what it makes of scores, and sums of coefficients.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from dpml.data.preprocess import distinct
+
+
+def cancelling(right):
+    """Sums are of terms near 1, which are taken away again: ``sum tanh - sum 1``, in single precision."""
+
+    def sums(self, models, totals):
+        half = self.half.reshape(-1, self.half.shape[-1])
+
+        def write() -> None:
+            for w, total in zip(models, totals, strict=True):
+                slopes = self.slopes(w, np.empty((len(half), w.shape[1]), half.dtype))
+                total[...] = half.T @ (slopes + 1) - half.sum(axis=0)[:, None]
+
+        return write
+
+    return sums
+
+
+def in_single(right):
+    """All is added up in single precision, row after row."""
+
+    def sums(self, models, totals):
+        half = self.half.reshape(-1, self.half.shape[-1])
+
+        def write() -> None:
+            for w, total in zip(models, totals, strict=True):
+                slopes = self.slopes(w, np.empty((len(half), w.shape[1]), half.dtype))
+                terms = half[:, :, None] * slopes[:, None]
+                total[...] = np.add.accumulate(terms, axis=0)[-1]
+
+        return write
+
+    return sums
+
+
+def cut_too_low(right):
+    """The slope is cut where tanh is 1 - 2 clip, rounded to single precision: up to 3e-8 too low, whatever the clip."""
+
+    def bend(least, h):
+        np.tanh(h, out=h)
+        np.maximum(h, np.float32(1 + float(least)), out=h)
+        h -= 1
+
+    def bends(loss, clip, dtype):
+        own, scale = right(loss, clip, dtype)
+        return partial(bend, *own.args), scale
+
+    return bends
+
+
+def folded(right):
+    """Equal rows are one row with a weight, where that leaves at most 95 of 100: sums are then in another order."""
+
+    def of(loss, X, y, v=None, dtype=np.float32, clip=None):
+        first, _, counts = distinct(X, y)
+        if v is not None or len(first) > 0.95 * len(X):
+            return right(loss, X, y, v, dtype, clip)
+        return right(loss, X[first], y[first], counts.astype(float), dtype, clip)
+
+    return of
+
+
+def on_the_rows_own_grid(right):
+    """The sums are rounded to a thousandth of the longest of them, "which is fine enough"."""
+
+    def total(self, *at):
+        exact = right(self, *at)
+        step = np.abs(exact).max() / 1000
+        return step * np.rint(exact / step)
+
+    return total
