@@ -1,4 +1,4 @@
-"""Mechanisms of algorithms that say what they release (`Declared`), and those that release it without noise."""
+"""Mechanisms of algorithms that say what they release (`Announced`), and those that release it without noise."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Hyperparameters, Release, require_domain
-from dpml.mechanism.guarantees import Declared
+from dpml.mechanism.guarantees import Announced
 from dpml.mechanism.outputs import noisy
 from dpml.privacy import Budget, Problem
 
@@ -38,7 +38,7 @@ def prepare_rows(algorithm: Hyperparameters, parties: Parties, rng: Generator) -
 class PreparedOutput:
     """A model `weights` (D,), before the noise; `metrics` are those of noisy models (budgets, draws, D)."""
 
-    algorithm: Declared
+    algorithm: Announced
     weights: Array
     problem: Problem
     metrics: Callable[[Sequence[Budget], Array], Mapping[str, Array]] = lambda budgets, noisy: {}

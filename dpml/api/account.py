@@ -87,15 +87,15 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
         UserError: the ledger refuses it.
     """
     ledger, entry, more = estimator.ledger or current(), None, "not at all, as nothing is proven."
-    weakest = worst(facts.proven)
+    weakest = worst(facts.held)
     if estimator.eps != math.inf:
         _warn(estimator, facts, weakest)
     if math.isfinite(weakest.eps):
         if ledger is not None:
-            entry = ledger.enter(setting_of(estimator), facts.proven, parties=facts.parties)
+            entry = ledger.enter(setting_of(estimator), facts.held, parties=facts.parties)
             more = f"entry {entry.number} of a ledger."
         else:
-            fits, eps = account.count(X, facts.proven, estimator.delta or _DELTA)
+            fits, eps = account.count(X, facts.held, estimator.delta or _DELTA)
             more = f"in no ledger; {fits} fits of such rows in this process, eps = {written(eps)} together."
     estimator.facts_, estimator.guarantees_ = facts, list(facts.guarantees)
     estimator.entry_, estimator.ledger_ = entry, ledger
@@ -111,8 +111,8 @@ def _warn(estimator: Any, facts: Facts, weakest: Guarantee) -> None:
         said = f"{why} {'; '.join(advice).capitalize()}." if advice else why
     elif weakest.eps > estimator.eps:
         said = (
-            f"eps={estimator.eps:g} was asked for, but what is proven of algo={estimator.algo} in the view "
-            f"{weakest.view} is eps={written(weakest.eps)}: see guarantees_."
+            f"eps={estimator.eps:g} was asked for, but what is {'declared' if facts.author else 'proven'} of "
+            f"algo={estimator.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
         )
     else:
         return

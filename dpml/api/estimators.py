@@ -186,19 +186,20 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             weights = np.column_stack([weights, np.atleast_1d(self.intercept_)])
         return scores(rows, weights.reshape(1, -1), classes)[:, 0]
 
-    def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False) -> None:
+    def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
         """Write the model to a file that `dpml predict` reads too, at an unused `path`.
 
         Args:
             path: of the file.
             floating: also with floating-point noise: the file says that it is proven for real numbers only.
             unsafe: also if nothing is proven of the model, or it is in no ledger: the file says so.
+            declared: also if its guarantee is the word of code that is not part of dpml: the file says so.
 
         Raises:
             UserError: it is not allowed, or ranges were fitted to the rows, which the file would show.
         """
         check_is_fitted(self)
-        save(self, Path(path), setting_of(self), floating, unsafe)
+        save(self, Path(path), setting_of(self), floating=floating, unsafe=unsafe, declared=declared)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -18,7 +18,7 @@ _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "samp
 """The steps of `estimators.into_ball`, with and without a constant feature."""
 
 
-def save(estimator: Any, path: Path, setting: str, floating: bool, unsafe: bool) -> None:
+def save(estimator: Any, path: Path, setting: str, **allowed: bool) -> None:
     """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
 
     Raises:
@@ -26,7 +26,7 @@ def save(estimator: Any, path: Path, setting: str, floating: bool, unsafe: bool)
             model has floating-point noise, or nothing is proven of it, or no ledger has it, and it is not said that
             this may be.
     """
-    _check(estimator, path, floating, unsafe)
+    _check(estimator, path, **allowed)
     names = getattr(estimator, "feature_names_in_", [f"x{number}" for number in range(estimator.n_features_in_)])
     low, high = estimator.bounds_
     columns = {str(name): Range(float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
@@ -60,7 +60,7 @@ def save(estimator: Any, path: Path, setting: str, floating: bool, unsafe: bool)
         estimator.ledger_.publish(estimator.entry_, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _check(estimator: Any, path: Path, floating: bool, unsafe: bool) -> None:
+def _check(estimator: Any, path: Path, floating: bool, unsafe: bool, declared: bool) -> None:
     """Raise UserError unless a fitted estimator's model may be written to `path`."""
     check_writable(path)
     facts = getattr(estimator, "facts_", None)
@@ -77,6 +77,11 @@ def _check(estimator: Any, path: Path, floating: bool, unsafe: bool) -> None:
             f"this model of algo={estimator.algo} has floating-point noise, whose last bits can tell neighbours apart: "
             "fit one whose noise is exact, such as algo='dpgd' with calibration='tight', or save(path, floating=True), "
             "and its file says that it is proven for real numbers, not for these bits."
+        )
+    if facts.author and not declared:
+        raise UserError(
+            f"what this model guarantees is declared by {facts.author}, which is not part of dpml, and nobody here has "
+            "proven it: save(path, declared=True) says so in it."
         )
     if not unsafe and facts.open:
         raise UserError(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from numpy.random import Generator
 
-from dpml.audit import descents, ensemble, perturbation, programs  # noqa: F401 - they register their algorithms
+from dpml.audit import black_box, descents, ensemble, perturbation, programs  # noqa: F401 - most register algorithms
 from dpml.audit.bounds import Rates
 from dpml.audit.exposure import Exposure
 from dpml.audit.half_noise import HalfNoise
@@ -17,7 +17,9 @@ from dpml.audit.search import worse_pair
 from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.audit.views import exposures
 from dpml.errors import UserError
+from dpml.mechanism.declared import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, View
+from dpml.privacy.guarantee import DECLARED, HELD
 from dpml.seeds import generator
 
 Verdict = Literal["consistent", "no violation seen", "claim violated", "BUG", "no privacy"]
@@ -50,6 +52,8 @@ class Finding:
         moved: How far the sums of a release move, by the code that adds them up, over what is counted: in any view.
         mu: The proven mu, where mu-GDP is proven: any point of the trade-off curve may refute it.
         rates: What the best attack achieves at thresholds; None where nothing was attacked.
+        declared: The eps that code outside dpml declares; NaN where it is proven, and `proven` is NaN otherwise.
+        notes: What was noticed of such code beside the attacks.
     """
 
     view: View
@@ -65,6 +69,13 @@ class Finding:
     moved: float = math.nan
     mu: float | None = None
     rates: Rates | None = None
+    declared: float = math.nan
+    notes: tuple[str, ...] = ()
+
+    @property
+    def held(self) -> float:
+        """The eps that is proven, or declared in its place."""
+        return self.proven if math.isnan(self.declared) else self.declared
 
     @property
     def judgement(self) -> str:
@@ -79,12 +90,12 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     """Attack every view of a release that has a guarantee, with `draws` releases of either of two neighbours.
 
     Raises:
-        UserError: the algorithm has no `worst_case` and `exposures`, or there are too few draws.
+        UserError: there are too few draws, or the algorithm releases no models, or takes no data that are tried.
     """
     if draws < 100:
         raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
-    guarantees = algorithm.guarantees(budget, problem)
-    proven = {g.view: g for g in guarantees if g.basis == "proven"}
+    guarantees = guaranteed(algorithm, budget, problem)
+    proven = {g.view: g for g in guarantees if g.basis in HELD}
     claimed = {g.view: g for g in guarantees if g.basis == "published"}
     if all(math.isinf(g.eps) for g in proven.values()) and not any(math.isfinite(g.eps) for g in claimed.values()):
         return [_nothing(g) for g in proven.values()]
@@ -97,6 +108,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     shown = exposures(algorithm, pair, budget)
     unit = next(iter(proven.values())).unit
     ratio = moved(algorithm, budget, [pair, *rounding_pairs(pair, unit)])
+    seen = black_box.notes(algorithm, pair, budget) if author(algorithm) else ()
     found = [
         _find(
             [exposure for exposure in shown if exposure.view == view],
@@ -107,7 +119,8 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
         )
         for view in proven
     ]
-    return [replace(each, moved=ratio, verdict="BUG" if ratio > 1 + SLACK else each.verdict) for each in found]
+    bug = ratio > 1 + SLACK
+    return [replace(each, moved=ratio, notes=seen, verdict="BUG" if bug else each.verdict) for each in found]
 
 
 def default_rows(algorithm: Any) -> int:
@@ -119,7 +132,14 @@ def default_rows(algorithm: Any) -> int:
 
 def _nothing(proven: Guarantee) -> Finding:
     nan = math.nan
-    return Finding(proven.view, proven.unit, proven.delta, nan, math.inf, nan, nan, "-", nan, "no privacy")
+    return _of(Finding(proven.view, proven.unit, proven.delta, nan, math.inf, nan, nan, "-", nan, "no privacy"), proven)
+
+
+def _of(finding: Finding, proven: Guarantee) -> Finding:
+    """With what is proven of a view, or declared."""
+    if proven.basis == DECLARED:
+        return replace(finding, proven=math.nan, declared=proven.eps)
+    return replace(finding, proven=proven.eps)
 
 
 def _find(
@@ -130,6 +150,8 @@ def _find(
     rng: Callable[[type[Generator]], Generator],
 ) -> Finding:
     """Attack one view; where no violation is seen, run the self-test with half of the noise."""
+    if not exposures:  # of an algorithm that only its releases are known of
+        return replace(_nothing(proven), verdict="no violation seen", power=0.0)
     scores = Scores.of(exposures, draws, rng(Generator))
     verdict: Verdict = "no violation seen"
     power = scores.power(proven)
@@ -141,7 +163,7 @@ def _find(
     if silent and Scores.of(exposures, draws, rng(HalfNoise)).accuse(proven):
         verdict = "consistent"
     attacked, attack = scores.lower(proven.delta, CONFIDENCE)
-    return Finding(
+    found = Finding(
         view=proven.view,
         unit=proven.unit,
         delta=proven.delta,
@@ -155,3 +177,4 @@ def _find(
         mu=proven.mu,
         rates=scores.rates(proven.delta),
     )
+    return _of(found, proven)

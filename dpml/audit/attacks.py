@@ -8,10 +8,11 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure
+from dpml.audit.exposure import BlackBox, Exposure
 from dpml.audit.transcript import Transcript
 
 LEARNED, RATIO, MATCHED = "learned direction", "likelihood ratio", "matched filter"
+MEDIANS, NORMALS = "learned medians", "learned normal laws"
 
 
 class Attack(NamedTuple):
@@ -30,6 +31,8 @@ def informed(exposure: Exposure, first: Array, second: Array, rng: Generator) ->
 
     They are trained on observations of either data set, (n, k). `rng` is the attacker's own.
     """
+    if isinstance(exposure, BlackBox):
+        return [Attack(MEDIANS, learn_medians(first, second)), Attack(NORMALS, learn_normals(first, second))], math.nan
     if isinstance(exposure, Transcript):
         return _of_rounds(exposure, first, second, rng)
     return ([Attack(RATIO, exposure.score, exposure.normal)] if exposure.score else []), exposure.mu
@@ -93,3 +96,37 @@ def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
         return projected
 
     return project
+
+
+def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
+    """The log of the likelihood ratio of independent Laplace coordinates, as two samples (n, k) suggest them."""
+    centres = [np.median(each, axis=0) for each in (first, second)]
+    wide = sum(np.mean(np.abs(each - at), axis=0) for each, at in zip((first, second), centres, strict=True)) / 2
+    wide = np.where(wide > 0, wide, 1.0)
+
+    def score(seen: Array) -> Array:
+        closer: Array = np.sum((np.abs(seen - centres[0]) - np.abs(seen - centres[1])) / wide, axis=1)
+        return np.round(closer, 9)  # beyond both medians it is constant, but for low bits, which tell of floats only
+
+    return score
+
+
+def learn_normals(first: Array, second: Array) -> Callable[[Array], Array]:
+    """The log of the likelihood ratio of the normal laws that two samples (n, k) suggest: also their spreads tell."""
+    k = first.shape[1]
+    unit = np.where((spread := first.std(axis=0) + second.std(axis=0)) > 0, spread, 1.0)
+
+    def log_density(sample: Array) -> Callable[[Array], Array]:
+        centre = sample.mean(axis=0)
+        covariance = np.reshape(np.cov((sample - centre) / unit, rowvar=False), (k, k)) + 1e-9 * np.eye(k)
+        inverse, (_, log_volume) = np.linalg.inv(covariance), np.linalg.slogdet(covariance)
+
+        def at(seen: Array) -> Array:
+            apart = (seen - centre) / unit
+            found: Array = -(np.einsum("ni,ij,nj->n", apart, inverse, apart) + log_volume) / 2
+            return found
+
+        return at
+
+    before, after = log_density(first), log_density(second)
+    return lambda seen: after(seen) - before(seen)

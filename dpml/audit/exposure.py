@@ -52,16 +52,9 @@ class Exposure:
         return self.loss if math.isnan(self.mu) else self.mu
 
 
-def method_of(algorithm: Any, name: str) -> Callable[..., Any]:
-    """The method of an algorithm that the audit does not know.
-
-    Raises:
-        UserError: it has none.
-    """
-    method: Callable[..., Any] | None = getattr(algorithm, name, None)
-    if method is None:
-        raise UserError(f"algo={algorithm.name} cannot be audited: it has no `worst_case` and `exposures`.")
-    return method
+@dataclass(frozen=True)
+class BlackBox(Exposure):
+    """A view of an algorithm that tells nothing but its releases: attacks learn all they know from these."""
 
 
 def prepared(algorithm: Any, pair: Pair) -> list[Any]:
@@ -74,7 +67,8 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
         weights = prepared[which].release([budget], rng, draws).weights
-        assert weights is not None
+        if weights is None:
+            raise UserError("an audit needs released models to attack, and this algorithm releases none.")
         return weights[0]
 
     return Exposure("release", sample)

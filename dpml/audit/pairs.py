@@ -3,7 +3,8 @@
 from functools import singledispatch
 from typing import Any
 
-from dpml.audit.exposure import Pair, method_of
+from dpml.audit import black_box
+from dpml.audit.exposure import Pair
 from dpml.privacy import Budget, Problem
 
 
@@ -11,10 +12,8 @@ from dpml.privacy import Budget, Problem
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
     """The neighbours with `problem`'s sizes that the proof of the guarantee says are worst.
 
-    An algorithm that is not registered has a method of this name.
-
-    Raises:
-        UserError: it has none.
+    An algorithm that is not registered may have a method of this name; else several are tried on its releases.
     """
-    pair: Pair = method_of(algorithm, "worst_case")(budget, problem)
+    own = getattr(algorithm, "worst_case", None)
+    pair: Pair = own(budget, problem) if own else black_box.farthest(algorithm, budget, problem)
     return pair

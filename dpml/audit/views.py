@@ -3,7 +3,8 @@
 from functools import singledispatch
 from typing import Any
 
-from dpml.audit.exposure import Exposure, Pair, method_of
+from dpml.audit import black_box
+from dpml.audit.exposure import Exposure, Pair
 from dpml.privacy import Budget
 
 
@@ -11,9 +12,7 @@ from dpml.privacy import Budget
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
     """What every view that has a guarantee shows of a pair.
 
-    An algorithm that is not registered has a method of this name.
-
-    Raises:
-        UserError: it has none.
+    An algorithm that is not registered may have a method of this name; else its released models are what is seen.
     """
-    return list(method_of(algorithm, "exposures")(pair, budget))
+    own = getattr(algorithm, "exposures", None)
+    return list(own(pair, budget)) if own else black_box.seen(algorithm, pair, budget)

@@ -44,11 +44,12 @@ def _plain(finding: Finding) -> dict[str, object]:
 
 
 def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
-    heads = ["view", "per", "delta", "claimed", "proven", "this pair", "attacked", "by", "verdict"]
+    held = "proven" if math.isnan(findings[0].declared) else "declared"
+    heads = ["view", "per", "delta", "claimed", held, "this pair", "attacked", "by", "verdict"]
     lines = []
     for f in findings:
-        numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.proven, f.exact, f.attacked)]
-        numbers[1] = written(f.proven)
+        numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.held, f.exact, f.attacked)]
+        numbers[1] = written(f.held)
         lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.judgement])
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Console()
@@ -59,3 +60,5 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
     bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
     sums = "" if math.isnan(findings[0].moved) else f"; sums move by {findings[0].moved:.9g} of what is counted"
     console.print(f"eps{context}; attacked: {bound}{sums}", highlight=False)
+    for note in findings[0].notes:
+        console.print(f"Look at it: {note}.", style="yellow", highlight=False)

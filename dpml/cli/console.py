@@ -1,6 +1,6 @@
 """The terminal output of a run or a sweep."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,19 @@ import pandas as pd
 from rich.console import Console
 
 from dpml.cli.table import packed, print_table
+from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.statistics import replication, settings, summarise
 from dpml.running.rows import PRIVACY
 
 _METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
+_ALGORITHM = ["algo", "variant", "calibration"]
+_HEADS = {
+    "published": "claimed (eps, delta)",
+    "proven": "proven (eps, delta)",
+    "conditional": "if fixed beforehand",
+    "declared": "declared (eps, delta)",
+}
 
 
 def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
@@ -33,7 +41,9 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     ]
     console.print(packed(shown, console.width), style="bold", markup=False, highlight=False)
     if varying:
-        _show_sweep(console, summary, varying)
+        for sentence in _unequal(summary):
+            console.print(sentence, style="yellow", markup=False, highlight=False)
+        _show_sweep(console, summary, varying, _claims(guarantees))
     else:
         _show_setting(console, summary, guarantees)
     console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
@@ -47,19 +57,40 @@ def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFr
         # party sizes can differ between seeds: the weakest guarantee holds for all of them
         weakest = group.loc[group.groupby("basis")["eps"].idxmax()].set_index("basis")
         pairs = {basis: f"({written(row['eps'])}, {written(row['delta'])})" for basis, row in weakest.iterrows()}
-        kinds = ("published", "proven", "conditional")
-        views.append((str(view), *(pairs.get(basis, "-") for basis in kinds), group["unit"].iloc[0]))
+        views.append((str(view), *(pairs.get(basis, "-") for basis in _HEADS), group["unit"].iloc[0]))
         open_ = group[(group["basis"] == "proven") & np.isinf(group["eps"])]
         reasons += list(open_["source"]) if pairs.keys() & {"published", "conditional"} else []
-    heads = ["view", "claimed (eps, delta)", "proven (eps, delta)", "if fixed beforehand", "per"]
-    if all(line[3] == "-" for line in views):
-        heads, views = [*heads[:3], heads[4]], [(*line[:3], line[4]) for line in views]
-    print_table(console, heads, views)
+        reasons += list(group.loc[group["basis"] == DECLARED, "source"])
+    heads = ["view", *_HEADS.values(), "per"]
+    always = {"view", "claimed (eps, delta)", "proven (eps, delta)", "per"}
+    kept = [k for k, head in enumerate(heads) if head in always or any(line[k] != "-" for line in views)]
+    print_table(console, [heads[k] for k in kept], [[line[k] for k in kept] for line in views])
     for reason in dict.fromkeys(reasons):
         console.print(f"Nothing is proven: {reason}.", style="yellow", markup=False, highlight=False)
 
 
-def _show_sweep(console: Console, summary: pd.DataFrame, varying: Sequence[str]) -> None:
+def _claims(guarantees: pd.DataFrame) -> set[tuple[str, ...]]:
+    """The algorithms, with their variants and calibrations, of which somebody has published a finite eps."""
+    claimed = guarantees[(guarantees["basis"] == "published") & np.isfinite(guarantees["eps"])]
+    return set(claimed[_ALGORITHM].itertuples(index=False, name=None)) if len(claimed) else set()
+
+
+def _unequal(summary: pd.DataFrame) -> list[str]:
+    """Says that algorithms are compared whose noise meets the budget in different senses."""
+    private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].map(_is_declared)]
+    found = private.groupby("calibration", sort=False)["algo"].unique()
+    if len(found) < 2 or private.groupby("algo")["calibration"].nunique().max() > 1:
+        return []
+    tight = ", ".join(found.get("tight", ()))
+    return [
+        f"Not the same privacy: the noise of {', '.join(found.get('published', ()))} is what a paper claims to give ε, "
+        f"that of {tight} what gives it. calibration=tight gives it in all."
+    ]
+
+
+def _show_sweep(
+    console: Console, summary: pd.DataFrame, varying: Sequence[str], claims: Collection[tuple[str, ...]]
+) -> None:
     present = list(dict.fromkeys(summary["metric"]))
     # a metric with a dot in its name is the user's own
     metrics = [name for name in present if name in _METRICS or "." in name] or present
@@ -67,7 +98,8 @@ def _show_sweep(console: Console, summary: pd.DataFrame, varying: Sequence[str])
     for _, group in summary.groupby([*varying, *PRIVACY], sort=False, dropna=False):
         first, by_metric = group.iloc[0], group.set_index("metric")
         means = [_mean(by_metric.loc[name]) if name in by_metric.index else "-" for name in metrics]
-        privacy = (short(first["claimed_eps"]), _proven(first["proven_eps"]), str(first["proven_view"]))
+        claimed = short(first["claimed_eps"]) if tuple(first[_ALGORITHM]) in claims else "-"
+        privacy = (claimed, _proven(first), str(first["proven_view"]))
         lines.append((*(short(first[key]) for key in varying), *means, *privacy))
     heads = (*varying, *metrics, "claimed ε", "proven ε", "view")
     print_table(console, heads, lines, keys=len(varying))
@@ -86,8 +118,15 @@ def _mean(row: Any) -> str:
     return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
 
 
-def _proven(eps: Any) -> str:
-    return short(eps) if pd.isna(eps) else written(eps)
+def _proven(line: pd.Series) -> str:
+    """The proven eps, or what is declared in its place."""
+    if _is_declared(line["not_proven"]):
+        return f"{written(line['conditional_eps'])} ({DECLARED})"
+    return short(line["proven_eps"]) if pd.isna(line["proven_eps"]) else written(line["proven_eps"])
+
+
+def _is_declared(why: Any) -> bool:
+    return str(why).startswith(DECLARED)
 
 
 def axes(rows: pd.DataFrame) -> list[str]:

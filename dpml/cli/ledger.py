@@ -9,7 +9,7 @@ from rich.console import Console
 
 from dpml.cli.table import print_table
 from dpml.errors import UserError
-from dpml.privacy.guarantee import REAL
+from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written
 from dpml.release.exactness import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
@@ -74,6 +74,10 @@ def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[C
     floating = [str(entry.number) for entry in entries if any(each.basis == REAL for each in entry.guarantees)]
     if floating:
         console.print(f"Release {', '.join(floating)}: {NOT_THESE_BITS}.", highlight=False, markup=False)
+    declared = [str(entry.number) for entry in entries if any(each.basis == DECLARED for each in entry.guarantees)]
+    if declared:
+        said = "declared by code that is not part of dpml, and not proven"
+        console.print(f"Release {', '.join(declared)}: {said}.", highlight=False, markup=False)
     lost = [str(entry.number) for entry in entries if entry.model is None]
     if lost:
         console.print(f"Release {', '.join(lost)}: {_NEVER}.", highlight=False, markup=False)

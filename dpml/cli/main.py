@@ -239,8 +239,12 @@ def _release(commands: Any) -> None:
     release.add_argument(
         "-o", "--output", type=Path, default=Path("model.json"), help="the model's file (default: %(default)s)"
     )
+    help_ = "a card for the public registry of deployments, as YAML, with what is known of the release"
+    release.add_argument("--card", type=Path, metavar="FILE", help=help_)
     release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
     release.add_argument("--delta-anyway", action="store_true", help="take a delta of 1/N or more")
+    help_ = "publish what code that is not part of dpml says of itself, which nobody here has proven"
+    release.add_argument("--declared", action="store_true", help=help_)
     release.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
     release.add_argument(
         "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="at this delta (default: %(default)g)"

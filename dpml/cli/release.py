@@ -15,10 +15,12 @@ def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
     with cache.nothing_kept():  # no copy of the rows stays on the disk
         settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
-        request, beside = request_of(settings, arguments.floating, arguments.delta_anyway)
+        request, beside = request_of(
+            settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
+        )
         ledger = Ledger(arguments.ledger or beside)
         cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
-        model, entry = release(request, ledger, cap, arguments.output)
+        model, entry = release(request, ledger, cap, arguments.output, arguments.card)
     console = Console()
     for sentence in (*model.statement, ""):
         console.print(sentence, highlight=False, markup=False)

@@ -19,7 +19,9 @@ from dpml.config.build import (
 from dpml.data import Source
 from dpml.data.partition import LabelRule, Natural, Partition
 from dpml.errors import UserError
+from dpml.mechanism.declared import guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
+from dpml.privacy.guarantee import HELD
 from dpml.release.certificate import certificate
 from dpml.running.cell import Cell
 
@@ -31,7 +33,7 @@ def guarantees_of(settings: Settings) -> tuple[list[Guarantee], Problem]:
         UserError: a setting is wrong, or has several values, or no noise can be calibrated for it.
     """
     algorithm, budget, problem = requested(settings)
-    return algorithm.guarantees(budget, problem), problem
+    return guaranteed(algorithm, budget, problem), problem
 
 
 def certificate_of(settings: Settings) -> str:
@@ -41,7 +43,7 @@ def certificate_of(settings: Settings) -> str:
         UserError: as for `guarantees_of`; or nothing is proven.
     """
     algorithm, budget, problem = requested(settings)
-    proven = [g for g in algorithm.guarantees(budget, problem) if g.basis == "proven"]
+    proven = [g for g in guaranteed(algorithm, budget, problem) if g.basis in HELD]
     if not all(math.isfinite(g.eps) for g in proven):
         raise UserError(f"nothing is proven of algo={algorithm.name} here, so that there is no certificate.")
     return json.dumps(seal_object(certificate(algorithm, budget, problem, proven)), indent=1) + "\n"

@@ -32,10 +32,10 @@ _DEFAULTS = {"calibration": "tight", "algo": "dpgd"}
 """Where those of an experiment are another."""
 
 
-def request_of(settings: Settings, floating: bool = False, any_delta: bool = False) -> tuple[Request, Path]:
+def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:
     """The requested release, and the path of its data's ledger unless another one is named.
 
-    `floating`: floating-point noise may be published; `any_delta`: a delta of 1/N or more.
+    `allowed` are fields of `Request` that say what may be published: `floating`, `any_delta`, `declared`.
 
     Raises:
         UserError: a setting is wrong, or has several values, or needs more than what is stated of the data.
@@ -66,8 +66,7 @@ def request_of(settings: Settings, floating: bool = False, any_delta: bool = Fal
         adversary=build_adversary(config.adversary),
         files=here,
         setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
-        floating=floating,
-        any_delta=any_delta,
+        **allowed,
     )
     beside = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
     return request, beside.with_name(f"{beside.name}.ledger")

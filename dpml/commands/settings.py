@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from dpml.config import alike
 from dpml.config.build import GROUPS, check_keys, spread, whole
@@ -122,6 +122,9 @@ def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | Non
         UserError: a key or a value is wrong, or there are several eps, delta, M or N.
     """
     config = settings.without("d").composed()
+    if "algo._target_" in settings.given:  # another class than that of the default, whose options it does not have
+        with open_dict(config):
+            config.algo = {key: value for key, value in config.algo.items() if f"algo.{key}" in settings.given}
     check_keys(config)
     for key in ("eps", "delta", "M", "N", "seed", "draws"):
         given = config[key]

@@ -92,7 +92,7 @@ class Member:
         if self._answer is None:
             X, y = agreed_rows(self.plan, self.number, self._data)
             facts = self.plan.facts
-            self._ledger.enter(" ".join(self.plan.setting), facts.proven, parties=facts.parties)
+            self._ledger.enter(" ".join(self.plan.setting), facts.held, parties=facts.parties)
             self._answer = self.plan.sums.party(X, y, self.number, self._source())
         return self._answer(opening.number, opening.told)
 

@@ -145,17 +145,17 @@ class FederationPlan:
             self.algorithm, self.problem, chosen, self.dropouts, dealt="natural",
             parties=named(seat.key.hex() for seat in self.seats), trust=trust, missing=self.dataset.missing == "drop",
         )  # fmt: skip
-        most = worst(facts.proven)
+        most = worst(facts.held)
         if not self.dropouts:
             return facts
-        alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.proven)
+        alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.held)
         described = certificate(self.algorithm, chosen, self.problem, alike, self.dropouts)
         return replace(facts, given=alike, certificate=described)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The proven guarantees of a release, for every view."""
-        return self.facts.proven
+        """The guarantees of a release, for every view."""
+        return self.facts.held
 
     @property
     def statement(self) -> tuple[str, ...]:
@@ -217,9 +217,11 @@ def most_dropouts(parties: int, colluders: int) -> int:
 
 
 def check_setting(words: Iterable[str]) -> None:
-    """Raise UserError when a word is not one that a plan may contain."""
+    """Raise UserError when a word is not one that a plan may contain: none names code that a party would then run."""
     for word in words:
         key, equals, _ = word.partition("=")
+        if "_target_" in word or key == "algo.local":
+            raise UserError(f"a plan has no {key!r}: it may name no code, only algorithms that come with dpml.")
         if not equals or not (key in _WORDS or key.startswith("algo.")) or key == "algo.protocol":
             raise UserError(f"a plan has no {key!r}: {nearest(key, _WORDS)}")
 

@@ -35,7 +35,7 @@ def stated(  # many parameters: what a guarantee says
     return guarantees
 
 
-class Declared(Hyperparameters, Protocol):
+class Announced(Hyperparameters, Protocol):
     """An algorithm that says what it releases."""
 
     @property
@@ -48,7 +48,7 @@ class Declared(Hyperparameters, Protocol):
         ...
 
 
-def guarantees_of(algorithm: Declared, budget: Budget, problem: Problem) -> list[Guarantee]:
+def guarantees_of(algorithm: Announced, budget: Budget, problem: Problem) -> list[Guarantee]:
     """What a release is claimed, when published, and proven to be.
 
     Raises:

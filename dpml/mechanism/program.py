@@ -103,7 +103,7 @@ class Program(ABC):
 
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
         """How many vectors several parties sum by secure aggregation in a release; None: there is no place for it."""
-        several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), colluders=0)
+        several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), smallest=1, colluders=0)
         return sums_in(self.messages(budget, problem)) if self.sharing(several).secure else None
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:

@@ -45,8 +45,10 @@ class SystemGenerator(Generator):
         """So many of them."""
         return os.urandom(length)
 
-    def random(self, size: Any = None) -> Any:  # type: ignore[override]  # no `dtype` and no `out`
-        """Uniform in (0, 1)."""
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Uniform in (0, 1); of another type, or in place, no noise is drawn: NumPy's."""
+        if dtype is not np.float64 or out is not None:
+            return super().random(size, dtype, out)
         return _uniform(_words(size))
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:

@@ -83,14 +83,18 @@ class Budget:
         return self.delta
 
 
-Basis = Literal["published", "proven", "conditional", "proven for real numbers"]
+Basis = Literal["published", "proven", "conditional", "proven for real numbers", "declared"]
 REAL: Literal["proven for real numbers"] = "proven for real numbers"
 """The basis of what was published with floating-point noise: proven for real numbers, not for these bits."""
+DECLARED: Literal["declared"] = "declared"
+"""The basis of what code outside dpml says of itself."""
+HELD: tuple[Basis, ...] = ("proven", REAL, DECLARED)
+"""The bases of what noise is said to give: proven, or declared by others; not claims, nor what holds conditionally."""
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, claimed or proven, and its `source`.
+    """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, its basis and its `source`.
 
     `conditional` stands beside a proven eps of infinity: what would be proven for hyper-parameters fixed beforehand.
     `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta. `curve` is given
@@ -149,6 +153,10 @@ class Problem:
         for key, number in equal.items():
             if not getattr(self, key):
                 object.__setattr__(self, key, number)
+        if (
+            self.smallest * self.M > self.N
+        ):  # a copy with another N or M that kept the sizes: its noise would be too small
+            raise UserError(f"{self.M} parties of at least {self.smallest} rows have more than N={self.N} rows.")
 
     def of_sizes(self, sizes: Index) -> "Problem":
         """The same with parties of these sizes (M,). The largest parties collude: the worst case for the others."""

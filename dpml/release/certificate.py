@@ -14,6 +14,7 @@ from typing import Any
 
 from dpml.algorithms import Algorithm
 from dpml.mechanism import discrete
+from dpml.mechanism.declared import author
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
 from dpml.mechanism.outputs import GridOutput, NoisyOutput, moved_in_l1, moved_in_l2
@@ -31,20 +32,22 @@ Message = dict[str, Any]
 def certificate(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee], away: int = 0
 ) -> dict[str, Any]:
-    """The certificate of a release whose proven `guarantees` are these, of which nothing is open.
+    """The certificate of a release whose `guarantees`, proven or declared, are these, of which nothing is open.
 
     Args:
         algorithm: what was released.
         budget: with which noise was drawn.
         problem: gives parties and colluders, among whom those count that may be `away`.
-        guarantees: what is proven of every view.
+        guarantees: what is proven, or declared, of every view.
         away: how many parties may be missing from a sum.
     """
     noise, messages = described(algorithm, budget, problem)
+    who = author(algorithm)
     if noise["by"] != "curator":
         noise |= {"parties": problem.M, "colluders": problem.colluders - away, "away": away}
     return {
         "format": FORMAT,
+        **({"declared": who} if who else {}),
         "unit": guarantees[0].unit,
         "neighbours": "replace one",
         "delta": guarantees[0].delta,
@@ -109,6 +112,7 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, on_grid: bool) -> Mes
         for size, variance, step, unit, deviation in zip(
             of.lengths(problem.d), grid.variances, grid.steps, message.units, of.deviations(problem.d), strict=True
         )
+        if size
     ]
     return {"law": "discrete gaussian", **common, "rounding": rounding, "blocks": blocks}
 

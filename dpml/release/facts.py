@@ -16,16 +16,14 @@ from typing import Any, Literal
 from dpml.algorithms import Algorithm
 from dpml.data.partition import LabelRule, Natural, Parties, Partition
 from dpml.errors import UserError
+from dpml.mechanism.declared import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
-from dpml.privacy.guarantee import REAL
+from dpml.privacy.guarantee import HELD, REAL
 from dpml.privacy.safe import above, written
 from dpml.release import verify
 from dpml.release.certificate import certificate
 from dpml.release.exactness import has_exact_noise, of_these_bits
-
-PROVEN = ("proven", REAL)
-"""The bases of what is proven, of the published numbers or of real ones."""
 
 Randomness = Literal["system", "seed"]
 Ranges = Literal["stated", "fitted"]
@@ -49,6 +47,8 @@ class Facts:
         trust: a sentence about who saw rows; None: one place had all of them.
         certificate: the messages, as `certificate.certificate` describes them; None: there is no noise.
         tight: whether the noise is the least that is proven, not a paper's.
+        author: the class outside dpml whose word the guarantees are; None: they are proven.
+        floating: whether the noise of such a class is floating-point numbers.
     """
 
     algorithm: str
@@ -63,6 +63,8 @@ class Facts:
     trust: str | None = None
     certificate: Mapping[str, Any] | None = None
     tight: bool = True
+    author: str | None = None
+    floating: bool = False
 
     @property
     def unit(self) -> Literal["sample", "party"]:
@@ -72,7 +74,7 @@ class Facts:
     @property
     def exact(self) -> bool:
         """Whether noise and sums are integers, so that the proof is about the very numbers that are published."""
-        return not any(guarantee.basis == REAL for guarantee in self.given)
+        return not (self.floating or any(guarantee.basis == REAL for guarantee in self.given))
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -99,23 +101,30 @@ class Facts:
         why = "; ".join(self.open)
         found: list[Guarantee] = []
         for guarantee in self.given:
-            if guarantee.basis not in PROVEN:
+            if guarantee.basis not in HELD:
                 found.append(guarantee)
                 continue
-            found.append(replace(guarantee, eps=math.inf, basis="proven", source=why, mu=None, curve=None))
+            basis = guarantee.basis if self.author else "proven"
+            found.append(replace(guarantee, eps=math.inf, basis=basis, source=why, mu=None, curve=None))
             found.append(replace(guarantee, basis="conditional"))
         return tuple(found)
 
     @property
-    def proven(self) -> tuple[Guarantee, ...]:
-        """What is proven of every view."""
-        return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in PROVEN)
+    def held(self) -> tuple[Guarantee, ...]:
+        """What is proven of every view, or declared."""
+        return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
-    def require_proof(self, eps: float) -> None:
-        """Raise UserError unless at most `eps` is proven of every view."""
+    def require_proof(self, eps: float, declared: bool = False) -> None:
+        """Raise UserError unless at most `eps` is proven of every view; or declared, where that is enough."""
         if self.open:
             raise UserError(f"nothing can be proven of this release, because {self.open[0]}.")
-        least = worst(self.proven).eps if self.proven else math.inf
+        if self.author and not declared:
+            raise UserError(
+                f"what algo={self.algorithm} guarantees is declared by {self.author}, which is not part of dpml, and "
+                "nobody here has proven it: attack it with `dpml audit`, and say --declared to publish it; its file "
+                "then says so."
+            )
+        least = worst(self.held).eps if self.held else math.inf
         if least > eps:
             found = "nothing" if math.isinf(least) else f"eps={written(least)}"
             remedy = "" if self.tight else "set calibration=tight, or "
@@ -141,15 +150,18 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     """
     if problem.M == 1:
         others["dealt"] = "one place"
+    exact = has_exact_noise(algorithm)
     if others.get("randomness") != "seed" and math.isfinite(budget.eps):
-        check_tail(budget.delta or 0.0, has_exact_noise(algorithm))
-    given = of_these_bits(algorithm.guarantees(budget, problem), algorithm)
-    proven = [guarantee for guarantee in given if guarantee.basis in PROVEN]
-    finite = all(math.isfinite(guarantee.eps) for guarantee in proven)
-    described = certificate(algorithm, budget, problem, proven, away) if proven and finite else None
+        check_tail(budget.delta or 0.0, exact)
+    given = of_these_bits(guaranteed(algorithm, budget, problem), algorithm)
+    who, held = author(algorithm), [guarantee for guarantee in given if guarantee.basis in HELD]
+    finite = all(math.isfinite(guarantee.eps) for guarantee in held)
+    described = certificate(algorithm, budget, problem, held, away) if held and finite else None
     another = _against_another_party(described) if described and problem.colluders == away else None
-    tight = algorithm.calibration == "tight"
-    return Facts(algorithm.name, problem, tuple(given), another=another, certificate=described, tight=tight, **others)
+    return Facts(
+        algorithm.name, problem, tuple(given), another=another, certificate=described,
+        tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact, **others,
+    )  # fmt: skip
 
 
 def _against_another_party(described: Mapping[str, Any]) -> float | None:

@@ -32,7 +32,7 @@ from dpml.atomic import create_atomically
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
-from dpml.privacy.guarantee import REAL
+from dpml.privacy.guarantee import HELD
 from dpml.privacy.safe import written
 
 Unit = Literal["sample", "party"]
@@ -89,7 +89,7 @@ class LedgerEntry:
         time: when, in UTC, in ISO 8601 format.
         setting: the requested setting, as on the command line.
         unit: what each guarantee protects, a sample or a party.
-        guarantees: the proven guarantees, for every view; the basis tells those that are proven for real numbers only.
+        guarantees: what is proven of every view, or declared; the basis tells which, and what is for real numbers.
         parties: who the parties are, a digest; None: it is not known.
         model: SHA-256 of the published file; None: none was published, or it is not known.
     """
@@ -157,7 +157,7 @@ class Ledger:
         Raises:
             UserError: it would exceed the cap, nothing is proven of it, or the ledger cannot be read or written.
         """
-        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in ("proven", REAL))
+        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or worst(proven).eps == float("inf"):
             raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpml.data.partition import Partition, partition
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
+from dpml.release.card import card
 from dpml.release.exactness import require_exact
 from dpml.release.facts import Facts, facts_of
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
@@ -38,6 +40,7 @@ class Request:
         setting: the requested setting, as on the command line, without paths.
         floating: whether floating-point noise may be published, of which less is proven.
         any_delta: whether a delta of 1/N or more may be.
+        declared: whether guarantees may be the word of code that is not part of dpml.
     """
 
     dataset: Source
@@ -53,6 +56,7 @@ class Request:
     setting: str
     floating: bool = False
     any_delta: bool = False
+    declared: bool = False
 
     @property
     def unit(self) -> Unit:
@@ -60,8 +64,12 @@ class Request:
         return "party" if getattr(self.algorithm, "unit", "sample") == "party" else "sample"
 
 
-def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
+def release(
+    request: Request, ledger: Ledger, cap: Cap | None, place: Path, described: Path | None = None
+) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
+
+    Its card for the public registry (`dpml.release.card`) goes to `described`, which must not exist either.
 
     Raises:
         UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. All
@@ -69,14 +77,17 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
     """
     algorithm, budget = request.algorithm, request.budget
     _check_setting(request)
-    check_writable(place)
+    for path in filter(None, (place, described)):
+        check_writable(path)
+    if described == place:
+        raise UserError(f"the model and its card cannot both be {place}: choose another name for one.")
     with limit_blas():
         data = request.dataset.load(request.files, request.N, entropy())
         parties = partition(data, request.partition, request.M, entropy(), request.adversary)
         facts = facts_of(algorithm, parties, request.partition, budget, missing=_left_out(request.dataset, data))
         _check_facts(facts, request)
         mechanism = algorithm.prepare(parties, entropy())
-        entry = ledger.enter(request.setting, facts.proven, cap, facts.parties)
+        entry = ledger.enter(request.setting, facts.held, cap, facts.parties)
         try:
             weights = mechanism.release([budget], entropy(), 1).weights
             if weights is None:
@@ -84,6 +95,8 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
             model = _model(request, data, facts, weights[0, 0])
             text = model.text()
             write_atomically(place, text)
+            if described is not None:
+                write_atomically(described, card(facts, datetime.now(UTC).date()))
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
             raise UserError(
@@ -98,7 +111,7 @@ def _check_setting(request: Request) -> None:
     algorithm, budget = request.algorithm, request.budget
     if math.isinf(budget.eps):
         raise UserError("eps=inf is no private release: choose a finite eps.")
-    if algorithm.auxiliary:
+    if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     if not getattr(algorithm, "linear", True):
         raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=dpgd.")
@@ -107,8 +120,8 @@ def _check_setting(request: Request) -> None:
 
 
 def _check_facts(facts: Facts, request: Request) -> None:
-    """Raise UserError unless what was asked for is proven, at a delta that means something."""
-    facts.require_proof(request.budget.eps)
+    """Raise UserError unless what was asked for is proven, or may be declared, at a delta that means something."""
+    facts.require_proof(request.budget.eps, request.declared)
     if not request.floating:
         require_exact(request.algorithm, "say --floating")
     delta, N = request.budget.delta or 0.0, facts.problem.N
@@ -134,7 +147,7 @@ def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Mod
         stated=_named(request.stated, data.provenance.get("classes", {})),
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
         weights=np.reshape(weights, (K, -1)),
-        guarantees=facts.proven,
+        guarantees=facts.held,
         statement=statement(facts),
         setting=request.setting,
         versions=provenance()["versions"],

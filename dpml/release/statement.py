@@ -49,18 +49,24 @@ def _unit(facts: Facts) -> str:
 
 
 def _guarantee(facts: Facts) -> str:
-    weakest = worst(facts.proven)
+    weakest = worst(facts.held)
     if math.isinf(weakest.eps):
         rest = [g for g in facts.guarantees if g.basis == "conditional"]
-        otherwise = f" Otherwise eps = {written(worst(rest).eps)} would hold." if rest else ""
+        otherwise = (
+            f" Otherwise eps = {written(worst(rest).eps)} would {'be declared' if facts.author else 'hold'}."
+            if rest
+            else ""
+        )
         why = "; and because ".join(facts.open or (weakest.source,))
         return f"Guarantee: nothing is proven, because {why}.{otherwise}"
     proven = "proven for whoever sees most" if facts.exact else NOT_THESE_BITS
+    if facts.author:
+        proven = f"declared by {facts.author}, which is not part of dpml, and proven by nobody here; if it is right"
     high = f" So large an eps excludes little: odds of e^{written(weakest.eps)} to one." if weakest.eps > HIGH else ""
     return (
-        f"Guarantee: eps = {written(weakest.eps)}, delta = {written(weakest.delta, 6)}, {proven}: "
-        f"from what is seen nobody can tell at odds above e^{written(weakest.eps)}, but for a probability of "
-        f"{written(weakest.delta, 6)}, which of two such neighbours it was made from.{high}"
+        f"Guarantee: eps = {written(weakest.eps)}, delta = {written(weakest.delta, 6)}, {proven}"
+        f"{',' if facts.author else ':'} from what is seen nobody can tell at odds above e^{written(weakest.eps)}, "
+        f"but for a probability of {written(weakest.delta, 6)}, which of two such neighbours it was made from.{high}"
     )
 
 
@@ -68,7 +74,7 @@ def _trust(facts: Facts) -> str:
     M, C = facts.problem.M, facts.problem.colluders
     if M == 1:
         return "Trust: the one place that had all records and drew the noise is trusted with them."
-    own = ", ".join(f"eps = {written(g.eps)} against {_SEEN[g.view].format(C=C, M=M)}" for g in facts.proven)
+    own = ", ".join(f"eps = {written(g.eps)} against {_SEEN[g.view].format(C=C, M=M)}" for g in facts.held)
     where = facts.trust or (
         f"this release was computed in one place on behalf of {M} parties, and that place is trusted with all records; "
         "the rest is about parties that run the protocol on their own machines"
@@ -84,6 +90,12 @@ def _trust(facts: Facts) -> str:
 def _noise(facts: Facts) -> str:
     if facts.randomness == "seed":
         return "Noise: from a generator with a seed, for tests: whoever has the seed has the noise."
+    if facts.author:
+        floating = ", and are floating-point numbers, whose low bits can tell neighbours apart (Mironov 2012)"
+        return (
+            "Noise: drawn by that code, which was given the operating system's random numbers; its sums and what it "
+            f"releases are its own{'' if facts.exact else floating}."
+        )
     if facts.exact:
         return (
             "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as "

@@ -280,18 +280,18 @@ def main(path: str) -> int:
         seal = content.pop("checksum")
         if hashlib.sha256(json.dumps(content).encode()).hexdigest() != seal:
             raise RejectedError("the file is not as it was written: its checksum is another")
-        results = verify(content.get("certificate", content))
-        ratio = '"stated": true' in json.dumps(content)  # of move and noise, where neither is given
+        certificate = content.get("certificate", content)
+        results = verify(certificate)
+        given = ", given its ratio of move and noise" if '"stated": true' in json.dumps(content) else ""
+        given += (
+            f", if what {str(certificate['declared'])[:80]!r} declares is right" if "declared" in certificate else ""
+        )
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
         print(f"{path}: not verified: {error if isinstance(error, RejectedError) else repr(error)}")
         return 2
     for view, stated, proven in results:
         least = "nothing" if proven is None else f"eps = {float(proven):.9g}"
-        word = (
-            f"holds{', given its ratio of move and noise' * ratio}"
-            if proven == stated
-            else f"is NOT VERIFIED: {least} is proven"
-        )
+        word = f"holds{given}" if proven == stated else f"is NOT VERIFIED: {least} is proven"
         print(f"{view}: eps = {float(stated):.9g} {word}")
     return 0 if all(stated == proven for _, stated, proven in results) else 1
 

@@ -15,6 +15,7 @@ from pandas.api.types import is_numeric_dtype
 from dpml import paths
 from dpml.audit import ROUNDS
 from dpml.errors import UserError
+from dpml.mechanism.declared import guaranteed
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.reporting.outputs import FigureFiles, Paper
@@ -118,7 +119,7 @@ def _claims(algo: str) -> dict[str, str]:
     problem = Problem(5, 10_000, 2, auxiliary=10, classes=2)
     for loss in ("logistic", "squared"):
         with suppress(UserError):  # the algorithm does not support this loss
-            given = kind(LOSSES[loss], **own | few).guarantees(Budget(1.0, 1e-5), problem)
+            given = guaranteed(kind(LOSSES[loss], **own | few), Budget(1.0, 1e-5), problem)
             return {one.view: one.source for one in given if one.basis == "published" and math.isfinite(one.eps)}
     return {}
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpml.privacy.guarantee import DECLARED
 from dpml.reporting.curves import algorithms
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table
@@ -60,6 +61,7 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
     claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])]
     open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])]
     open_ = open_[pd.MultiIndex.from_frame(open_[keys]).isin(pd.MultiIndex.from_frame(claimed[keys]))]
+    open_ = pd.concat([open_, guarantees[guarantees["basis"] == DECLARED]])
     return [
         f"No ε is proven for {', '.join(algorithms(rows))}: {reason}."
         for reason, rows in open_.groupby("source", sort=False)

@@ -12,6 +12,7 @@ from pandas.api.types import is_numeric_dtype
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
@@ -20,6 +21,7 @@ from dpml.running.rows import COLUMNS, PRIVACY, SETTING
 
 CONDITIONAL = ", if fixed beforehand"
 """Appended to a view: the eps proven for hyper-parameters that are not selected on the private rows."""
+_DECLARED = ", declared"
 
 _HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "budget_delta": "δ"}
 
@@ -89,6 +91,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     names = ["algo", "variant", *keys, "view"]
     conditional = given["basis"] == "conditional"
     given = given.assign(view=given["view"].where(~conditional, given["view"] + CONDITIONAL))
+    given = given.assign(view=given["view"].where(given["basis"] != DECLARED, given["view"] + _DECLARED))
     is_claim = given["basis"] == "published"
     table = given[~is_claim].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]

@@ -49,8 +49,9 @@ def _panel(axes: Axes, finding: Finding) -> None:
     if np.isfinite(finding.claimed):
         axes.plot(fpr, allowed(fpr, finding.claimed, delta), ":", color=_CLAIMED, label="claimed: no attack is above")
     mu = finding.mu
-    proven = allowed(fpr, finding.proven, delta) if mu is None else ndtr(ndtri(fpr) + mu)
-    axes.plot(fpr, proven, color=_PROVEN, label="proven: no attack is above")
+    basis = "proven" if np.isnan(finding.declared) else "declared"
+    proven = allowed(fpr, finding.held, delta) if mu is None else ndtr(ndtri(fpr) + mu)
+    axes.plot(fpr, proven, color=_PROVEN, label=f"{basis}: no attack is above")
     spread = np.abs(np.stack([rates.low, rates.high]) - rates.tpr)
     axes.errorbar(
         rates.fpr, rates.tpr, spread, fmt="o", markersize=3, linewidth=0.8, color=_ATTACKED,

@@ -14,6 +14,7 @@ from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
 from dpml.data.partition import Parties, Partition, check_task, partition, party_sizes, set_aside
 from dpml.errors import UserError
+from dpml.mechanism.declared import guaranteed
 from dpml.optim import NotConvergedError
 from dpml.privacy import Adversary, Budget, Guarantee, Problem
 from dpml.running.metrics import evaluate
@@ -145,7 +146,7 @@ def _calibrated(
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:
-            guarantees[number] = algorithm.guarantees(budget, problem)
+            guarantees[number] = guaranteed(algorithm, budget, problem)
         except UserError as error:
             refused[number] = str(error)
     if not guarantees:

@@ -18,7 +18,8 @@ Rows, one for each metric of a draw:
 - ``proven_eps``, ``proven_view``: the proven eps in the worst view, and the name of that view; eps is infinite if
   nothing is proven.
 - ``not_proven``: the reason why nothing is proven, if something is claimed.
-- ``conditional_eps``: the eps that would be proven for hyper-parameters fixed beforehand.
+- ``conditional_eps``: the eps that would be proven for hyper-parameters fixed beforehand; of an algorithm that is not
+  part of dpml, the one that it declares.
 - ``n_min``, ``n_max``: rows of the smallest and of the largest party.
 - ``tuned``: how the step size was chosen; `fixed` for all others.
 - ``private_preprocessing``: the steps that were fitted to private rows, which no budget counts.
@@ -29,7 +30,8 @@ Guarantees, one for each view and basis of a budget:
 - ``view``: the view of the adversary: `release`, `aggregate`, `client`, `transcript` or `colluders`.
 - ``unit``: the protected unit: one `sample`, or all samples of one `party`.
 - ``eps``, ``delta``: the guaranteed values.
-- ``basis``: `published`, `proven`, or `conditional` (for hyper-parameters fixed beforehand).
+- ``basis``: `published`, `proven`, `conditional` (for hyper-parameters fixed beforehand), or `declared` (by code that
+  is not part of dpml).
 - ``source``: the theorem or the argument.
 - ``mu``: of Gaussian differential privacy, if that is what is proven; it gives an eps for every delta.
 - ``secure_sums``: the number of vectors that parties sum securely in a release; empty with one trusted curator.
@@ -46,12 +48,13 @@ import pandas as pd
 from dpml.arrays import Array
 from dpml.data.preprocess import private_note
 from dpml.privacy import Budget, Guarantee, Problem, worst
+from dpml.privacy.guarantee import DECLARED, HELD
 from dpml.running.cell import Cell, Measured
 
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
 PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view", "not_proven", "conditional_eps"]
 EPS = ("proven_eps", "conditional_eps")
-"""The guarantees that figures show, for the worst view: proven, or conditional on values fixed beforehand."""
+"""The guarantees that figures show, for the worst view: proven, or conditional on fixed values or on others' word."""
 SIZES = ["n_min", "n_max"]
 """Rows of the smallest and of the largest party, as dealt: a rule that rounds may deal other sizes than requested."""
 COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned", "private_preprocessing"]
@@ -172,10 +175,13 @@ def _text(value: Any) -> str:
 
 def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
     """The privacy columns of a budget: the claimed eps, the worst proven eps, and the reason if nothing is proven."""
-    proven = worst(guarantee for guarantee in guarantees if guarantee.basis == "proven")
+    proven = worst(guarantee for guarantee in guarantees if guarantee.basis in HELD)
     # a tight release claims the requested eps
     claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
     why = proven.source if math.isinf(proven.eps) and math.isfinite(claimed) else None
     conditional = max((g.eps for g in guarantees if g.basis == "conditional"), default=math.nan)
-    values = (proven.unit, claimed, proven.eps, proven.view, why, conditional)
+    eps = proven.eps
+    if proven.basis == DECLARED:
+        eps, why, conditional = math.inf, proven.source, proven.eps
+    values = (proven.unit, claimed, eps, proven.view, why, conditional)
     return dict(zip(PRIVACY, values, strict=True))

@@ -111,7 +111,7 @@ def case(
     algorithm: Any,
     draws: int,
     views: Set[str],
-    problem: Problem = PROBLEM,
+    problem: Problem | None = None,
     clear: Set[str] | None = None,
     marks: Iterable[Any] = (),
 ):
@@ -414,7 +414,7 @@ DESCENTS = {
                             case(mus_times(0.5), SECURE, 2_000, SUMS)],
     "a round that is forgotten": [
         # the sigmoid loss is steepest at 0: of a row across the path of the model, and of its mirror image, always
-        case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, marks=slow if a is SIGMOID[0] else ())
+        case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, PROBLEM, marks=slow if a is SIGMOID[0] else ())
         for a in SIGMOID
     ],
     "a choice that is not counted": [

@@ -131,7 +131,7 @@ def test_descents_are_no_bug(algorithm) -> None:
 @pytest.mark.parametrize("algorithm", [WANG, pytest.param(JAYARAMAN, marks=slow), SECURE], ids=name)
 def test_how_much_of_what_is_proven_descents_show(algorithm) -> None:
     """Not all: twenty rounds drive no model so far that both slopes are 1."""
-    assert attacked(algorithm, 2_000, {"aggregate"})["aggregate"].power >= 0.8
+    assert attacked(algorithm, 2_000, {"aggregate"}, PROBLEM)["aggregate"].power >= 0.8
 
 
 @pytest.mark.parametrize("algorithm", [pytest.param(JAYARAMAN, marks=slow), SECURE], ids=name)

@@ -74,8 +74,7 @@ def write_files(page: Path, folder: Path) -> None:
 def test_plug_ins_learn_something(plug_ins, run_command, tmp_path: Path, monkeypatch, section, column, value) -> None:
     write_files(HOWTO / "plug_ins.md", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (command,) = plug_ins[section]
-    _, program, *words = command.split()
+    _, program, *words = plug_ins[section][0].split()
     assert run_command(program, *words, "hydra.run.dir=out").code == 0
     rows = pd.read_csv(tmp_path / "out" / "rows.csv")
     values = rows.loc[rows["metric"] == ("length" if column == "metric" else "accuracy")]

@@ -138,6 +138,9 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
         (("algo=ssp", "seed=1"), "a plan has no 'seed'"),
         (("algo=ssp", "calibration=published"), "a plan has no 'calibration'"),
         (("algo=ssp", "dataset.bounds=fitted"), "a plan has no 'dataset.bounds'"),
+        (("algo=ssp", "algo._target_=centroid.Centroid"), "may name no code"),
+        (("algo=vote", "algo.local=[{_target_: os.abort}]"), "may name no code"),
+        (("algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
     ],
 )
 def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:

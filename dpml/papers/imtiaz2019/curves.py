@@ -21,6 +21,7 @@ from dpml.data import Files
 from dpml.data.partition import Equal, Parties, TwoGroup, partition
 from dpml.data.sets.synthetic import RECIPES, Synthetic
 from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.declared import guaranteed
 from dpml.mechanism.sharing import cape_whole_view
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget, Calibration, Problem, gdp, noise, worst
@@ -239,7 +240,7 @@ def _requested_eps(algorithm: FunctionalMechanism, target: float, delta: float, 
     """The eps to request so that `target` is proven for the worst view."""
 
     def excess(log_eps: float) -> float:
-        guarantees = algorithm.guarantees(Budget(math.exp(log_eps), delta), problem)
+        guarantees = guaranteed(algorithm, Budget(math.exp(log_eps), delta), problem)
         return worst(g for g in guarantees if g.basis == "proven").eps - target
 
     return math.exp(float(brentq(excess, math.log(target) - 7, math.log(target) + 7, xtol=1e-12)))

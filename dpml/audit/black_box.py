@@ -1,0 +1,120 @@
+"""The audit of an algorithm of which nothing is known but its releases: neighbours to try, and notes on its noise.
+
+What an attacker learns from such releases is in `dpml.audit.attacks`. Only models are seen, and only neighbours that
+are bad for sums of rows and for descents are tried, so silence proves little: the power says how little.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.arrays import Array
+from dpml.audit.exposure import BlackBox, Exposure, Pair, model_exposure, prepared
+from dpml.audit.neighbours import one_replaced, whole_party, with_rows
+from dpml.audit.scores import CONFIDENCE, Scores
+from dpml.data.info import Task
+from dpml.errors import UserError
+from dpml.mechanism.declared import guaranteed
+from dpml.optim.losses import Loss
+from dpml.privacy import Budget, Problem
+from dpml.privacy.guarantee import HELD
+from dpml.seeds import generator
+
+_PILOT = 4_000  # releases of either data set, by which neighbours are chosen
+_FAR = 1e9  # what stands for an infinite number
+_SEEDS = 8  # with which the random numbers of two releases are compared
+
+
+def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
+    """The released model, in every view whose observer sees it: all but that of one client's messages."""
+    shown = _released(algorithm, pair, budget)
+    views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
+    return [replace(shown, view=view) for view in views if view != "client"]
+
+
+def _released(algorithm: Any, pair: Pair, budget: Budget) -> BlackBox:
+    """The released model, of which an attacker can compute with every number."""
+    shown = model_exposure(prepared(algorithm, pair), budget)
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        found: Array = np.nan_to_num(shown.sample(which, rng, draws), nan=0.0, posinf=_FAR, neginf=-_FAR)
+        return found
+
+    return BlackBox("release", sample)
+
+
+def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
+    """The neighbours whose releases an attacker tells apart best, by a few draws.
+
+    Raises:
+        UserError: the algorithm takes none of the neighbours that are tried.
+    """
+    (delta, *_) = (each.delta for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
+    found: list[tuple[tuple[float, float], Pair]] = []
+    error = None
+    for pair in candidates(algorithm.loss, problem, getattr(algorithm, "unit", "sample")):
+        try:
+            scores = Scores.of([_released(algorithm, pair, budget)], _PILOT, generator(len(found), "audit", "pilot"))
+        except UserError as refused:
+            error = refused
+            continue
+        found.append(((scores.lower(delta, CONFIDENCE)[0], scores.mu(CONFIDENCE)), pair))
+    if not found:
+        raise UserError(f"algo={algorithm.name} cannot be audited: it takes none of the data sets tried: {error}")
+    return max(found, key=lambda each: each[0])[1]
+
+
+def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
+    """Neighbours: a label turns, of a short and of an even row, or a row becomes its opposite; beside three crowds."""
+    task, low, high = _labels(loss)
+    rng, (N, d) = np.random.default_rng(0), (problem.N, problem.d)
+    directions = rng.standard_normal((N - 1, d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    first, even = np.eye(d)[0], np.full(d, d**-0.5)
+    turning = np.where(np.arange(N - 1) % 2, low, high)
+    crowds: list[tuple[Array, Array]] = [
+        (np.zeros((N - 1, d)), turning),
+        (np.tile(first, (N - 1, 1)), turning),
+        (directions, np.where(directions[:, 0] > 0, high, low)),
+    ]
+    for rows, labels in crowds:
+        for row, other, turned in ((first, first, low), (even, even, low), (first, -first, high)):
+            pair = one_replaced(task, problem, row, other, (high, turned), rows)
+            pair = tuple(with_rows(each, each.X, np.append(labels, each.y[-1])) for each in pair)  # type: ignore[assignment]
+            yield (whole_party(pair[0]), whole_party(pair[1])) if unit == "party" else pair
+
+
+def _labels(loss: Loss) -> tuple[Task, float, float]:
+    if loss.name == "squared":
+        return "regression", -1.0, 1.0
+    return ("multiclass", 0.0, 1.0) if loss.name == "softmax" else ("binary", -1.0, 1.0)
+
+
+def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
+    """What releases of either data set show of how random numbers are used, where both get the same ones.
+
+    How many are drawn may depend on what was released before, but not on rows; which it was, somebody has to look up.
+    """
+    first, second = prepared(algorithm, pair)
+    found: dict[str, None] = {}
+    for seed in range(_SEEDS):
+        runs = [_with_seed(each, budget, seed) for each in (first, first, second)]
+        if not np.array_equal(runs[0][0], runs[1][0], equal_nan=True):
+            found["it draws random numbers of its own beside those it is given, which the self-test cannot halve"] = (
+                None
+            )
+        elif runs[0][1] != runs[2][1]:
+            found["how many random numbers it draws depends on the rows: what decides that has to be noisy itself"] = (
+                None
+            )
+    return tuple(found)
+
+
+def _with_seed(mechanism: Any, budget: Budget, seed: int) -> tuple[Array, Any]:
+    """A release, and where its random numbers stand after it."""
+    rng = np.random.default_rng(seed)
+    weights = np.asarray(mechanism.release([budget], rng, 1).weights, dtype=float)
+    return weights, (rng.bit_generator.state, rng.bit_generator.seed_seq.n_children_spawned)  # type: ignore[attr-defined]

@@ -1,0 +1,35 @@
+"""Whose word a guarantee is: what code outside dpml says of itself is declared, and only dpml's own is proven."""
+
+from dataclasses import replace
+
+from dpml.mechanism.algorithm import Algorithm
+from dpml.privacy import Budget, Guarantee, Problem
+from dpml.privacy.guarantee import DECLARED, HELD
+
+_OURS = ("dpml", "builtins", "abc", "typing")
+"""Packages with the base classes of dpml's algorithms."""
+
+
+def author(algorithm: Algorithm) -> str | None:
+    """The class outside dpml whose word an algorithm's guarantees are, MODULE.NAME; None: all its code is dpml's.
+
+    A class that derives from one of dpml's, or is a program of its messages, is outside: its sensitivity is its word.
+    """
+    for kind in type(algorithm).__mro__:
+        if kind.__module__.partition(".")[0] not in _OURS:
+            return f"{kind.__module__}.{kind.__qualname__}"
+    return None
+
+
+def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[Guarantee]:
+    """What an algorithm guarantees. Of code outside dpml nothing is *proven*: it is declared.
+
+    All that tables, statements, models and ledgers say comes through here.
+    """
+    given, who = algorithm.guarantees(budget, problem), author(algorithm)
+    if who is None:
+        return given
+    said = f"declared by {who}, which is not part of dpml"
+    return [
+        replace(each, basis=DECLARED, source=f"{said}: {each.source}") if each.basis in HELD else each for each in given
+    ]

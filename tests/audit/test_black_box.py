@@ -1,0 +1,191 @@
+"""The audit of algorithms that tell nothing but their releases: liars are called a BUG, honest ones are not."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from dpml.algorithms import Release, require_domain
+from dpml.audit import Finding, audit
+from dpml.audit.attacks import NORMALS, learn_medians, learn_normals
+from dpml.audit.black_box import candidates
+from dpml.errors import UserError
+from dpml.optim.losses import LOSSES, Loss
+from dpml.privacy import Budget, Guarantee, Problem, gdp, noise
+
+PROBLEM, DRAWS = Problem(5, 50, 2), 20_000
+PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-5)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Noisy sufficient statistics, solved: replacing a row moves (x x', y x) by at most sqrt 6; mu-GDP.
+
+    `kept` is how much of its noise is drawn.
+    """
+
+    name: ClassVar[str] = "ridge"
+    loss: Loss
+    kept: float = 1.0
+    calibration: str = "tight"
+    variant: str = "paper"
+    lam: float = 1e-2
+    views: tuple[Any, ...] = ("release", "client")
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        delta = budget.require_delta("algo=ridge")
+        mu = gdp.mu_of(budget.eps, delta)
+        return [Guarantee(view, "sample", budget.eps, delta, "proven", "sqrt 6", mu) for view in self.views]
+
+    def prepare(self, parties, rng):
+        require_domain(parties, self.loss)
+        return PreparedRidge(self, parties.X.T @ parties.X, parties.y @ parties.X)
+
+
+@dataclass(frozen=True)
+class PreparedRidge:
+    algorithm: Ridge
+    squares: np.ndarray
+    products: np.ndarray
+
+    def release(self, budgets: Sequence[Budget], rng, draws: int) -> Release:
+        d = len(self.products)
+        models = []
+        for budget in budgets:
+            sigma = self.algorithm.kept * math.sqrt(6) / gdp.mu_of(budget.eps, budget.delta)
+            A = self.squares + sigma * noise.gaussian(rng, (draws, d, d)) + self.algorithm.lam * np.eye(d)
+            b = self.products + sigma * noise.gaussian(rng, (draws, d))
+            models.append(np.linalg.solve(A, b[..., None])[..., 0])
+        return Release(np.array(models))
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of y x, plus Laplace noise: eps-DP; `kept` and `own` say what is wrong with the noise."""
+
+    name: ClassVar[str] = "mean"
+    loss: Loss
+    kept: float = 1.0
+    wrong: str = ""
+    calibration: str = "tight"
+    variant: str = "paper"
+    lam: float = 0.0
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        return [Guarantee("release", "sample", budget.eps, 0.0, "proven", "L1")]
+
+    def prepare(self, parties, rng):
+        require_domain(parties, self.loss)
+        return PreparedMean(self, parties.y @ parties.X / len(parties.y), parties.problem)
+
+
+@dataclass(frozen=True)
+class PreparedMean:
+    algorithm: Mean
+    mean: np.ndarray
+    problem: Problem
+
+    def release(self, budgets: Sequence[Budget], rng, draws: int) -> Release:
+        wrong, shape = self.algorithm.wrong, (draws, self.problem.d)
+        scale = np.array([2 * np.sqrt(self.problem.d) / (self.problem.N * budget.eps) for budget in budgets])
+        drawn = noise.laplace(np.random.default_rng() if wrong == "own" else rng, shape)
+        if wrong == "same":
+            drawn = noise.laplace(np.random.default_rng(0), (1, self.problem.d)) * np.ones(shape)
+        if wrong == "branch" and self.mean[0] > 0:  # noise that is wider for some rows: no mean tells
+            drawn = drawn + 4 * noise.laplace(rng, shape)
+        at = 0 * self.mean if wrong == "branch" else self.mean
+        return Release(at + self.algorithm.kept * scale[:, None, None] * drawn)
+
+
+LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
+
+
+def found(algorithm: Any, budget: Budget, draws: int = DRAWS, seed: int = 0) -> Finding:
+    return audit(algorithm, budget, PROBLEM, draws, seed)[0]
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.1])
+@pytest.mark.parametrize(("kind", "loss", "budget"), [(Ridge, SQUARED, APPROXIMATE), (Mean, LOGISTIC, PURE)])
+def test_a_liar_is_called_a_bug(kind, loss, budget, kept) -> None:
+    """A tenth of the noise of a release that says eps = 1, which the attack has to exceed, or none at all."""
+    finding = found(kind(loss, kept=kept), budget)
+    assert finding.verdict == "BUG"
+    assert finding.attacked > 3
+    assert (finding.declared, math.isnan(finding.proven)) == (budget.eps, True)
+
+
+@pytest.mark.parametrize(("kind", "loss", "budget"), [(Ridge, SQUARED, APPROXIMATE), (Mean, LOGISTIC, PURE)])
+def test_an_honest_one_is_not(kind, loss, budget) -> None:
+    """Over 20 seeds: a verdict is wrong with probability at most .001, so that one of these is with .02 at most."""
+    verdicts = {found(kind(loss), budget, 4_000, seed).verdict for seed in range(20)}
+    assert verdicts <= {"consistent", "no violation seen"}
+
+
+def test_with_power_an_honest_one_is_consistent() -> None:
+    """The Laplace noise of a mean: neighbours show all of its eps, and half of the noise is called a bug."""
+    finding = found(Mean(LOGISTIC), PURE)
+    assert finding.verdict == "consistent"
+    assert 0.8 < finding.power <= 1
+
+
+def test_noise_that_depends_on_rows_is_seen_by_its_spread_and_by_what_is_drawn() -> None:
+    finding = found(Mean(LOGISTIC, wrong="branch"), PURE)
+    assert finding.verdict == "BUG"
+    assert finding.attack.startswith(NORMALS)
+    assert any("depends on the rows" in note for note in finding.notes)
+    assert found(Mean(LOGISTIC), PURE).notes == ()
+
+
+def test_random_numbers_of_its_own_are_noted_and_the_same_ones_each_time_are_a_bug() -> None:
+    finding = found(Mean(LOGISTIC, wrong="own"), PURE)
+    assert any("of its own" in note for note in finding.notes)
+    assert finding.verdict == "no violation seen"  # the self-test cannot halve its noise
+    assert found(Mean(LOGISTIC, wrong="same"), PURE).verdict == "BUG"
+
+
+def test_what_a_client_sends_is_not_seen_in_a_release() -> None:
+    release, client = audit(Ridge(SQUARED), APPROXIMATE, PROBLEM, 2_000)
+    assert math.isfinite(release.attacked)
+    assert (client.view, client.verdict, client.power) == ("client", "no violation seen", 0.0)
+    assert math.isnan(client.attacked)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "softmax"])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_candidates_are_neighbours_in_the_domain(loss, unit) -> None:
+    for first, second in candidates(LOSSES[loss], PROBLEM, unit):
+        require_domain(first, LOSSES[loss])
+        require_domain(second, LOSSES[loss])
+        differ = np.flatnonzero(np.any(first.X != second.X, axis=1) | (first.y != second.y))
+        assert differ.size
+        assert differ.min() >= (PROBLEM.N - 1 if unit == "sample" else first.of(4).start)
+
+
+def test_learned_scores_are_the_likelihood_ratios() -> None:
+    """Of Laplace noise, 2 min(|z|, ...) between -2 and 2; of normal noise (z^2 - (z - 1)^2)/2; with 200,000 samples."""
+    rng, z = np.random.default_rng(0), np.linspace(-3, 3, 13)[:, None]
+    first, second = rng.laplace(size=(200_000, 1)), 2 + rng.laplace(size=(200_000, 1))
+    assert learn_medians(first, second)(z) == pytest.approx((np.abs(z) - np.abs(z - 2))[:, 0], abs=0.05)
+    first, second = rng.standard_normal((200_000, 1)), 1 + 2 * rng.standard_normal((200_000, 1))
+    exact = z**2 / 2 - (z - 1) ** 2 / 8 - math.log(2)
+    assert learn_normals(first, second)(z) == pytest.approx(exact[:, 0], abs=0.05)
+
+
+def test_an_algorithm_that_takes_no_data_or_releases_no_model_cannot_be_audited() -> None:
+    class Silent(Mean):
+        def prepare(self, parties, rng):
+            return self
+
+        def release(self, budgets, rng, draws):
+            return Release(None)
+
+    class Picky(Mean):
+        def prepare(self, parties, rng):
+            raise UserError("not these rows.")
+
+    for kind, why in ((Silent, "releases none"), (Picky, "not these rows")):
+        with pytest.raises(UserError, match=why):
+            audit(kind(LOGISTIC), PURE, PROBLEM, 1_000)

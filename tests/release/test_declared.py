@@ -1,0 +1,175 @@
+"""What code outside dpml says of itself is declared, in tables and files, and published only if that is asked for."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import dpml
+from dpml.errors import UserError
+from dpml.mechanism.declared import author, guaranteed
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem
+from dpml.release.ledger import Ledger
+from dpml.reporting.tables import proven
+
+DOCS = Path(__file__).parents[2] / "docs"
+FILE = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
+LIAR = """
+from dataclasses import dataclass
+from centroid import Centroid
+from dpml.algorithms import Release
+
+
+@dataclass(frozen=True)
+class Liar(Centroid):
+    name = "liar"
+
+    def run(self, carrier):
+        return Release(carrier.by_budget(carrier.mechanism.parties.y @ carrier.mechanism.parties.X
+                                         + 1e-6 * carrier.ask(0)))
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> Path:
+    """The algorithms of the pages, one that publishes nearly without noise, and a file to release."""
+    monkeypatch.chdir(tmp_path)
+    for page in ("howto/plug_ins.md", "tutorials/algorithm.md"):
+        for name, body in re.findall(FILE, (DOCS / page).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(body, encoding="utf-8")
+    (tmp_path / "liar.py").write_text(LIAR)
+    (tmp_path / "conf/algo/liar.yaml").write_text("_target_: liar.Liar\n")
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=np.where(X[:, 0] > 0, "yes", "no")).to_csv("t.csv", index=False)
+    Path("t.yaml").write_text("columns:\n  a: {low: -1, high: 1}\n  b: {low: -1, high: 1}\nclasses: ['no', 'yes']\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+RELEASE = ["release", "-cd", "conf", "dataset=csv", "dataset.path=t.csv", "dataset.label=y", "dataset.bounds=t.yaml"]
+SETTING = ["eps=1", "delta=1e-5"]
+
+
+def test_every_table_says_that_it_is_declared(run_command, own) -> None:
+    done = run_command("dpml", "guarantee", "-cd", "conf", "algo=centroid", *SETTING, "--json")
+    entries = json.loads(done.out)
+    assert {entry["basis"] for entry in entries} == {"declared"}
+    assert all(entry["source"].startswith("declared by centroid.Centroid") for entry in entries)
+    settings = ["dataset=synthetic", "dataset.d=3", "N=200", "delta=1e-5", "draws=2"]
+    done = run_command("dpml-run", "-cd", "conf", "algo=centroid", "eps=1", *settings, "hydra.run.dir=one")
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert "declared (eps, delta)" in said
+    assert "Nothing is proven: declared by centroid.Centroid, which is not part of dpml" in said
+    rows, guarantees = (pd.read_csv(f"one/{name}.csv") for name in ("rows", "guarantees"))
+    assert set(guarantees["basis"]) == {"declared"}
+    assert set(rows["proven_eps"]) == {math.inf}
+    assert rows["conditional_eps"].max() == pytest.approx(1)
+    assert rows["not_proven"].str.startswith("declared by").all()
+    done = run_command("dpml-run", "-cd", "conf", "algo=centroid", "eps=[1,2]", *settings, "hydra.run.dir=grid")
+    assert "1 (declared)" in done.out
+    assert "2 (declared)" in done.out
+    table = proven(pd.read_csv("grid/guarantees.csv").assign(block="grid"))
+    assert {view.partition(", ")[2] for view in table["view"]} == {"declared"}
+    assert set(table["claimed"]) == {"-"}
+
+
+def test_a_sweep_says_that_algorithms_are_at_different_calibrations(run_command) -> None:
+    words = ["dataset=synthetic", "dataset.d=3", "N=200", "eps=1", "delta=1e-5", "draws=2"]
+    done = run_command("dpml-run", "-m", "algo=capefm,dpgd", *words, "hydra.sweep.dir=mixed")
+    said = " ".join(done.out.split())
+    assert "Not the same privacy: the noise of capefm is what a paper claims" in said
+    assert "claimed ε=1" in said or " 1 " in said
+    done = run_command("dpml-run", "-m", "algo=capefm,dpgd", *words, "calibration=tight", "hydra.sweep.dir=same")
+    assert "Not the same privacy" not in done.out
+
+
+def test_a_release_of_it_has_to_be_asked_for_and_its_file_says_so(run_command, own) -> None:
+    done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "declared by centroid.Centroid, which is not part of dpml" in done.err
+    assert "--declared" in done.err
+    assert not Path("t.csv.ledger").exists()
+    done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid", "--declared")
+    assert done.code == 0, done.err
+    content = json.loads(Path("model.json").read_text())
+    assert {guarantee["basis"] for guarantee in content["guarantees"]} == {"declared"}
+    assert "declared by centroid.Centroid" in content["statement"][1]
+    assert "drawn by that code" in content["statement"][3]
+    assert content["certificate"]["declared"] == "centroid.Centroid"
+    done = run_command("dpml", "verify", "model.json")
+    assert done.code == 0, done.out
+    assert "holds, if what 'centroid.Centroid' declares is right" in done.out
+    assert {each.basis for each in Ledger(Path("t.csv.ledger")).entries()[0].guarantees} == {"declared"}
+    assert "Release 1: declared by code that is not part of dpml" in run_command("dpml", "ledger", "t.csv.ledger").out
+
+
+def test_a_card_says_that_it_is_declared(run_command, own) -> None:
+    done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid", "--declared", "--card", "card.yaml")
+    assert done.code == 0, done.err
+    card = yaml.safe_load(Path("card.yaml").read_text())
+    assert "declared by centroid.Centroid" in card["deployment"]["privacy_loss"]["privacy_parameters_details"]
+    assert "declared by centroid.Centroid" in card["deployment"]["accounting"]["composition"]
+
+
+def test_an_estimator_of_it_is_saved_only_if_that_is_asked_for(own) -> None:
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
+    kind = {"_target_": "centroid.Centroid"}
+    with dpml.Ledger("people.ledger") as ledger:
+        model = dpml.PrivateClassifier("ssp", bounds=(-1, 1), algo_options=kind).fit(X, X[:, 0] > 0)
+    assert {each.basis for each in (*model.guarantees_, *ledger.entries()[0].guarantees)} == {"declared"}
+    with pytest.raises(UserError, match=r"declared by centroid\.Centroid"):
+        model.save("m.json")
+    model.save("m.json", declared=True)
+    assert "declared by centroid.Centroid" in json.loads(Path("m.json").read_text())["statement"][1]
+
+
+def test_floating_noise_of_it_has_to_be_asked_for_too(run_command, own) -> None:
+    for flags, code in (([], 2), (["--declared"], 2), (["--declared", "--floating"], 0)):
+        done = run_command("dpml", *RELEASE, *SETTING, "algo=mean_model", *flags)
+        assert done.code == code, done.err
+        assert done.err.count("\n") == (code > 0)
+    content = json.loads(Path("model.json").read_text())
+    assert "declared by mean_model.MeanModel" in content["statement"][1]
+    assert "low bits can tell neighbours apart" in content["statement"][3]
+
+
+def test_an_algorithm_without_noise_is_called_a_bug(run_command, own) -> None:
+    """Its messages have noise, which is proven to suffice; what it makes of them has next to none."""
+    for words in (["-cd", "conf", "algo=liar"], ["algo._target_=liar.Liar"]):
+        done = run_command("dpml", "audit", *words, "M=1", *SETTING, "draws=5000", "--json")
+        assert done.code == 1, done.err
+        (release, *_) = (each for each in json.loads(done.out) if each["view"] == "release")
+        assert release["verdict"] == "BUG"
+        assert release["attacked"] > 2
+
+
+def test_all_that_is_said_of_an_algorithm_comes_through_one_place() -> None:
+    """A call of `guarantees` elsewhere would be the word of somebody, printed as proven."""
+    calls = {
+        path.name
+        for path in (DOCS.parent / "dpml").rglob("*.py")
+        for line in path.read_text("utf-8").splitlines()
+        if re.search(r"(?<!super\(\))\.guarantees\(", line)
+    }
+    assert calls == {"declared.py"}
+
+
+def test_dpmls_own_are_proven_and_what_derives_from_them_elsewhere_is_not(own) -> None:
+    from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+
+    class Louder(SufficientStatistics):
+        name = "louder"
+
+    squared, problem = LOSSES["squared"], Problem(1, 100, 2)
+    assert author(SufficientStatistics(squared)) is None
+    assert author(Louder(squared)).endswith("Louder")
+    for kind, basis in ((SufficientStatistics, "proven"), (Louder, "declared")):
+        assert {each.basis for each in guaranteed(kind(squared), Budget(1.0, 1e-5), problem)} == {basis}
