@@ -153,9 +153,8 @@ class Problem:
         for key, number in equal.items():
             if not getattr(self, key):
                 object.__setattr__(self, key, number)
-        if (
-            self.smallest * self.M > self.N
-        ):  # a copy with another N or M that kept the sizes: its noise would be too small
+        # a copy with another N or M that kept the sizes: its numbers would be too small
+        if self.smallest * self.M > self.N:
             raise UserError(f"{self.M} parties of at least {self.smallest} rows have more than N={self.N} rows.")
 
     def of_sizes(self, sizes: Index) -> "Problem":
