@@ -40,6 +40,7 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.ensemble.voting import Soft
 from dpml.algorithms.prepared import PreparedOutput
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
@@ -244,16 +245,16 @@ def sums_cases() -> list[Case]:
     data = Synthetic(d=105, rows=32_561, recipe="logistic").load(Files(), None, np.random.default_rng(0))
     parties = partition(data, Equal(), 1, np.random.default_rng(1))
 
-    def release(noise: Noise, eps: Sequence[float], draws: int) -> Callable[[], object]:
-        prepared = ClippedDescent(LOSSES["logistic"], noise=noise).prepare(parties, np.random.default_rng(0))
-        budgets = [Budget(each, 1e-5) for each in eps]
-        return lambda: prepared.release(budgets, np.random.default_rng(0), draws)
+    def release(make: Callable[..., Any], noise: Noise, eps: Sequence[float], draws: int) -> Callable[[], object]:
+        algorithm, budgets = make(LOSSES["logistic"], noise=noise), [Budget(each, 1e-5) for each in eps]
+        return lambda: algorithm.prepare(parties, None).release(budgets, np.random.default_rng(0), draws)
 
     cases = [
         Case(
-            f"dpgd, discrete noise, {draws * len(eps)} releases of 32561 x 105",
-            "the same with continuous noise", release("discrete", eps, draws), release("continuous", eps, draws), 1.0,
+            f"{name}, discrete noise, {draws * len(eps)} releases of 32561 x 105", "the same with continuous noise",
+            release(make, "discrete", eps, draws), release(make, "continuous", eps, draws), 1.0,
         )
+        for name, make in (("dpgd", ClippedDescent), ("dpfm", partial(LaplaceFunctionalMechanism, calibration="tight")))
         for eps, draws in (((1.0,), 1), (np.geomspace(0.1, 10, 8).tolist(), 8))
     ]  # fmt: skip
     X, y = labelled_rows(1_000_000, 100)

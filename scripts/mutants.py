@@ -314,6 +314,85 @@ MUTANTS = (
         "hits / trials",
         "audit/test_bounds.py::test_interval_is_clopper_pearsons",
     ),
+    # where a suite that names one test a line was blind
+    Mutant(
+        "dpml/running/cell.py",
+        '"draws": [self.first, self.draws]',
+        '"draws": self.draws',
+        "running/test_cell.py::test_every_setting_is_in_the_identity",
+    ),
+    Mutant(
+        "dpml/running/cell.py",
+        '"adversary": _plain(self.adversary),',
+        "",
+        "running/test_cell.py::test_every_setting_is_in_the_identity",
+    ),
+    Mutant(
+        "dpml/running/cell.py",
+        "(str(cell.first),) if cell.first else ()",
+        "()",
+        "running/test_cell.py::test_later_draws_have_noise_of_their_own",
+    ),
+    Mutant(
+        "dpml/running/cell.py",
+        'generator(cell.seed, "start")',
+        'generator(0, "start")',
+        "running/test_cell.py::test_every_stream_is_the_seeds",
+    ),
+    Mutant(
+        "dpml/algorithms/descent/rajkumar2012.py",
+        "sigma * math.sqrt(h / M) / farther",
+        "sigma / farther",
+        "algorithms/descent/test_rajkumar2012.py::test_only_honest_parties_parts_of_eta_protect",
+    ),
+    Mutant(
+        "dpml/algorithms/ensemble/voting.py",
+        "exact + 2 * TOLERANCE / lam",
+        "exact",
+        "algorithms/test_voting.py::test_either_model_may_be_as_far_from_its_minimiser_as_the_solver_stops",
+    ),
+    Mutant(
+        "dpml/algorithms/perturbation/calibration.py",
+        "pull = made.extra * longest",
+        "pull = 0 * longest",
+        "algorithms/test_objective_perturbation.py::test_theorem_5_1_holds_as_often_as_it_says",
+    ),
+    Mutant(
+        "dpml/privacy/proofs/objective_perturbation.py",
+        "+ np.log1p(1 / k) + rest",
+        "+ np.log1p(1 / k)",
+        "privacy/test_objective.py::test_the_bound_holds_wherever_newtons_steps_end",
+    ),
+    Mutant(
+        "dpml/privacy/proofs/noisy_sums.py",
+        "math.exp(unlikely) + float(seen",
+        "float(seen",
+        "privacy/test_noisy_sums.py::test_scales_too_small_to_be_counted_are_an_infinite_loss",
+    ),
+    Mutant(
+        "dpml/audit/bounds.py",
+        "first[cut[0] :], second[cut[1] :], error",
+        "first, second, error",
+        "audit/test_bounds.py::test_a_threshold_is_not_judged_on_the_scores_that_chose_it",
+    ),
+    Mutant(
+        "dpml/data/partition.py",
+        "np.arange(M) < (M + 1) // 2",
+        "np.arange(M) < M // 2",
+        "data/test_partition.py::test_two_group_has_the_ratio",
+    ),
+    Mutant(
+        "dpml/data/partition.py",
+        "np.arange(M - 1, -1, -1)",
+        "np.arange(M, 0, -1)",
+        "data/test_partition.py::test_power_law_shares_what_the_smallest_leave",
+    ),
+    Mutant(
+        "dpml/reporting/claim_tests.py",
+        "if won > len(values) / 2 else",
+        "if won >= len(values) / 2 else",
+        "reporting/test_claims.py::test_logic_with_what_is_undecided",
+    ),
 )
 
 
@@ -352,7 +431,8 @@ def survives(mutant: Mutant, copies: "Queue[Path]") -> bool:
         copies.put(copy)
 
 
-def _copied(copy: Path) -> Path:
+def copied(copy: Path) -> Path:
+    """A copy of what tests need, which may be broken."""
     copy.mkdir()
     for name in COPIED:
         source = ROOT / name
@@ -368,7 +448,7 @@ def run(mutants: Sequence[Mutant], jobs: int) -> int:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         copies: Queue[Path] = Queue()
         for number in range(jobs):
-            copies.put(_copied(Path(folder) / str(number)))
+            copies.put(copied(Path(folder) / str(number)))
         left = []
         for mutant, alive in zip(mutants, pool.map(lambda mutant: survives(mutant, copies), mutants), strict=True):
             print(f"{'SURVIVES' if alive else 'noticed'}  {mutant.label}", flush=True)

@@ -123,6 +123,7 @@ class Carrier:
         self._discrete, self._secagg = algorithm.noise == "discrete", algorithm.protocol == "secagg"
         self._rounding = rng.spawn(1)[0] if self._secagg else rng
         self._widths: dict[int, Array] = {}
+        self._known_grids: dict[int, list[discrete.Grid]] = {}
         self.constant = self._drawn_once()
 
     # What a loop reads.
@@ -260,14 +261,11 @@ class Carrier:
 
     def _on_grid(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """Sums of integers with discrete noise, which budgets do not share."""
-        problem, of, draws = self.problem, self.statistic(number), self.draws
-        if not self.sharing.secure:  # one curator draws it
-            problem = replace(problem, M=1, colluders=0)
-        lengths = of.lengths(problem.d)
-        grids = [discrete.grid(messages[number], problem) for messages in self.messages]
+        of, draws, parties = self.statistic(number), self.draws, self.problem.M if self.sharing.secure else 1
+        lengths, grids = of.lengths(self.problem.d), self._grids(number)
         resolutions, steps = [grid.resolution for grid in grids], np.array([grid.steps for grid in grids])
         every_party = self.observer is not None or self._secagg
-        drawn = [self._integers(grids, block, size, problem.M, every_party) for block, size in enumerate(lengths)]
+        drawn = [self._integers(grids, block, size, parties, every_party) for block, size in enumerate(lengths)]
         noise = np.concatenate(drawn, axis=-1)
         answers = self.mechanism.terms(of).integers(np.repeat(resolutions, draws), self._secagg, *at)
         if self._secagg:
@@ -279,6 +277,14 @@ class Carrier:
             return noisy, None
         wide = np.repeat(np.array(self.messages[0][number].block_widths()) / steps[0], lengths)
         return noisy, np.divide(noise, wide, out=np.zeros(noise.shape), where=wide != 0)
+
+    def _grids(self, number: int) -> list[discrete.Grid]:
+        """The grid of every budget's message; the same in all rounds."""
+        if number not in self._known_grids:
+            # where there are no parties to draw it, one curator does
+            problem = self.problem if self.sharing.secure else replace(self.problem, M=1, colluders=0)
+            self._known_grids[number] = [discrete.grid(messages[number], problem) for messages in self.messages]
+        return self._known_grids[number]
 
     def _integers(  # many parameters: which noise, and of whom
         self, grids: Sequence[discrete.Grid], block: int, size: int, parties: int, every_party: bool

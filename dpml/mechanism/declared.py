@@ -15,9 +15,10 @@ def author(algorithm: Algorithm) -> str | None:
 
     A class that derives from one of dpml's, or is a program of its messages, is outside: its sensitivity is its word.
     """
-    for kind in type(algorithm).__mro__:
-        if kind.__module__.partition(".")[0] not in _OURS:
-            return f"{kind.__module__}.{kind.__qualname__}"
+    for part in (algorithm, getattr(algorithm, "loss", None)):  # how steep a loss is, is what it says itself
+        for kind in type(part).__mro__:
+            if kind.__module__.partition(".")[0] not in _OURS:
+                return f"{kind.__module__}.{kind.__qualname__}"
     return None
 
 

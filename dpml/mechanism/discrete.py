@@ -55,10 +55,11 @@ def checked(vectors: Integers, radius: int) -> Integers:
     Raises:
         AssertionError: one is, so that a sensitivity that was counted does not hold.
     """
-    longest = np.abs(vectors).max(initial=0)
-    squares = np.einsum("...j,...j->...", vectors, vectors)
-    if longest > radius or squares.max(initial=0) > radius * radius:
-        raise AssertionError("integers are longer than the sensitivity that is counted for them.")
+    rows = vectors.reshape(-1, vectors.shape[-1])
+    for some in map(rows.__getitem__, blocks(len(rows), rows.shape[-1])):
+        squares = np.einsum("ij,ij->i", some, some)
+        if np.abs(some).max(initial=0) > radius or squares.max(initial=0) > radius * radius:
+            raise AssertionError("integers are longer than the sensitivity that is counted for them.")
     return vectors
 
 

@@ -145,27 +145,25 @@ class Rows:
             out *= self.factors
         return out
 
-    def slopes_in_parts(self, w: Single) -> Iterator[tuple[slice, Array, Single]]:
+    def slopes_in_parts(self, w: Single) -> Iterator[tuple[slice, Single, Single]]:
         """Some rows after the other, their halves (rows, d), and the slopes (rows, B) of models `w` (B, d).
 
-        Halves are in double precision. They, and the slopes, are overwritten by the next ones.
+        The slopes are overwritten by the next ones.
         """
         models = aligned(w.T, self.half.dtype)
-        parts, few = self._parts(len(w))
+        parts, few = self._parts(len(w), len(self.half))
         height, start = self.half.shape[1], 0
         scores = aligned(np.empty((few * height, len(w)), self.half.dtype))
-        exact = np.empty((few * height, len(models)))
         for part in parts:
             half = part.half.reshape(-1, len(models))
             stop = start + len(half)
-            exact[: len(half)] = half
-            yield slice(start, stop), exact[: len(half)], part.slopes(models, scores[: len(half)])
+            yield slice(start, stop), half, part.slopes(models, scores[: len(half)])
             start = stop
 
-    def _parts(self, runs: int) -> tuple[list["Rows"], int]:
+    def _parts(self, runs: int, most: int = _BLOCKS) -> tuple[list["Rows"], int]:
         """The rows in parts of as many blocks as are multiplied together for so many runs, and their number."""
         count, height, _ = self.half.shape
-        few = max(1, min(_BLOCKS, count, _SCORES // (height * runs)))
+        few = max(1, min(most, count, _SCORES // (height * runs)))
         parts = [
             Rows(
                 self.half[some], _part(self.factors, some, height), self.common, self.bend,

@@ -421,6 +421,11 @@ def test_theorem_5_1_holds_as_often_as_it_says() -> None:
     assert optimality_bound(made, Problem(1, 1000, 7), 0.1) == pytest.approx(
         (0.25 + 0.1) / (2 * 1000**2 * 0.1**2) * quantile
     )
+    # with Delta, J is (lam + Delta)-strongly convex, and Delta w* is in the gradient at w*
+    pulled = (math.sqrt(quantile) / 1000 + 0.3 * longest_minimiser(LOGISTIC, 0.1)) / (0.1 + 0.3)
+    assert optimality_bound(replace(made, extra=0.3), Problem(1, 1000, 7), 0.1) == pytest.approx(
+        (0.25 + 0.1) / 2 * pulled**2
+    )
 
 
 def test_proposition_5_2_t_grows_as_d_squared_over_eps_squared() -> None:

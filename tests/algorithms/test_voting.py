@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from dpml.algorithms.ensemble.averages import Average
 from dpml.algorithms.ensemble.local_models import vote_shares
 from dpml.algorithms.ensemble.voting import Soft, Vote, voting_risk_bound
 from dpml.errors import UserError
-from dpml.optim.logistic import fit, longest_minimiser
+from dpml.optim.logistic import TOLERANCE, fit, longest_minimiser
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
@@ -53,6 +54,14 @@ def test_one_partys_votes_move_the_model_no_further_than_proven(kind, K, lam) ->
         largest[M] = moved / proven
     if lam >= 1 or K == 1:
         assert max(largest.values()) >= (0.75 if lam >= 1 or kind is Vote else 0.2)
+
+
+def test_either_model_may_be_as_far_from_its_minimiser_as_the_solver_stops() -> None:
+    """Labels swing by 1/M: over lam that is the exact distance, and TOLERANCE/lam is the solver's, twice."""
+    problem, lam = Problem(10**6, 10**7, 2, auxiliary=10), 10.0
+    exact = Fraction(1, 10**6) / Fraction(lam)
+    more = Fraction(Soft(LOGISTIC, lam=lam).sensitivity(problem)[1]) - exact
+    assert float(more) == pytest.approx(2 * TOLERANCE / lam, rel=1e-3)
 
 
 @pytest.mark.parametrize("K", [1, 3])

@@ -28,6 +28,13 @@ def test_rates_of_randomised_response_give_its_eps() -> None:
     assert eps_from_rates(np.array([0.0]), np.array([1.0]), 0.0)[0] == np.inf
 
 
+def test_a_threshold_is_not_judged_on_the_scores_that_chose_it() -> None:
+    """The scores that choose it are told apart perfectly, and all others are the same."""
+    first, second = np.zeros(4000), np.zeros(4000)
+    second[:1000] = 1.0
+    assert eps_by_rates(first, second, 0.0, 0.05) == 0.0
+
+
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
 def test_laplace_noise_is_not_accused_of_more_than_it_leaks(eps: float) -> None:
     rng = np.random.default_rng(1)

@@ -199,7 +199,7 @@ def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, r
 )
 def test_the_mu_of_perturbed_minimisers_against_an_integral(N, lam, shift, tolerance) -> None:
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=lam, shift=shift)
-    problem = replace(PROBLEM, N=N)
+    problem = Problem(5, N, 2, auxiliary=10, classes=2)
     (made,), pair = algorithm.messages(BUDGET, problem), worst(algorithm, problem)
     drawn = algorithm.prepare(pair[1], np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
     w = drawn.weights[0]

@@ -201,7 +201,7 @@ IN_TIME = {
         case(same_in_all_rounds, NN_CONV, FEW, WHOLE, marks=slow),
         case(same_in_all_rounds, PSGD, PLAIN, SUMS),
         case(same_in_all_rounds, PSGD_PUBLISHED, PLAIN, SUMS, marks=slow),
-        case(in_time(lambda t: t % 2), NEWTON, MORE, {"aggregate"}),
+        case(in_time(lambda t: t % 2), NEWTON, MORE, {"aggregate"}, marks=slow),
     ],
     "one noise for both messages of a round": [case(in_time(lambda t: t // 2), NEWTON, 2_000, {"aggregate"})],
     "noise in the first round only": [
@@ -245,7 +245,7 @@ COUNTED = {
     ],
     "one message with too little noise": [
         case(narrower(0.05, number=0), STAGES, FEW, SUMS, BIG),  # statistics
-        *(case(narrower(1 / 3, number=number), NEWTON, MORE, {"aggregate"}) for number in (0, 1)),
+        *(case(narrower(1 / 3, number=n), NEWTON, MORE, {"aggregate"}, marks=slow if n else ()) for n in (0, 1)),
         case(narrower(1e-3, number=1), NEWTON, 2_000, {"aggregate"}),  # as if the matrix was public
     ],
     "counts without noise": [case(narrower(0.01, blocks=(1,)), DPGD_PARTY, FEW, {"aggregate"}, MANY)],

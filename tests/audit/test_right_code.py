@@ -134,7 +134,8 @@ def test_how_much_of_what_is_proven_descents_show(algorithm) -> None:
     assert attacked(algorithm, 2_000, {"aggregate"}, PROBLEM)["aggregate"].power >= 0.8
 
 
-@pytest.mark.parametrize("algorithm", [pytest.param(JAYARAMAN, marks=slow), SECURE], ids=name)
+@slow
+@pytest.mark.parametrize("algorithm", [JAYARAMAN, SECURE], ids=name)
 def test_the_sigmoid_loss_shows_all_that_is_proven(algorithm) -> None:
     """It is steepest at 0: of a row across the path of the model, and of its mirror image, always."""
     found = attacked(

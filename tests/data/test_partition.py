@@ -17,6 +17,7 @@ from dpml.data.partition import (
     Natural,
     Parties,
     PerParty,
+    PowerLaw,
     Simplex,
     TwoGroup,
     partition,
@@ -64,6 +65,21 @@ def test_two_group_has_the_ratio() -> None:
     sizes = partition(toy(1000), TwoGroup(u=3.0), 10, np.random.default_rng(0)).sizes
     assert sorted(set(sizes)) == [50, 150]
     assert list(sizes) == [50] * 5 + [150] * 5
+    # of an odd number of parties the one in the middle is small
+    assert list(partition(toy(1000), TwoGroup(u=2.0), 5, np.random.default_rng(0)).sizes) == [143, 143, 143, 286, 285]
+
+
+@pytest.mark.parametrize("smallest", [1, 7, 40])
+@pytest.mark.parametrize("a", [0.0, 1.0, 3.0])
+def test_power_law_shares_what_the_smallest_leave(a: float, smallest: int) -> None:
+    N, M = 1000, 20
+    sizes = PowerLaw(a=a, smallest=smallest).sizes(N, M, np.random.default_rng(0))
+    assert (sizes.sum(), sizes.min() >= smallest) == (N, True)
+    shares = np.arange(1, M + 1) ** -a
+    h = int(np.sum(sizes > smallest))  # these have rows in proportion, the others would have less than the least
+    parts = (N - smallest * (M - h)) * shares / shares[:h].sum()
+    assert np.abs(sizes[:h] - parts[:h]).max() <= 1
+    assert np.all(parts[h:] <= smallest + 1)
 
 
 def test_simplex_shares_are_uniform_on_the_simplex() -> None:

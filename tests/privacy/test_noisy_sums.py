@@ -10,7 +10,7 @@ from dp_accounting.pld import PLDAccountant
 from scipy import integrate, special, stats
 
 from dpml.privacy import gdp, noise, pld
-from dpml.privacy.proofs import laplace_sums
+from dpml.privacy.proofs import laplace_sums, noisy_sums
 from dpml.privacy.proofs.noisy_sums import ETA, EXACT, PURE, SCALES, proven
 
 
@@ -195,6 +195,14 @@ def test_showing_the_scales_costs_nothing_where_the_exact_proof_ends() -> None:
         scales = proven(rounds, eps, 1, 128, 0.0, delta)
         assert (exact[1], scales[1]) == (EXACT, SCALES)
         assert scales[0] == pytest.approx(exact[0], rel=0.01)
+
+
+@pytest.mark.parametrize(("shape", "rounds", "delta"), [(100.0, 1, 1e-2), (2e3, 50, 1e-3)])
+def test_scales_too_small_to_be_counted_are_an_infinite_loss(shape: float, rounds: int, delta: float) -> None:
+    """Of probability 1e-4 delta/T at most (Chernoff): they count with all of it."""
+    losses = noisy_sums._scales(0.2, shape, rounds, delta, math.inf)
+    assert losses.infinite >= 1e-4 * delta / rounds * (1 - 1e-9)
+    assert losses.mass.sum() + losses.infinite >= 1
 
 
 def test_limits() -> None:

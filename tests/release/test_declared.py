@@ -173,3 +173,15 @@ def test_dpmls_own_are_proven_and_what_derives_from_them_elsewhere_is_not(own) -
     assert author(Louder(squared)).endswith("Louder")
     for kind, basis in ((SufficientStatistics, "proven"), (Louder, "declared")):
         assert {each.basis for each in guaranteed(kind(squared), Budget(1.0, 1e-5), problem)} == {basis}
+
+
+def test_what_a_loss_of_ones_own_says_of_its_slopes_is_declared() -> None:
+    from dpml.algorithms.descent.clipped import ClippedDescent
+
+    class Steeper(type(LOSSES["logistic"])):
+        pass
+
+    algorithm = ClippedDescent(Steeper())
+    assert author(ClippedDescent(LOSSES["logistic"])) is None
+    assert author(algorithm).endswith("Steeper")
+    assert {each.basis for each in guaranteed(algorithm, Budget(1.0, 1e-5), Problem(1, 100, 2))} == {"declared"}

@@ -232,6 +232,11 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
         ),
         ((*STATED, "algo=nn_cape", "eps=1"), "releases no linear model"),
         ((*STATED, "algo=outpert", "eps=1e-20", "delta=1e-21"), "cannot fit so much noise into 64 bits"),
+        (
+            (*STATED, "algo=dpgd", "algo.noise=discrete", "eps=1e-15", "delta=1e-15"),
+            "cannot fit so much noise into 64 bits",
+        ),
+        ((*STATED, "algo=dpgd", "algo.clip=1e-7", "eps=1"), "must be at least 1e-06, below which slopes have no grid"),
         ((*STATED, "algo=spp", "eps=1"), "ssp"),
         (("dataset=wdbc", "algo=ssp"), "dataset.bounds=public, where dataset=wdbc"),
         (("dataset=synthetic", "algo=ssp"), "dataset.bounds=public, where dataset=synthetic"),
@@ -244,6 +249,24 @@ def test_what_is_refused_leaves_no_model(run_command, people, tmp_path, words, s
     assert sentence in " ".join(done.err.split())
     assert "Traceback" not in done.err
     assert not (tmp_path / "model.json").exists()
+    assert not list(tmp_path.glob("*.ledger"))
+
+
+@pytest.mark.parametrize(
+    ("age", "sentence"),
+    [(np.nan, "a value is missing"), (np.inf, "inf is no number"), (-np.inf, "inf is no number")],
+)
+@pytest.mark.usefixtures("uncomposed")
+def test_rows_that_are_no_numbers_cost_nothing(run_command, people, tmp_path, age, sentence) -> None:
+    table = pd.read_csv("people.csv").astype({"age": float})
+    table.loc[7, "age"] = age
+    table.to_csv("people.csv", index=False)
+    done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json")
+    assert done.code == 2
+    assert sentence in done.err
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "model.json").exists()
+    assert not list(tmp_path.glob("*.ledger"))
 
 
 @pytest.mark.usefixtures("uncomposed")

@@ -111,6 +111,8 @@ def test_what_few_seeds_cannot_show_is_undecided_and_the_seeds_that_would_are_na
         ([True, True, None], None, True, True),
         ([False, None, None], False, None, None),
         ([False, False, None], False, None, False),
+        ([True, False], False, True, False),
+        ([True, False, None, None], False, True, None),
         ([False], False, False, False),
     ],
 )

@@ -35,6 +35,7 @@ from dpml.privacy.discrete.rounding import Integers
 _EXACT = 53  # bits of whole numbers that floating-point sums have exactly, in any order
 _SLOPE_BITS = 18  # the most bits of Q
 _LONGEST = 1e30  # entry of a model whose scores are numbers
+_TOGETHER = 1024  # rows that are multiplied together: they stay in cache in double precision
 
 
 @dataclass(frozen=True)
@@ -173,18 +174,22 @@ class ClippedTerms(Terms):
         offsets = self.parties.offsets if secure else np.array([0, N])
         total = np.zeros((len(offsets) - 1, *w.shape))
         scale, most = (Q * (rows.common / 2 / clip)).astype(np.float32), Q.astype(np.float32)  # Q <= 2^18: exact
-        for some, vectors, slopes in rows.slopes_in_parts(w):
+        exact = np.empty((_TOGETHER, w.shape[1]))
+        for some, halves, slopes in rows.slopes_in_parts(w):
             slopes *= scale
             np.rint(slopes, out=slopes)
             np.fmin(slopes, most, out=slopes)
             np.fmax(slopes, -most, out=slopes)
-            q = slopes.astype(float)
             start, stop = some.start, min(some.stop, N)
             first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
             for k in range(first, last + 1):
-                own = slice(max(start, offsets[k]) - start, min(stop, offsets[k + 1]) - start)
+                begin, end = max(start, offsets[k]) - start, min(stop, offsets[k + 1]) - start
                 # whole numbers below 2^53, in steps of 2^-21, so that the order does not matter
-                total[k] += q[own].T @ vectors[own]
+                for part in range(begin, end, _TOGETHER):
+                    own = slice(part, min(part + _TOGETHER, end))
+                    vectors = exact[: own.stop - own.start]
+                    vectors[...] = halves[own]
+                    total[k] += slopes[own].T.astype(float) @ vectors
         return np.ldexp(total, BITS + 1).astype(np.int64)
 
     @cached_property

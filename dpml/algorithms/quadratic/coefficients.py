@@ -184,9 +184,24 @@ class CoefficientTerms(Terms):
         y = np.rint(np.ldexp(np.clip(parties.y, -1, 1), bits)).astype(np.int64)
         where = entries(z.shape[1])
         for rows in map(parties.of, range(parties.problem.M)) if party or secure else [slice(None)]:
-            own = z[rows]
-            sums = np.concatenate([y[rows] @ own, np.einsum("ij,ik->jk", own, own)[where]])
-            yield divide(sums, len(own)) if party else sums
+            products = whole_products(z[rows], y[rows], bits)
+            sums = np.concatenate([products[-1, :-1], products[where]])
+            yield divide(sums, len(z[rows])) if party else sums
+
+
+def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
+    """``[rows labels]' [rows labels]`` of integers (n, d) and (n,) of at most 2^bits, exactly: (d + 1, d + 1).
+
+    Floating-point products are exact, in any order, while no sum of them exceeds 2^53: so many rows are multiplied at
+    once, which takes a ninth of the time of integers.
+    """
+    n, d = rows.shape
+    products = np.zeros((d + 1, d + 1), np.int64)
+    for some in blocks(n, most=1 << 53 - 2 * bits):
+        own = np.empty((len(labels[some]), d + 1))
+        own[:, :d], own[:, d] = rows[some], labels[some]
+        products += (own.T @ own).astype(np.int64)
+    return products
 
 
 def quadratic_of(loss: Loss) -> Quadratic:

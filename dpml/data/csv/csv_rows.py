@@ -308,7 +308,7 @@ def _refuse(columns: CsvColumns, incomplete: Array, options: CsvOptions, what: s
         others = f", and {count - 1:,} more rows" if count > 1 else ""
         raise UserError(
             f"{columns.file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
-            "dataset.missing=drop leaves such rows out."
+            "dataset.missing=drop, in experiments only, leaves such rows out."
         )
 
 

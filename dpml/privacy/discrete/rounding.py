@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.arrays import Array
+from dpml.arrays import Array, blocks
 from dpml.errors import UserError
 
 Integers = NDArray[np.int64]
@@ -44,6 +44,14 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
         )
     if not np.isfinite(values).all():
         raise UserError("a value to be rounded is not a finite number.")  # naming the row would reveal it
+    whole = np.empty(values.shape, np.int64)
+    from_, to = values.reshape(-1, values.shape[-1]), whole.reshape(-1, values.shape[-1])
+    for some in blocks(len(from_), values.shape[-1]):
+        to[some] = _rounded(from_[some], bits, clip, radius)
+    return whole
+
+
+def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
     with np.errstate(over="ignore"):  # a length of infinity is shortened to 0
         length = np.linalg.norm(values, axis=-1, keepdims=True)
     inside = values * (clip / np.maximum(length, clip))

@@ -15,6 +15,7 @@ from dpml.errors import UserError
 from dpml.mechanism.message import Terms
 from dpml.optim.losses import LOSSES, mean_gradient
 from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy.proofs import noisy_sums
 from dpml.sums import imprecision
 
 LOGISTIC = LOSSES["logistic"]
@@ -195,6 +196,16 @@ def test_views_of_psgd() -> None:
     assert proven(PrivateSGD(LOGISTIC, rounds=4000), budget, problem)["aggregate"] > seen["aggregate"]
     claimed = [g.view for g in PrivateSGD(LOGISTIC).guarantees(budget, problem) if g.basis == "published"]
     assert claimed == ["release", "aggregate"]
+
+
+@pytest.mark.parametrize(("view", "honest"), [("client", 1), ("colluders", 3), ("aggregate", 5)])
+def test_only_honest_parties_parts_of_eta_protect(view: str, honest: int) -> None:
+    """Every one of M parties adds 1/M of eta's variance: of sigma^2, h/M is unknown to whom it protects from."""
+    budget, problem = Budget(0.1, 0.05), Problem(5, 1000, 30, colluders=2)
+    algorithm = PrivateSGD(LOGISTIC, lam=1.0, rounds=200)
+    sigma = algorithm.perturbation(budget, problem).sigma
+    eps, _ = noisy_sums.proven(200, 0.1, honest, 30, math.sqrt(sigma**2 * honest / 5), 0.05)
+    assert proven(algorithm, budget, problem)[view] == pytest.approx(eps, rel=1e-6)  # rounding
 
 
 def test_without_noise_secure_sums_are_the_sums() -> None:

@@ -8,6 +8,7 @@ import pytest
 from examples import ball, capefm, fm
 from scipy import stats
 
+from dpml.algorithms.quadratic.coefficients import whole_products
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.pairs import worst_case
 from dpml.data import Dataset
@@ -182,3 +183,14 @@ def test_no_floating_point_noise_is_drawn(kind) -> None:
 
     ready = discrete(kind).prepare(some_parties(LOGISTIC, M=4), np.random.default_rng(0))
     assert np.isfinite(ready.release([BUDGET], Bytes(), 2).weights).all()
+
+
+@pytest.mark.parametrize("bits", [20, 12])
+def test_products_of_integers_are_those_of_pythons(bits: int) -> None:
+    """More rows than are multiplied at once, and the largest entries, all of one sign: sums beyond 2^53."""
+    rng, n = np.random.default_rng(bits), 20_000
+    rows, labels = rng.integers(-(1 << bits), 1 << bits, (n, 3), endpoint=True), np.full(n, 1 << bits)
+    rows[:, 0] = 1 << bits
+    rows[-1, 0] -= 1  # the last digit counts
+    both = np.column_stack([rows, labels]).astype(object)
+    assert np.array_equal(whole_products(rows, labels, bits), both.T @ both)
