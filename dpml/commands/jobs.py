@@ -191,8 +191,8 @@ def _experiment_job(
     from dpml.reporting.charts import check, read_published  # experiments only
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
-    experiment = Experiment.from_content(name, content)
     expansion = Expansion.from_config(config, words)
+    experiment = expansion.available(Experiment.from_content(name, content))
     points = expansion.experiment(experiment)
     published = read_published(sources, name.rpartition("/")[0])
     check(experiment, points, published)

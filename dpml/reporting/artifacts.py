@@ -92,9 +92,8 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
     """What the manifest says of an experiment, without its figures: all pages are made from it."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
-    verdicts = evidence.judge(
-        results.rows, experiment.claims, experiment.claims_from, panels, results.publication.points
-    )
+    points, stands = results.publication.points, experiment.substitutes
+    verdicts = evidence.judge(results.rows, experiment.claims, experiment.claims_from, panels, points, stands)
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -106,6 +105,7 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
         "computed": [block.block for block in experiment.computed],
         "claims": [asdict(verdict) for verdict in verdicts],
         "claims_from": experiment.claims_from,
+        "substitutes": dict(stands),
         "rankings": rankings(results),
         "cells": cells,
         "skipped": dict(results.skipped),

@@ -24,7 +24,7 @@ def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Cal
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = evidence.all_runs(needs(reading), reading)
         check = decide({key: values.abs() for key, values in runs.items()}, reading)
-        return replace(check, seeds=fewest_seeds(runs))
+        return replace(check, seeds=fewest_seeds(runs), substitutes=evidence.stand_ins(needs(reading)))
 
     return test
 
@@ -224,7 +224,9 @@ def together(checks: Sequence[Check]) -> Check:
         rules.append(_part(check, keys))
     seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
     numbers = "; ".join(check.numbers for check in checks)
-    return replace(Check.of(numbers, shown, lambda known: every(rule(known) for rule in rules)), seeds=seeds)
+    stand_ins = tuple(dict.fromkeys(name for check in checks for name in check.substitutes))
+    whole = Check.of(numbers, shown, lambda known: every(rule(known) for rule in rules))
+    return replace(whole, seeds=seeds, substitutes=stand_ins)
 
 
 def _part(check: Check, keys: Mapping[Any, Any]) -> Rule[Any]:

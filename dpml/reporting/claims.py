@@ -5,7 +5,8 @@ criteria were changed after results had been seen: experiments/CRITERIA.md says 
 
 A claim that can be read in more than one way is judged under every reading; if the readings disagree, that is the
 verdict. A claim is judged only if everything it is about has been computed: every reading, block and algorithm, at the
-same x. Otherwise it cannot be tested here, and the verdict names what is missing.
+same x. Otherwise it cannot be tested here, and the verdict names what is missing. Of several data sets in one claim a
+paper may allow some to be missing; the verdict then says on how many it was judged.
 """
 
 import importlib
@@ -28,6 +29,7 @@ Decision = Literal[
     "undecided with these seeds",
     "cannot be tested here",
     "depends on an unstated choice",
+    "on a substitute",
 ]
 
 MOST = 0.9  # nine in ten published points
@@ -67,6 +69,8 @@ class Verdict:
         needed: how many seeds would decide it.
         draws: how many draws of each seed would.
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
+        on: what it was judged on, if not on all that it is about.
+        substitute: the data that stood for the paper's; the decision is then about these.
     """
 
     id: str
@@ -79,6 +83,8 @@ class Verdict:
     needed: int | None = None
     draws: int | None = None
     seeds: int | None = None
+    on: str = ""
+    substitute: str = ""
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
@@ -89,10 +95,17 @@ class Verdict:
         )
 
     @property
+    def kind(self) -> Decision:
+        """The decision; one about other data than the paper's is of a kind of its own."""
+        return "on a substitute" if self.substitute else self.decision
+
+    @property
     def outcome(self) -> str:
-        """The decision, and the number of seeds or draws that would decide an undecided claim."""
+        """The decision, what it is about, and the seeds or draws that would decide an undecided claim."""
         needs = Needs(self.needed, self.draws)
-        return f"{self.decision} ({needs.words} would decide)" if self.needed or self.draws else self.decision
+        words = f"{self.decision}{f' on {self.on}' if self.on else ''}"
+        words += f" ({needs.words} would decide)" if self.needed or self.draws else ""
+        return f"on a substitute, {self.substitute}: {words}" if self.substitute else words
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,8 @@ class Check:
         seeds: the number of seeds; None: no runs.
         shown: the comparisons that it rests on, by what they are about.
         rule: how they decide.
+        on: what it is about, if not all that its claim is about.
+        substitutes: the data sets in it that stand for others.
     """
 
     holds: bool | None
@@ -112,6 +127,8 @@ class Check:
     seeds: int | None = None
     shown: Mapping[Any, Comparison] = field(default_factory=dict)
     rule: Rule[Any] | None = None
+    on: str = ""
+    substitutes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, numbers: str, shown: Mapping[Any, Comparison], rule: Rule[Any] | None = None) -> "Check":
@@ -163,11 +180,20 @@ class Evidence:
         rows: of the published calibration, with their block.
         published: the published points.
         axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
+        substitutes: the data sets that stand for others, by the official name.
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
+    substitutes: Mapping[str, str] = field(default_factory=dict)
+
+    def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
+        """The data sets in some blocks that stand for others."""
+        if not self.substitutes:
+            return ()
+        found = set(self.rows.loc[self.rows["block"].isin([*blocks]), "dataset"])
+        return tuple(name for name in self.substitutes.values() if name in found)
 
     def axis(self, block: str) -> str:
         """The column over which a block runs; if a panel shows 1/eps, the runs are over eps.
@@ -296,7 +322,7 @@ class Claim:
             others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
             return replace(verdict, decision="cannot be tested here", numbers=f"not computed: {lists}{others}")
         seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
-        verdict = replace(verdict, effect=_effect(checks), seeds=seeds)
+        verdict = replace(verdict, effect=_effect(checks), seeds=seeds, **_about(checks, evidence))
         found = {check.holds for check in checks.values()}
         if {True, False} <= found:
             choices, open_ = (
@@ -308,6 +334,15 @@ class Claim:
         if None in found:
             return replace(verdict, decision="undecided with these seeds", **_open(checks))
         return replace(verdict, decision="reproduced" if True in found else "not reproduced")
+
+
+def _about(checks: Mapping[str, Check], evidence: Evidence) -> dict[str, Any]:
+    """What the readings were judged on: a part of what the claim is about, or substitutes."""
+    stand_ins = {name for check in checks.values() for name in check.substitutes}
+    words = (f"{name} instead of {official}" for official, name in evidence.substitutes.items() if name in stand_ins)
+    return {"on": "; ".join(dict.fromkeys(check.on for check in checks.values() if check.on))} | {
+        "substitute": ", ".join(words)
+    }
 
 
 def _effect(checks: Mapping[str, Check]) -> str:

@@ -87,7 +87,8 @@ def _verified(base: Path, about: Mapping[str, Any]) -> Verified:
     rows = read_rows(base, about["files"])
     points = read_published([paths.folder("experiments")], about["experiment"].rpartition("/")[0])
     old = [Verdict.stored(claim) for claim in about["claims"]]
-    new = judge(rows, [one.id for one in old], about["claims_from"], about["panels"], points)
+    names = [one.id for one in old]
+    new = judge(rows, names, about["claims_from"], about["panels"], points, about.get("substitutes", {}))
     wrong = [
         f"{b.id}: written is {a.outcome!r}, from the rows follows {b.outcome!r}"
         + ("" if a.outcome != b.outcome else ", with other numbers")
@@ -108,12 +109,13 @@ def _verified(base: Path, about: Mapping[str, Any]) -> Verified:
     return Verified(about["experiment"], len(old), values, tuple(wrong))
 
 
-def judge(
+def judge(  # many parameters: what the manifest has of an experiment
     rows: pd.DataFrame,
     names: Sequence[str],
     module: str | None,
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
+    substitutes: Mapping[str, str],
 ) -> list[Verdict]:
     """The verdicts on the claims of an experiment, from its rows of the published calibration.
 
@@ -123,12 +125,13 @@ def judge(
         module: that has them.
         panels: of the experiment, as plain values.
         points: the published ones.
+        substitutes: the data sets that stand for others, by the official name.
     """
     if not names:
         return []
     claims = claims_of(module or "")
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
-    evidence = Evidence(rows[rows["calibration"] == "published"], points, axes)
+    evidence = Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
     return [claims[name].judge(evidence) for name in names]
 
 

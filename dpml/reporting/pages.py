@@ -17,8 +17,9 @@ CLAIMS = (
     "and *worse* mean significantly (one-sided t-test at 5 %, Holm-corrected) and by at least 0.01 of a share or a "
     "tenth of a size. *Similar*, *steady* and *reaches* mean within 0.05 of a share or a factor of two, on both "
     "sides, by two one-sided tests. A claim whose text can be read in several ways is judged by each: its verdict "
-    "says so if they differ. What the runs neither show nor rule out is undecided, and the page of the paper says "
-    "what would decide it. When each criterion was chosen, and what was known then: experiments/CRITERIA.md."
+    "says so if they differ. One on data that stand for the paper's is a verdict on these. What the runs neither show "
+    "nor rule out is undecided, and the page of the paper says what would decide it. When each criterion was "
+    "chosen, and what was known then: experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
 
@@ -79,18 +80,20 @@ _FINDINGS: Mapping[Decision, str] = {
     "not reproduced": "do not hold",
     "depends on an unstated choice": "depend on how the text is read",
     "undecided with these seeds": "are open",
+    "on a substitute": "were judged on a substitute for the paper's data",
     "cannot be tested here": "cannot be tested here",
 }
 
 
 def found(verdicts: Sequence[Verdict]) -> str:
     """What was found about a paper, in a paragraph: which claims hold and which do not, in the words of the claims."""
-    parts = [f"Of {len(verdicts)} claims {sum(one.decision == 'reproduced' for one in verdicts)} hold."]
+    parts = [f"Of {len(verdicts)} claims {sum(one.kind == 'reproduced' for one in verdicts)} hold."]
     for decision, words in _FINDINGS.items():
         ids: dict[str, list[str]] = {}
         for one in verdicts:
-            if one.decision == decision:
-                ids.setdefault(one.text.partition(" [")[0].rstrip("."), []).append(one.id)
+            if one.kind == decision:
+                text = one.text.partition(" [")[0].rstrip(".")
+                ids.setdefault(f"{text}: {one.decision}" if one.substitute else text, []).append(one.id)
         claims = "; ".join(f"{text} ({', '.join(names)})" for text, names in ids.items())
         parts += [f"*These {words}:* {claims}."] if claims else []
     return " ".join(parts)

@@ -89,7 +89,7 @@ def test_few_and_scattered_seeds_decide_nothing_and_say_how_many_would():
     assert verdict.open.startswith("[accuracy] ")
 
 
-NAMES = {"adult": "adult", "breast_cancer": "breast", "creditcard_subset": "credit"}
+NAMES = {"adult": "adult", "breast_cancer": "breast", "creditcard": "credit"}
 
 
 def readings(metric_means):
@@ -134,10 +134,26 @@ def test_the_choices_are_the_blocks_of_the_experiment():
     assert set(blocks) == {f"{axis}_{choice}" for axis in ("eps", "u") for choice in CHOICES.values()}
 
 
+@pytest.mark.parametrize("official", [True, False])
+def test_a_substitute_of_one_data_set_does_not_count(official):
+    """With the official rows the set decides as any other; a substitute is told, and the others decide."""
+    turned = {"wddp": [0.8, 0.79, 0.7], "jayaraman": [0.6, 0.65, 0.7], "wang": [0.74, 0.79, 0.8]}
+    found = figure("eps", "accuracy", GOOD_EPS, turned, "credit", shape=(5, 2))
+    names = found.rows["block"].map(lambda block: "creditcard_subset" if block == "credit_eps" else block)
+    stands = {} if official else {"creditcard": "creditcard_subset"}
+    verdict = CLAIMS["K1.2.fig1"].judge(Evidence(found.rows.assign(dataset=names), found.published, found.axes, stands))
+    assert verdict.outcome == ("not reproduced" if official else "reproduced on 4 of 5 data sets")
+    assert ("credit (no, on creditcard_subset, which does not count)" in verdict.numbers) == (not official)
+
+
 def test_figures_are_judged_as_a_whole():
     over_eps = figure("eps", "accuracy", GOOD_EPS, GOOD_EPS, shape=(5, 2))
     over_u = figure("u", "accuracy", GOOD_U, GOOD_U, shape=(5, 2))
     for names, found in ((("K1.1.fig1", "K1.2.fig1"), over_eps), (("K2.1.fig2", "K2.2.fig2"), over_u)):
         check_that_nothing_is_judged_without_what_it_needs({name: CLAIMS[name] for name in names}, found)
+    less = Evidence(over_eps.rows[over_eps.rows["block"] != "kdd_eps"], over_eps.published, over_eps.axes)
+    assert CLAIMS["K1.2.fig1"].judge(less).outcome == "reproduced on 4 of 5 data sets"
+    half = Evidence(less.rows[less.rows["block"].isin(["bank_eps", "breast_eps"])], less.published, less.axes)
+    assert decide(CLAIMS["K1.2.fig1"], half) == "cannot be tested here"
     uneven = Evidence(over_u.rows[over_u.rows["partition.u"] > 1], over_u.published, over_u.axes)
     assert {decide(CLAIMS[name], uneven) for name in ("K2.1.fig2", "K2.2.fig2")} == {"cannot be tested here"}

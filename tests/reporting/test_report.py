@@ -165,9 +165,9 @@ def test_the_start_page_counts_verdicts_by_paper(tmp_path):
     )  # fmt: skip
     start = write_report(tmp_path)
     assert rows_of(start.read_text("utf-8"), "Verdicts by paper")[2:] == [
-        ["Hamm &amp; al. 2016", "2", "", "", "1", "", "3", ""],
-        ["Kang2019", "2", "", "", "", "", "2", ""],
-        ["all", "4", "", "", "1", "", "5", ""],
+        ["Hamm &amp; al. 2016", "2", "", "", "1", "", "", "3", ""],
+        ["Kang2019", "2", "", "", "", "", "", "2", ""],
+        ["all", "4", "", "", "1", "", "", "5", ""],
     ]
     pages = re.findall(r'href="([^"]+)"', start.read_text("utf-8").split("</nav>")[0].split("<nav")[1])
     assert pages == ["index.html", "hamm2016.html", "kang2019.html", "audit.html"]
