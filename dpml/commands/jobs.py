@@ -31,6 +31,7 @@ from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
 
 INTERRUPTED = 130
+DECIDE = "run.decide=true"
 ERROR = "error.txt"
 """Why a job's folder has no files."""
 
@@ -234,7 +235,7 @@ def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
 
 def public_command(words: Sequence[str]) -> str:
     """The command that reproduces the numbers on any machine: without folders and without `run` and `hydra` options."""
-    return "dpml-run " + shlex.join(word for word in words if not is_private(word))
+    return "dpml-run " + shlex.join(word for word in words if word == DECIDE or not is_private(word))
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:

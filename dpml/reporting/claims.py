@@ -181,12 +181,14 @@ class Evidence:
         published: the published points.
         axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
         substitutes: the data sets that stand for others, by the official name.
+        traced: whether runs carry what tells their cells, as `cells` in their attributes (`Comparison.cells`).
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
     substitutes: Mapping[str, str] = field(default_factory=dict)
+    traced: bool = False
 
     def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
         """The data sets in some blocks that stand for others."""
@@ -254,7 +256,24 @@ class Evidence:
             )
         known = ~np.isnan(table).all(axis=0)
         index = pd.MultiIndex.from_arrays(list(lines.T), names=run[:2])
-        return pd.DataFrame(table[:, known], index, pd.Index(columns[known], name=x))
+        found = pd.DataFrame(table[:, known], index, pd.Index(columns[known], name=x))
+        if self.traced:
+            found.attrs |= {"cells": self._cells(places), "x": x}
+        return found
+
+    def _cells(self, places: Any) -> list[dict[str, Any]]:
+        """What tells the cells of some rows: their block, as in the experiment, data set, algorithm and settings."""
+        rows = self.rows.iloc[places]
+        block = "of" if "of" in rows else "block"  # a test may have renamed blocks
+        keys = [block, "dataset", "algo", *(key for key in rows if "." in key)]
+        return [
+            {
+                "block" if key == block else key: value
+                for key, value in zip(keys, values, strict=True)
+                if pd.notna(value)
+            }
+            for values in rows[keys].drop_duplicates().itertuples(index=False, name=None)
+        ]
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
         """At least two runs of some algorithms in every block, all at the same x.
@@ -304,8 +323,8 @@ class Claim:
     test: Test
     readings: Sequence[Reading]
 
-    def judge(self, evidence: Evidence) -> Verdict:
-        """Apply the test to every reading."""
+    def checked(self, evidence: Evidence) -> tuple[dict[str, Check], dict[tuple[str, ...], list[str]]]:
+        """The test of every reading, by name; and the names of those that lack something, by what they lack."""
         checks: dict[str, Check] = {}
         missing: dict[tuple[str, ...], list[str]] = {}
         for reading in self.readings:
@@ -313,6 +332,19 @@ class Claim:
                 checks[reading.name] = self.test(evidence, reading)
             except NotComputedError as error:
                 missing.setdefault(error.missing, []).append(reading.name)
+        return checks, missing
+
+    def open(self, evidence: Evidence) -> list[list[Comparison]]:
+        """For every open reading of an undecided claim, a smallest set of comparisons that would decide it."""
+        checks, missing = self.checked(evidence)
+        kinds = {check.holds for check in checks.values()}
+        if missing or {True, False} <= kinds:
+            return []
+        return [list(check.open.values()) for check in checks.values() if check.open]
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Apply the test to every reading."""
+        checks, missing = self.checked(evidence)
         numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"

@@ -136,6 +136,7 @@ class Comparison:
         slack: by how much the estimate meets the criterion.
         needs: what would decide it, if it is open.
         share: of a criterion of `covers`, in words.
+        cells: what tells the cells of both sets of runs: their block, data set, algorithm and settings.
     """
 
     holds: bool | None
@@ -146,6 +147,7 @@ class Comparison:
     slack: float = math.nan
     needs: Needs | None = None
     share: str = ""
+    cells: Sequence[Mapping[str, object]] = ()
 
     @property
     def words(self) -> str:
@@ -180,7 +182,8 @@ def better(
         distance, level = (one.estimate, LEVEL / len(pairs)) if matters else (scale.matters - one.estimate, LEVEL)
         needs = compared[key].needs(distance, level) if holds is None else None
         against = below[key] and -one.estimate >= scale.matters
-        found[key] = Comparison(holds, one, scale, above[key], against, one.estimate - scale.matters, needs)
+        slack, cells = one.estimate - scale.matters, cells_of(*pairs[key])
+        found[key] = Comparison(holds, one, scale, above[key], against, slack, needs, cells=cells)
     return found
 
 
@@ -206,10 +209,19 @@ def similar(
     holds = True if inside else False if apart >= limit and not low <= 0 <= high else None
     distance, level = (limit - apart, LEVEL) if apart < limit else (apart, LEVEL / 2)
     needs = compared.needs(distance, level) if holds is None else None
-    return Comparison(holds, one, scale, one.p_above() <= LEVEL, False, limit - apart, needs)
+    return Comparison(holds, one, scale, one.p_above() <= LEVEL, False, limit - apart, needs, cells=cells_of(a, b))
 
 
-def covers(kept: int, of: int, share: float) -> Comparison:
+def cells_of(*several: pd.Series) -> list[dict[str, object]]:
+    """What tells the cells of some runs, if their evidence is traced (`claims.Evidence`)."""
+    return [
+        cell | ({} if runs.attrs["x"] in ("eps", "delta") else {runs.attrs["x"]: runs.name})
+        for runs in several
+        for cell in runs.attrs.get("cells", ())
+    ]
+
+
+def covers(kept: int, of: int, share: float, cells: Sequence[Mapping[str, object]] = ()) -> Comparison:
     """Whether a statement with a probability of at least `share` is kept, by trials that are independent.
 
     Yes if the lower 95 % bound on the probability (Clopper & Pearson 1934) is at least `share`; no if the upper one is
@@ -225,7 +237,7 @@ def covers(kept: int, of: int, share: float) -> Comparison:
     enough = lower(np.floor(kept / of * trials), trials) >= share
     needs = Needs(int(trials[enough.argmax()]) if enough.any() else MOST_SEEDS, None) if holds is None else None
     words = f"kept by {kept} of {of} [{low:.3g}, {1 - high:.3g}]"
-    return Comparison(holds, slack=kept / of - share, needs=needs, share=words)
+    return Comparison(holds, slack=kept / of - share, needs=needs, share=words, cells=cells)
 
 
 def effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool = False) -> Effect:

@@ -129,10 +129,16 @@ def judge(  # many parameters: what the manifest has of an experiment
     """
     if not names:
         return []
-    claims = claims_of(module or "")
-    axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
-    evidence = Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
+    claims, evidence = claims_of(module or ""), evidence_of(rows, panels, points, substitutes)
     return [claims[name].judge(evidence) for name in names]
+
+
+def evidence_of(
+    rows: pd.DataFrame, panels: Sequence[Mapping[str, Any]], points: pd.DataFrame, substitutes: Mapping[str, str]
+) -> Evidence:
+    """What the claims of an experiment are judged by: the arguments are those of `judge`."""
+    axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
+    return Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
 
 
 def _compared(old: pd.DataFrame, table: pd.DataFrame) -> tuple[int, int]:

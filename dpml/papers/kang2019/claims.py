@@ -242,7 +242,9 @@ def _by_data_set(axis: str, test: Test) -> Test:
             rows = rows[own | rows[key].isna()]
         names = rows["dataset"].map(OPEN_SETS) + "_chosen"
         axes = dict.fromkeys(_blocks(reading), {"eps": "eps", "u": "partition.u"}[axis])
-        return test(replace(evidence, rows=rows.assign(variant="paper", block=names), axes=axes), reading)
+        return test(
+            replace(evidence, rows=rows.assign(variant="paper", block=names, of=rows["block"]), axes=axes), reading
+        )
 
     return judge
 

@@ -11,7 +11,7 @@ from typing import Any
 from dpml.papers.rajkumar2012.bounds import TAIL
 from dpml.reporting.claim_tests import both, failing, fewest_seeds, several, steady, trend
 from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
-from dpml.reporting.criteria import better, covers, scale, similar
+from dpml.reporting.criteria import better, cells_of, covers, scale, similar
 
 EPS = (0.1, 0.2)
 ERRORS = scale("error")
@@ -227,7 +227,7 @@ def bounded(block: str, bound: str) -> Test:
             raise NotComputedError([f"the bound at every N of {block}"])
         limit = {N: float(bounds[N].iloc[0]) for N in runs}
         kept = {N: (runs[N] <= limit[N]).groupby(level="seed").all() for N in runs}
-        shown = {f"N = {N}": covers(int(one.sum()), len(one), SHARE) for N, one in kept.items()}
+        shown = {f"N = {N}": covers(int(one.sum()), len(one), SHARE, cells_of(runs[N])) for N, one in kept.items()}
         texts = [f"N = {N}: {runs[N].mean():.3g}, bound {limit[N]:.3g}, {shown[f'N = {N}'].words}" for N in runs]
         return replace(Check.of("; ".join(texts), shown), seeds=runs.index.get_level_values("seed").nunique())
 
