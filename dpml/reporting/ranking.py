@@ -17,6 +17,7 @@ import pandas as pd
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.criteria import better, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
+from dpml.reporting.replicates import of_difference, official, same_rows
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import per_seed, summarise
 from dpml.reporting.style import METRICS, REFERENCES
@@ -81,9 +82,18 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
         "unit": unit,
         "M": sorted(map(int, runs["M"].unique())),
         "delta": sorted(map(float, runs["delta"].dropna().unique())),
+        "test_file": _test_file(panel, runs, choices),
         "competing": {one.label: one.sums for one in competing},
         "choices": choices,
     }
+
+
+def _test_file(panel: Panel, runs: pd.DataFrame, choices: Sequence[Mapping[str, Any]]) -> float | None:
+    """By how much two accuracies could differ on another test file, if every seed has the same rows; else None."""
+    split = official(str(runs["dataset"].iloc[0]))
+    if split is None or not same_rows(runs).all() or panel.y not in ("accuracy", "error"):
+        return None
+    return max((of_difference(one["value"], one["value"], split[1]) for one in choices), default=None)
 
 
 def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
@@ -187,7 +197,14 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
     parties = ", ".join(str(M) for M in sorted({M for ranking in rankings for M in ranking["M"]}))
     delta = ", ".join(f"{delta:g}" for delta in sorted({delta for ranking in rankings for delta in ranking["delta"]}))
-    return f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
+    text = f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
+    same = {titled(one): apart for one in rankings if (apart := one.get("test_file"))}
+    if same:
+        text += (
+            f" Every seed has the same rows in {', '.join(same)}: what is told apart there is so on this test file; "
+        )
+        text += f"on another one as large, two accuracies may differ by up to {max(same.values()):.1g} more or less."
+    return text
 
 
 def titled(ranking: Mapping[str, Any]) -> str:

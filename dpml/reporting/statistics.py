@@ -1,9 +1,10 @@
 """Summaries of rows and paired comparisons; the tests of claims are in `criteria`.
 
-The unit of replication is the seed. A seed fixes the rows, the partition and the initial point. The draws of one seed
-share them and differ only in the noise, so they are not independent of each other. Draws are therefore averaged within
-seeds first, and every interval and every test is over the means of the seeds. With one seed only the noise can be
-judged: intervals and tests are then over its draws, hold for these rows and this partition only, and say so.
+The unit of replication is the seed. A seed fixes the rows, the partition and the initial point; what it varies is in
+`replicates`. The draws of one seed share them and differ only in the noise, so they are not independent of each other.
+Draws are therefore averaged within seeds first, and every interval and every test is over the means of the seeds. With
+one seed only the noise can be judged: intervals and tests are then over its draws, hold for these rows and this
+partition only, and say so.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from scipy.special import stdtrit
 
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
+from dpml.reporting.replicates import caution, varied
 from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
 LEVEL = 0.05  # of every test; intervals are at level 1 - LEVEL
@@ -35,11 +37,11 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     Returns:
         A line per combination of settings and metric: `mean` over seeds of the means over draws, so that every seed has
         the same weight however many draws it has; `std` and `count` of all values; `missing`, how many of them are NaN,
-        which makes the mean NaN; `seeds`, their number; `interval`,
-        half the 95 % t-interval of the mean; and `replicates`, what the interval is over: "seeds", or "draws" if there
-        is one seed. An `interval` is NaN if it cannot be computed: one value, or one seed whose draws are all equal.
-        `n_min` and `n_max` are those of all seeds. `claimed_eps` and `proven_eps` hold for every seed: the proven eps
-        can depend on the sizes of the parties, and so on the seed.
+        which makes the mean NaN; `seeds`, their number; `interval`, half the 95 % t-interval of the mean; and
+        `replicates`, what the interval is over: "seeds", of which "parties" or "noise" if every seed has the same rows
+        (`replicates.varied`), or "draws" if there is one seed. An `interval` is NaN if it cannot be computed: one
+        value, or one seed whose draws are all equal. `n_min` and `n_max` are those of all seeds. `claimed_eps` and
+        `proven_eps` hold for every seed: the proven eps can depend on the sizes of the parties, and so on the seed.
 
     Raises:
         UserError: values of one run disagree.
@@ -59,15 +61,15 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     several = seeds["count"] > 1
     # draws that are all equal are not a sample: there is no noise
     over_draws = _half_width(values["std"], values["count"]).where(values["max"] > values["min"])
-    table = rows.loc[~number.duplicated(), keys].reset_index(drop=True)
-    return table.assign(
+    lines = rows[~number.duplicated()].reset_index(drop=True)
+    return lines[keys].assign(
         mean=seeds["mean"],
         std=values["std"],
         count=values["count"],
         missing=missing.groupby(number).sum(),
         seeds=seeds["count"],
         interval=_half_width(seeds["std"], seeds["count"]).where(several, over_draws),
-        replicates=np.where(several, "seeds", "draws"),
+        replicates=varied(lines).where(several, "draws"),
         n_min=rows["n_min"].groupby(number).min(),
         n_max=rows["n_max"].groupby(number).max(),
     )
@@ -154,6 +156,7 @@ def replication(summary: pd.DataFrame) -> str:
         words.append(f"{_span(over_seeds['seeds'], 'seed')}, {draws} each")
     if len(over_draws):
         words.append(f"{_span(over_draws['count'], 'draw')} of one seed: these rows and this partition only")
+    words += filter(None, [caution(over_seeds)])
     return "; ".join(words) or "one seed without noise: no interval"
 
 
