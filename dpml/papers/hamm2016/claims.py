@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpml.papers.hamm2016 import law
+from dpml.papers.hamm2016 import auxiliary, law
 from dpml.reporting.claim_tests import both, failing, on_runs, wins
 from dpml.reporting.claims import Check, Claim, NotComputedError, Reading, Runs, Test, every, some
 from dpml.reporting.criteria import Comparison, better, scale, similar
@@ -340,5 +340,6 @@ CLAIMS = (
         tuple(HAR),
     ),
     Claim("H3.3r", _READINGS, f"{_UNTIL_TEN} [by reading]", _NEARLY, nearly_batch("kdd20000_eps", "soft", 0.1), KDD),
+    *auxiliary.CLAIMS,
     *law.CLAIMS,
 )

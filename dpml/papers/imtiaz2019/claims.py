@@ -12,7 +12,7 @@ without privacy "for sufficiently large N and eps": in the figure, at its larges
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpml.papers.imtiaz2019 import formulas, network
+from dpml.papers.imtiaz2019 import dropouts, formulas, network
 from dpml.papers.imtiaz2019.network import STORED
 from dpml.papers.imtiaz2019.often import both_ways, how_often
 from dpml.papers.imtiaz2019.stored import agrees
@@ -103,6 +103,7 @@ _FIG3, _FIG4, _FIG7 = "imtiaz2019/fig3", "imtiaz2019/fig4", "imtiaz2019/fig7"
 CLAIMS = (
     *network.CLAIMS,
     *formulas.CLAIMS,
+    *dropouts.CLAIMS,
     Claim(
         "I3.1",
         _FIG3,

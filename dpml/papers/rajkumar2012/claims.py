@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dpml.papers.rajkumar2012 import need_of_rho
 from dpml.papers.rajkumar2012.bounds import TAIL
 from dpml.reporting.claim_tests import both, failing, fewest_seeds, several, steady, trend
 from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading, Runs, Test
@@ -281,4 +282,5 @@ CLAIMS = (
         bounded("excess_N", "bound_N"),
         (EXCESS,),
     ),
+    *need_of_rho.CLAIMS,
 )
