@@ -51,8 +51,9 @@ def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_compu
         "claims.md", "hamm2016/claims.md", "mine/claims.md"
     ]  # fmt: skip
     sections = {part.partition(":")[0]: part for part in page.read_text().split("\n## ")[1:]}
-    assert list(sections) == ["hamm2016/fig2", "hamm2016/fig3", "hamm2016/fig4", "hamm2016/law", "hamm2016/readings"]
-    assert " claims 1 hold. *These hold:* t (H2.1). *These cannot be tested here:* KDD-99: for" in all_.read_text()
+    names = ("auxiliary", "fig2", "fig3", "fig4", "law", "readings")
+    assert list(sections) == [f"hamm2016/{name}" for name in names]
+    assert " claims 1 hold. *These hold:* t (H2.1). *These cannot be tested here:* Sec. 4.5: to" in all_.read_text()
     url = sections["hamm2016/fig4"].splitlines()
     assert "`dpml-run experiment=hamm2016/fig4 data_dir=DIR`" in url
     needs = "- not computed; needs data_dir=DIR: DIR holds the official url/Day0.svm to url/Day19.svm, "
