@@ -68,7 +68,8 @@ def caution(summary: pd.DataFrame) -> str:
         shares = part.loc[part["metric"].isin(["accuracy", "error"]), "mean"].dropna()
         split = official(str(name))
         assert split is not None  # `same_rows`
-        adds = f" (another test file of {split[1]:,} rows: ±{max(of_test_file(a, split[1]) for a in shares):.1g})"
+        most = max((of_test_file(share, split[1]) for share in shares), default=0.0)
+        adds = f" (another test file of {split[1]:,} rows: ±{most:.1g})"
         varies = "the noise" if (part["M"] == 1).all() else "the noise and who holds which row"
         told.append(f"on {name} seeds vary {varies} only{adds if len(shares) else ''}")
     return "; ".join(told)

@@ -46,6 +46,7 @@ def test_what_seeds_do_not_vary_is_told():
     assert "on har seeds vary the noise only" in told
     assert "breast" not in told
     assert caution(LINES[3:5]) == ""
+    assert caution(LINES[:1].assign(metric="loss")) == "on adult seeds vary the noise only"
 
 
 @pytest.mark.parametrize(("a", "b", "both"), [(0.8, 0.75, 0.6), (0.9, 0.5, 0.41), (0.3, 0.2, 0.0)])
