@@ -22,13 +22,13 @@ from typing import IO, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
-from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from dpml.data.info import Info, Raw
 from dpml.data.sources.cache import locked, part_prefix, sweep
 from dpml.errors import UserError
+from dpml.screen import Screen
 
 T = TypeVar("T")
 
@@ -273,7 +273,7 @@ class _Bar:
     """A progress bar; without a terminal, one line that names the file being fetched."""
 
     def __init__(self, url: str) -> None:
-        console = Console(stderr=True)
+        console = Screen(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         self.progress = Progress(
             *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
