@@ -303,10 +303,10 @@ MUTANTS = (
         "release/test_ledger.py::test_a_cap_refuses_what_would_exceed_it_and_enters_nothing",
     ),
     Mutant(
-        "dpml/reporting/statistics.py",
+        "dpml/reporting/criteria.py",
         "if values[key] > LEVEL / left:",
         "if values[key] > LEVEL:",
-        "reporting/test_statistics.py::test_holm_stops_at_the_first_that_is_not_significant",
+        "reporting/test_criteria.py::test_holm_stops_at_the_first_that_is_not_significant",
     ),
     Mutant(
         "dpml/audit/bounds.py",

@@ -126,6 +126,8 @@ def _replication(summary: pd.DataFrame) -> str:
 
 
 def _mean(row: Any) -> str:
+    if row["missing"]:
+        return f"NaN ({row['missing']} of {row['count']})"
     return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
 
 

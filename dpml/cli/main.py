@@ -310,9 +310,10 @@ def _floating(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify(commands: Any) -> None:
-    description = "compute the guarantees of a published model anew, from its certificate alone"
+    description = "compute a published model's guarantees, or a results folder's verdicts and tables, anew"
     verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
-    verify.add_argument("file", type=Path, metavar="FILE", help="a model, or what `dpml guarantee --certificate` wrote")
+    what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
+    verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
 
 
 def _predict(commands: Any) -> None:

@@ -32,6 +32,7 @@ from dpml.running.store import Store, digest
 from dpml.screen import Screen
 
 INTERRUPTED = 130
+DECIDE = "run.decide=true"
 ERROR = "error.txt"
 """Why a job's folder has no files."""
 
@@ -192,8 +193,8 @@ def _experiment_job(
     from dpml.reporting.charts import check, read_published  # experiments only
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
-    experiment = Experiment.from_content(name, content)
     expansion = Expansion.from_config(config, words)
+    experiment = expansion.available(Experiment.from_content(name, content))
     points = expansion.experiment(experiment)
     published = read_published(sources, name.rpartition("/")[0])
     check(experiment, points, published)
@@ -235,7 +236,7 @@ def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
 
 def public_command(words: Sequence[str]) -> str:
     """The command that reproduces the numbers on any machine: without folders and without `run` and `hydra` options."""
-    return "dpml-run " + shlex.join(word for word in words if not is_private(word))
+    return "dpml-run " + shlex.join(word for word in words if word == DECIDE or not is_private(word))
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:

@@ -5,27 +5,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from dpml.atomic import write_atomically
+from dpml.config.compose import natural
+from dpml.reporting import evidence
 from dpml.reporting.charts import points_of, shown
-from dpml.reporting.claims import Evidence, Verdict, claims_of
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.outputs import not_computed
-from dpml.reporting.pages import claims_page, figure_page, which_page
+from dpml.reporting.pages import claims_page, figure_page, paper_page, which_page
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import rankings
 from dpml.reporting.results import Publication, Results, results_of
 from dpml.reporting.sections import VALUES, sections
-from dpml.reporting.statistics import compare, settings, summarise
+from dpml.reporting.statistics import with_differences
 from dpml.reporting.tables import caption, latex
 from dpml.running.plan import Plan, Task
 
 
 def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[Path]:
     """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .md .tex``.
+
+    The rows are also there compressed, to be published (`dpml.reporting.evidence`).
 
     A calibration other than the published one gives a second figure, with its name appended: ``base_tight.csv``.
     Nothing is written if all files exist already and were made from the same cells.
@@ -44,6 +44,7 @@ def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[
     results = results_of(publication, plan, task)
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
+    files.append(evidence.write_rows(results.rows, base))
     facts = _facts(results, len(plan.of(task)))
     twins = publication.experiment.twins
     for calibration in results.rows["calibration"].unique() if twins else ["published"]:
@@ -57,7 +58,8 @@ def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[
 def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[str, Any]) -> list[Path]:
     """Write the files of one figure and add it to `facts`; published points are drawn on the published calibration."""
     experiment = results.experiment
-    summary = summary_of(results)
+    computed = [block.block for block in experiment.computed]
+    summary = with_differences(results.rows, experiment.reference, computed)
     charts = [
         Chart(panel, rows, None if twin else points_of(results.publication.points, panel))
         for panel in experiment.panels
@@ -86,49 +88,24 @@ def _tex(source: str, charts: Sequence[Chart], content: Iterable[Mapping[str, An
     return "\n".join(map(latex, tables, captions))
 
 
-def summary_of(results: Results) -> pd.DataFrame:
-    """Mean, s.d., n and interval of every metric, and the difference from the reference algorithm."""
-    experiment = results.experiment
-    summary = summarise(results.rows)
-    rows = results.rows[~results.rows["block"].isin([block.block for block in experiment.computed])]
-    if experiment.reference not in set(rows["algo"]):
-        return summary
-    paired = compare(rows, experiment.reference).rename(columns={"interval": "difference_interval"})
-    keys = [*settings(rows), "metric"]
-    columns = ["reference", "difference", "difference_interval", "paired"]
-    # a setting that some algorithms lack can be a column of objects (with None) in one table, of numbers in the other
-    mixed = [key for key in keys if summary[key].dtype != paired[key].dtype]
-    summary, paired = (
-        table.assign(**{key: table[key].astype(object).where(table[key].notna(), np.nan) for key in mixed})
-        for table in (summary, paired)
-    )
-    return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
-
-
-def judge(results: Results) -> list[Verdict]:
-    """The verdict on every claim of an experiment, from rows of the published calibration."""
-    experiment = results.experiment
-    if not experiment.claims:
-        return []
-    claims = claims_of(experiment.claims_from or "")
-    rows = results.rows[results.rows["calibration"] == "published"]
-    axes = {panel.block: panel.x for panel in reversed(experiment.panels)}  # the first panel of a block decides
-    evidence = Evidence(rows, results.publication.points, axes)
-    return [claims[name].judge(evidence) for name in experiment.claims]
-
-
 def _facts(results: Results, cells: int) -> dict[str, Any]:
     """What the manifest says of an experiment, without its figures: all pages are made from it."""
     experiment = results.experiment
+    panels = [asdict(panel) for panel in experiment.panels]
+    points, stands = results.publication.points, experiment.substitutes
+    verdicts = evidence.judge(results.rows, experiment.claims, experiment.claims_from, panels, points, stands)
     return {
         "experiment": experiment.name,
         "title": experiment.title,
         "source": experiment.source,
         "note": experiment.note,
         "command": results.publication.command,
-        "panels": [asdict(panel) for panel in experiment.panels],
-        "claims": [asdict(verdict) for verdict in judge(results)],
+        "panels": panels,
+        "reference": experiment.reference,
+        "computed": [block.block for block in experiment.computed],
+        "claims": [asdict(verdict) for verdict in verdicts],
         "claims_from": experiment.claims_from,
+        "substitutes": dict(stands),
         "rankings": rankings(results),
         "cells": cells,
         "skipped": dict(results.skipped),
@@ -137,16 +114,30 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write ``claims.md``, the verdicts of all experiments with outputs in `folder`; nothing if it is up to date.
+    """Write ``claims.md``, all verdicts in a line each, and ``PAPER/claims.md``; nothing if they are up to date.
 
-    Claims of the same papers about other experiments cannot be tested there: the page names the experiments they need.
+    Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    known = manifests(folder)
-    path, page = folder / "claims.md", claims_page([*known, *not_computed(known)])
+    pages = claims_pages(manifests(folder))
+    return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
+
+
+def claims_pages(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The pages of claims by their names in a results folder, from manifests, in the order of the papers' figures."""
+    papers: dict[str, list[Mapping[str, Any]]] = {}
+    for about in sorted([*known, *not_computed(known)], key=lambda about: natural(about["experiment"])):
+        if about["claims"]:
+            papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
+    return {"claims.md": claims_page(papers)} | {
+        f"{paper}/claims.md": paper_page(paper, own) for paper, own in papers.items()
+    }
+
+
+def _rewritten(path: Path, page: str) -> bool:
     if path.is_file() and path.read_bytes() == page.encode():
-        return []
+        return False
     write_atomically(path, page)
-    return [path]
+    return True
 
 
 def write_rankings(folder: Path) -> list[Path]:
@@ -158,7 +149,5 @@ def write_rankings(folder: Path) -> list[Path]:
     written = []
     for paper, known in by_paper.items():
         path, page = folder / paper / "which.md", which_page(known)
-        if not path.is_file() or path.read_text(encoding="utf-8") != page:
-            write_atomically(path, page)
-            written.append(path)
+        written += [path] if _rewritten(path, page) else []
     return written

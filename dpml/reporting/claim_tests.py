@@ -1,4 +1,4 @@
-"""Tests for the claims of more than one paper; `claims` defines "significant" and "undecided"."""
+"""Tests for the claims of more than one paper. What their words mean is defined in `criteria`."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,16 +6,13 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import FACTOR, Check, Evidence, NotComputedError, Reading, Runs, Test, every
-from dpml.reporting.statistics import Comparison, algorithm_below, below, holm, matters, shows, worse
+from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test, every, worded
+from dpml.reporting.criteria import Comparison, MetricScale, Rule, better, scale, similar
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
 """How many of several statements must hold, in three-valued logic: `every`, `some` or `most`."""
-
-LOG_TENTH = -math.log(0.9)  # the difference of logarithms if the smaller value is a tenth below the larger
 
 
 def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Callable[[Runs, Reading], Check]) -> Test:
@@ -27,7 +24,7 @@ def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Cal
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = evidence.all_runs(needs(reading), reading)
         check = decide({key: values.abs() for key, values in runs.items()}, reading)
-        return replace(check, seeds=fewest_seeds(runs))
+        return replace(check, seeds=fewest_seeds(runs), substitutes=evidence.stand_ins(needs(reading)))
 
     return test
 
@@ -48,25 +45,35 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
     return list(runs.columns)
 
 
-def falls(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
-    """From the first to the last x the mean falls significantly, and no step on the way rises significantly."""
+def trend(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricScale, better_at_the_end: bool) -> Check:
+    """From the first to the last x every curve gets better (or worse), and the opposite at no step on the way.
+
+    Args:
+        curves: by name, their runs and their x in order.
+        on: the scale of the metric.
+        better_at_the_end: the direction.
+    """
+    way = slice(None, None, -1 if better_at_the_end else 1)
+    ends: dict[Any, Any] = {}
+    steps: dict[Any, Any] = {}
+    means = []
+    for name, (values, grid) in curves.items():
+        ends[name] = tuple(values[x] for x in (grid[0], grid[-1])[way])
+        steps |= {(name, f"{a} to {b}"): tuple(values[x] for x in (a, b)[way]) for a, b in pairwise(grid)}
+        means.append(f"{name} {' '.join(f'{values[x].mean():.3g}' for x in grid)}")
+    shown, back = (better(pairs, on, same_noise=True) for pairs in (ends, steps))
+    turned = [key for key, one in back.items() if one.against]
+    text = "; ".join(means) + failing(f"not {'better' if better_at_the_end else 'worse'} in the end", shown)
+    text += f"; the other way: {', '.join(map(worded, turned))}" if turned else ""
+    return Check.of(text, shown | {key: back[key] for key in turned}, lambda k: every([not turned, *map(k.get, shown)]))
+
+
+def improves(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
+    """From the first to the last x every algorithm gets better, and at no step on the way worse."""
 
     def decide(runs: Runs, reading: Reading) -> Check:
-        drops: dict[str, tuple[pd.Series, pd.Series]] = {}
-        rises: dict[str, tuple[pd.Series, pd.Series]] = {}
-        means = []
-        for (block, algorithm), values in runs.items():
-            columns = several(values, block)
-            curve = f"{algorithm} {block}"
-            drops[curve] = values[columns[-1]], values[columns[0]]
-            for a, b in pairwise(columns):
-                rises[f"{curve} {a:g}-{b:g}"] = values[a], values[b]
-            means.append(f"{curve} {values[columns[0]].mean():.3g} to {values[columns[-1]].mean():.3g}")
-        shown = shows(drops, matters(reading.metric))
-        risen = worse(rises, matters(reading.metric))
-        text = ", ".join(means) + failing("no fall", shown)
-        text += f"; significant rises: {', '.join(risen)}" if risen else ""
-        return Check.of(every([not risen, *(one.holds for one in shown.values())]), text, shown.values())
+        curves = {f"{algo} {block}": (values, several(values, block)) for (block, algo), values in runs.items()}
+        return trend(curves, scale(reading.metric), better_at_the_end=True)
 
     return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
 
@@ -74,8 +81,8 @@ def falls(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
 def failing(words: str, shown: Mapping[Any, Comparison]) -> str:
     """Text to add to a check's numbers: the comparisons that fail, and those that are undecided."""
     texts = []
-    for kind, name in ((False, words), (None, f"{words} to be seen with these seeds")):
-        keys = [key if isinstance(key, str) else " ".join(map(str, key)) for key in shown if shown[key].holds is kind]
+    for kind, name in ((False, words), (None, f"undecided whether {words}")):
+        keys = [worded(key) for key in shown if shown[key].holds is kind]
         texts += [f"; {name}: {', '.join(keys)}"] if keys else []
     return "".join(texts)
 
@@ -85,41 +92,36 @@ def beats(
     algorithm: str,
     others: Sequence[str],
     enough: Callable[[Reading], Amount] | None = None,
-    on_logs: bool = False,
 ) -> Test:
-    """`algorithm` is significantly below each other one at enough x of every block, and significantly above at none.
+    """`algorithm` is better than each other one at enough x of every block, and worse at none.
 
-    Enough is more than half, unless `enough` gives another amount for a reading. With `on_logs` the logarithms of all
-    runs are compared: if a few draws of a heavy-tailed algorithm make up its mean and most of its spread, a test of
-    means does not detect even a rival that is thousands of times larger. The difference that matters is a tenth in both
-    cases.
+    Enough is more than half, unless `enough` gives another amount for a reading.
     """
 
     def decide(runs: Runs, reading: Reading) -> Check:
-        amount = most if enough is None else enough(reading)
-        matter = (lambda a, b: LOG_TENTH) if on_logs else matters(reading.metric)
-        if on_logs:
-            runs = {key: values.apply(np.log) for key, values in runs.items()}
-        lower: dict[tuple[str, str, Any], tuple[pd.Series, pd.Series]] = {}
-        higher: dict[tuple[str, str, Any], tuple[pd.Series, pd.Series]] = {}
-        for block in blocks:
-            ours = runs[block, algorithm]
-            for other in others:
-                theirs = runs[block, other]
-                for x in ours:
-                    lower[block, other, x] = ours[x], theirs[x]
-                    higher[block, other, x] = theirs[x], ours[x]
-        shown, losses = shows(lower, matter, algorithm_below), worse(higher, matter, algorithm_below)
-        holds, counts = [], []
-        for block, other in dict.fromkeys(key[:2] for key in lower):
-            keys = [key for key in lower if key[:2] == (block, other)]
-            lost = sum(key in losses for key in keys)
-            holds += [amount([shown[key].holds for key in keys]), not lost]
-            won = sum(shown[key].holds is True for key in keys)
-            counts.append(f"{block}: {won} won, {lost} lost of {len(keys)} against {other}")
-        return Check.of(every(holds), ", ".join(counts), shown.values())
+        pairs = {
+            (f"{block}, {algorithm} against {other}", x): (runs[block, algorithm][x], runs[block, other][x])
+            for block in blocks for other in others for x in runs[block, algorithm]
+        }  # fmt: skip
+        return wins(pairs, scale(reading.metric), most if enough is None else enough(reading))
 
     return on_runs(lambda _: dict.fromkeys(blocks, (algorithm, *others)), decide)
+
+
+def wins(pairs: Mapping[tuple[str, Any], tuple[pd.Series, pd.Series]], on: MetricScale, amount: Amount) -> Check:
+    """Of the pairs (a, b) of every group, the first part of a key, a is better in an `amount`, and worse in none."""
+    shown = better(pairs, on)
+    groups = {name: [key for key in shown if key[0] == name] for name in dict.fromkeys(key[0] for key in shown)}
+    lost = {name: sum(shown[key].against for key in keys) for name, keys in groups.items()}
+    texts = [
+        f"{name}: {sum(shown[key].holds is True for key in keys)} won, {lost[name]} lost of {len(keys)}"
+        for name, keys in groups.items()
+    ]
+
+    def rule(known: Mapping[tuple[str, Any], bool | None]) -> bool | None:
+        return every(every([amount([known[key] for key in keys]), not lost[name]]) for name, keys in groups.items())
+
+    return Check.of(", ".join(texts), shown, rule)
 
 
 def most(values: Sequence[bool | None]) -> bool | None:
@@ -128,32 +130,68 @@ def most(values: Sequence[bool | None]) -> bool | None:
     return True if won > len(values) / 2 else None if possible > len(values) / 2 else False
 
 
-def weak(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
-    """Over the whole grid the mean changes by less than a factor of two, significantly.
+def steady(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricScale) -> Check:
+    """At every x every curve is similar to what it is at the first."""
+    shown: dict[Any, Comparison] = {}
+    texts = []
+    for name, (values, (first, *others)) in curves.items():
+        shown |= {(name, x): similar(values[x], values[first], on, same_noise=True) for x in others}
+        means = [values[x].mean() for x in (first, *others)]
+        texts.append(f"{name} {min(means):.3g} to {max(means):.3g}")
+    return Check.of(", ".join(texts) + failing("not as at first", shown), shown)
 
-    This is false if the largest mean is significantly above twice the smallest; between the two it is undecided.
+
+def is_steady(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
+    """At every x every algorithm is similar to what it is at the first."""
+
+    def decide(runs: Runs, reading: Reading) -> Check:
+        curves = {f"{algo} {block}": (values, several(values, block)) for (block, algo), values in runs.items()}
+        return steady(curves, scale(reading.metric))
+
+    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
+
+
+def reaches(needs: Callable[[Reading], Mapping[str, tuple[str, str]]], until: float = math.inf) -> Test:
+    """In every block of a reading the first algorithm is similar to the second at the last x up to `until`.
+
+    The numbers say from which x on it is. That, unlike a share of the way from the first x, does not depend on where
+    the grid starts.
     """
 
     def decide(runs: Runs, reading: Reading) -> Check:
-        ends, texts = {}, []
-        for (block, algorithm), values in runs.items():
-            means = values[several(values, block)].mean()
-            ends[f"{algorithm} {block}"] = values[means.idxmax()] / FACTOR, values[means.idxmin()]
-            texts.append(f"{algorithm} {block} x{means.max() / means.min():.3g}")
-        shown = shows(ends, matters(reading.metric))
-        strong = holm({curve: below(least, half) for curve, (half, least) in ends.items()})
-        holds = every(True if shown[curve].holds else False if strong[curve] else None for curve in ends)
-        return Check.of(holds, ", ".join(texts), shown.values())
+        on, last, texts = scale(reading.metric), {}, []
+        for block, (algorithm, target) in needs(reading).items():
+            ours, theirs = (runs[block, name] for name in (algorithm, target))
+            near = {x: similar(ours[x], theirs[x], on) for x in several(ours, block) if x <= until}
+            if not near:
+                raise NotComputedError([f"{block} at {ours.columns.name} <= {until:g}"])
+            end = list(near)[-1]
+            last[f"{block}, {algorithm} against {target}", end] = near[end]
+            texts.append(f"{block}: {_reached(near)}, {ours[end].mean():.3g} and {theirs[end].mean():.3g} at {end:g}")
+        return Check.of(", ".join(texts), last)
 
-    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
+    return on_runs(needs, decide)
+
+
+def _reached(near: Mapping[Any, Comparison]) -> str:
+    """From which x on all are near: with undecided points as near, and as not near."""
+    places, ends = list(near), []
+    for far in (False,), (False, None):
+        beyond = [number for number, one in enumerate(near.values()) if one.holds in far]
+        ends.append(
+            places[beyond[-1] + 1] if beyond and beyond[-1] + 1 < len(places) else None if beyond else places[0]
+        )
+    early, late = (None if end is None else f"{end:g}" for end in ends)
+    if early == late:
+        return "never reached" if early is None else f"reached from {early} on"
+    return f"reached from {early} on or {'never' if late is None else f'from {late} on'}"
 
 
 def both(first: Test, second: Test) -> Test:
     """Both tests hold."""
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        checks = checks_of((first, second), evidence, reading)
-        return together(checks, every(check.holds for check in checks))
+        return together(checks_of((first, second), evidence, reading))
 
     return test
 
@@ -176,9 +214,24 @@ def checks_of(tests: Iterable[Test], evidence: Evidence, reading: Reading) -> li
     return checks
 
 
-def together(checks: Sequence[Check], holds: bool | None) -> Check:
-    """Several checks combined into one, with the numbers of all."""
-    seeds = [check.seeds for check in checks if check.seeds is not None]
-    needed = max((check.needed for check in checks if check.needed is not None), default=None)
+def together(checks: Sequence[Check]) -> Check:
+    """Several checks, all of which must hold, combined into one, with the numbers of all."""
+    shown: dict[Any, Comparison] = {}
+    rules: list[Rule[Any]] = []
+    for part, check in enumerate(checks):
+        keys = {key: key if key not in shown else (worded(key), f"({part + 1})") for key in check.shown}
+        shown |= {keys[key]: one for key, one in check.shown.items()}
+        rules.append(_part(check, keys))
+    seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
     numbers = "; ".join(check.numbers for check in checks)
-    return Check(holds, numbers, min(seeds, default=None), needed if holds is None else None)
+    stand_ins = tuple(dict.fromkeys(name for check in checks for name in check.substitutes))
+    whole = Check.of(numbers, shown, lambda known: every(rule(known) for rule in rules))
+    return replace(whole, seeds=seeds, substitutes=stand_ins)
+
+
+def _part(check: Check, keys: Mapping[Any, Any]) -> Rule[Any]:
+    """The rule of a check whose comparisons have other keys among those of several checks."""
+    rule = check.rule
+    if rule is None:
+        return lambda _: check.holds
+    return lambda known: rule({key: known[place] for key, place in keys.items()})

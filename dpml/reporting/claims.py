@@ -1,25 +1,17 @@
 """Claims and their verdicts. The tests are in `claim_tests` and in `dpml.papers`; their only input is the rows.
 
-A verdict is computed, never typed in. Tolerances and tests follow from the claim's wording and were chosen before any
-result was seen:
-
-- *significant*: a one-sided t-test at 5 %, Holm-corrected over all comparisons of one reading of the claim
-  (`dpml.reporting.statistics`). It is paired over seeds and compares the means over their draws. With one seed it is
-  over the draws, paired for one algorithm and Welch's test for two; the verdict then says that it holds for these rows
-  and this partition.
-- *agrees*, *weak*: within a factor of two.
-- A statement that is not significant may be false, or the seeds may be too few. It counts as false if the 95 % bound on
-  the difference is less than a difference that would matter (`statistics.matters`); otherwise the claim is undecided,
-  and the verdict says how many seeds would decide it.
+A verdict is computed, never typed in. What its words mean is defined in `criteria`, once for all papers. Many of these
+criteria were changed after results had been seen: experiments/CRITERIA.md says which, when, and why.
 
 A claim that can be read in more than one way is judged under every reading; if the readings disagree, that is the
 verdict. A claim is judged only if everything it is about has been computed: every reading, block and algorithm, at the
-same x. Otherwise it cannot be tested here, and the verdict names what is missing.
+same x. Otherwise it cannot be tested here, and the verdict names what is missing. Of several data sets in one claim a
+paper may allow some to be missing; the verdict then says on how many it was judged.
 """
 
 import importlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -27,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from dpml.errors import UserError
-from dpml.reporting.statistics import Comparison, settings
+from dpml.reporting.criteria import Comparison, Needs, Rule, decisive, settling
+from dpml.reporting.statistics import settings
 from dpml.running.rows import own_columns
 
 Decision = Literal[
@@ -36,10 +29,9 @@ Decision = Literal[
     "undecided with these seeds",
     "cannot be tested here",
     "depends on an unstated choice",
+    "on a substitute",
 ]
 
-FACTOR = 2.0
-NEAR = 0.05  # of accuracy: half of the first digit that a text or an axis shows
 MOST = 0.9  # nine in ten published points
 
 ONE_SEED = "one seed: these rows and this partition only"
@@ -72,8 +64,13 @@ class Verdict:
         criterion: its test, in words.
         decision: the decision on the claim.
         numbers: in words, by reading.
-        needed: how many seeds would decide an undecided claim.
+        effect: the effect that the decision hangs on, with its 95 % interval.
+        open: the comparisons that would decide an undecided claim, and with how many seeds or draws.
+        needed: how many seeds would decide it.
+        draws: how many draws of each seed would.
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
+        on: what it was judged on, if not on all that it is about.
+        substitute: the data that stood for the paper's; the decision is then about these.
     """
 
     id: str
@@ -81,8 +78,13 @@ class Verdict:
     criterion: str
     decision: Decision
     numbers: str
+    effect: str = ""
+    open: str = ""
     needed: int | None = None
+    draws: int | None = None
     seeds: int | None = None
+    on: str = ""
+    substitute: str = ""
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
@@ -93,9 +95,17 @@ class Verdict:
         )
 
     @property
+    def kind(self) -> Decision:
+        """The decision; one about other data than the paper's is of a kind of its own."""
+        return "on a substitute" if self.substitute else self.decision
+
+    @property
     def outcome(self) -> str:
-        """The decision, and the number of seeds that would decide an undecided claim."""
-        return f"{self.decision} ({self.needed} would decide)" if self.needed else self.decision
+        """The decision, what it is about, and the seeds or draws that would decide an undecided claim."""
+        needs = Needs(self.needed, self.draws)
+        words = f"{self.decision}{f' on {self.on}' if self.on else ''}"
+        words += f" ({needs.words} would decide)" if self.needed or self.draws else ""
+        return f"on a substitute, {self.substitute}: {words}" if self.substitute else words
 
 
 @dataclass(frozen=True)
@@ -106,19 +116,44 @@ class Check:
         holds: None if the available seeds leave it undecided.
         numbers: in words.
         seeds: the number of seeds; None: no runs.
-        needed: how many seeds would decide, if `holds` is None.
+        shown: the comparisons that it rests on, by what they are about.
+        rule: how they decide.
+        on: what it is about, if not all that its claim is about.
+        substitutes: the data sets in it that stand for others.
     """
 
     holds: bool | None
     numbers: str
     seeds: int | None = None
-    needed: int | None = None
+    shown: Mapping[Any, Comparison] = field(default_factory=dict)
+    rule: Rule[Any] | None = None
+    on: str = ""
+    substitutes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, holds: bool | None, numbers: str, shown: Iterable[Comparison] = ()) -> "Check":
-        """A check based on comparisons: an undecided one needs as many seeds as the hardest of them."""
-        needed = max((one.needed for one in shown if one.needed is not None), default=None)
-        return cls(holds, numbers, needed=needed if holds is None else None)
+    def of(cls, numbers: str, shown: Mapping[Any, Comparison], rule: Rule[Any] | None = None) -> "Check":
+        """A check based on comparisons: all of them must hold, or as `rule` says.
+
+        Raises:
+            NotComputedError: there are none.
+        """
+        if not shown:
+            raise NotComputedError(["anything to compare"])
+        rule = rule or (lambda known: every(known.values()))
+        return cls(rule({key: one.holds for key, one in shown.items()}), numbers, shown=shown, rule=rule)
+
+    @cached_property
+    def open(self) -> dict[Any, Comparison]:
+        """A smallest set of comparisons that would decide it."""
+        if self.holds is not None or self.rule is None:
+            return {}
+        return {key: self.shown[key] for key in settling(self.shown, self.rule)}
+
+    @property
+    def decisive(self) -> tuple[Any, Comparison] | None:
+        """The comparison that the decision hangs on."""
+        key = decisive(self.open or self.shown, self.holds)
+        return None if key is None else (key, self.shown[key])
 
 
 def every(values: Iterable[bool | None]) -> bool | None:
@@ -145,11 +180,22 @@ class Evidence:
         rows: of the published calibration, with their block.
         published: the published points.
         axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
+        substitutes: the data sets that stand for others, by the official name.
+        traced: whether runs carry what tells their cells, as `cells` in their attributes (`Comparison.cells`).
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
+    substitutes: Mapping[str, str] = field(default_factory=dict)
+    traced: bool = False
+
+    def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
+        """The data sets in some blocks that stand for others."""
+        if not self.substitutes:
+            return ()
+        found = set(self.rows.loc[self.rows["block"].isin([*blocks]), "dataset"])
+        return tuple(name for name in self.substitutes.values() if name in found)
 
     def axis(self, block: str) -> str:
         """The column over which a block runs; if a panel shows 1/eps, the runs are over eps.
@@ -191,6 +237,9 @@ class Evidence:
         x = self.axis(block)
         if x not in self.rows:  # a setting's own column, which no cell has filled
             return pd.DataFrame()
+        broken = np.isnan(self.rows["value"].to_numpy()[places])
+        if broken.any():
+            raise NotComputedError([f"{algorithm} in {block}: {broken.sum()} of {len(broken)} values are NaN"])
         run = ["seed", "draw", x]
         seeds, draws, at, values = (self.rows[key].to_numpy()[places] for key in (*run, "value"))
         lines, line = np.unique(np.column_stack((seeds, draws)), axis=0, return_inverse=True)
@@ -207,7 +256,24 @@ class Evidence:
             )
         known = ~np.isnan(table).all(axis=0)
         index = pd.MultiIndex.from_arrays(list(lines.T), names=run[:2])
-        return pd.DataFrame(table[:, known], index, pd.Index(columns[known], name=x))
+        found = pd.DataFrame(table[:, known], index, pd.Index(columns[known], name=x))
+        if self.traced:
+            found.attrs |= {"cells": self._cells(places), "x": x}
+        return found
+
+    def _cells(self, places: Any) -> list[dict[str, Any]]:
+        """What tells the cells of some rows: their block, as in the experiment, data set, algorithm and settings."""
+        rows = self.rows.iloc[places]
+        block = "of" if "of" in rows else "block"  # a test may have renamed blocks
+        keys = [block, "dataset", "algo", *(key for key in rows if "." in key)]
+        return [
+            {
+                "block" if key == block else key: value
+                for key, value in zip(keys, values, strict=True)
+                if pd.notna(value)
+            }
+            for values in rows[keys].drop_duplicates().itertuples(index=False, name=None)
+        ]
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
         """At least two runs of some algorithms in every block, all at the same x.
@@ -257,8 +323,8 @@ class Claim:
     test: Test
     readings: Sequence[Reading]
 
-    def judge(self, evidence: Evidence) -> Verdict:
-        """Apply the test to every reading."""
+    def checked(self, evidence: Evidence) -> tuple[dict[str, Check], dict[tuple[str, ...], list[str]]]:
+        """The test of every reading, by name; and the names of those that lack something, by what they lack."""
         checks: dict[str, Check] = {}
         missing: dict[tuple[str, ...], list[str]] = {}
         for reading in self.readings:
@@ -266,32 +332,78 @@ class Claim:
                 checks[reading.name] = self.test(evidence, reading)
             except NotComputedError as error:
                 missing.setdefault(error.missing, []).append(reading.name)
+        return checks, missing
+
+    def open(self, evidence: Evidence) -> list[list[Comparison]]:
+        """For every open reading of an undecided claim, a smallest set of comparisons that would decide it."""
+        checks, missing = self.checked(evidence)
+        kinds = {check.holds for check in checks.values()}
+        if missing or {True, False} <= kinds:
+            return []
+        return [list(check.open.values()) for check in checks.values() if check.open]
+
+    def judge(self, evidence: Evidence) -> Verdict:
+        """Apply the test to every reading."""
+        checks, missing = self.checked(evidence)
         numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
-        needed = max((check.needed for check in checks.values() if check.needed is not None), default=None)
-        seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
+        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers)
         if missing:
             lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())
             others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
-            return self._verdict("cannot be tested here", f"not computed: {lists}{others}")
+            return replace(verdict, decision="cannot be tested here", numbers=f"not computed: {lists}{others}")
+        seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
+        verdict = replace(verdict, effect=_effect(checks), seeds=seeds, **_about(checks, evidence))
         found = {check.holds for check in checks.values()}
         if {True, False} <= found:
             choices, open_ = (
                 ", ".join(f"[{name}]" for name, check in checks.items() if check.holds is kind) for kind in (True, None)
             )
             also = f"; undecided for {open_}" if open_ else ""
-            return self._verdict(
-                "depends on an unstated choice", f"holds only for {choices}{also}: {numbers}", seeds=seeds
-            )
+            words = f"holds only for {choices}{also}: {numbers}"
+            return replace(verdict, decision="depends on an unstated choice", numbers=words)
         if None in found:
-            return self._verdict("undecided with these seeds", numbers, needed, seeds)
-        return self._verdict("reproduced" if True in found else "not reproduced", numbers, seeds=seeds)
+            return replace(verdict, decision="undecided with these seeds", **_open(checks))
+        return replace(verdict, decision="reproduced" if True in found else "not reproduced")
 
-    def _verdict(
-        self, decision: Decision, numbers: str, needed: int | None = None, seeds: int | None = None
-    ) -> Verdict:
-        return Verdict(self.id, self.text, self.criterion, decision, numbers, needed, seeds)
+
+def _about(checks: Mapping[str, Check], evidence: Evidence) -> dict[str, Any]:
+    """What the readings were judged on: a part of what the claim is about, or substitutes."""
+    stand_ins = {name for check in checks.values() for name in check.substitutes}
+    words = (f"{name} instead of {official}" for official, name in evidence.substitutes.items() if name in stand_ins)
+    return {"on": "; ".join(dict.fromkeys(check.on for check in checks.values() if check.on))} | {
+        "substitute": ", ".join(words)
+    }
+
+
+def _effect(checks: Mapping[str, Check]) -> str:
+    """The effect that the decision hangs on: of readings that fail, otherwise of open ones, otherwise of all."""
+    kinds = [check.holds for check in checks.values()]
+    kind = next(kind for kind in (False, None, True) if kind in kinds)
+    found = [(name, *check.decisive) for name, check in checks.items() if check.holds is kind and check.decisive]
+    if not found:
+        return ""
+    name, key, one = min(found, key=lambda each: each[2].slack)
+    return f"{f'[{name}] ' if len(checks) > 1 else ''}{worded(key)}: {one.words}" if one.words else ""
+
+
+def _open(checks: Mapping[str, Check]) -> dict[str, Any]:
+    """What would decide the open readings: a smallest set of comparisons for each, and the seeds or draws for all."""
+    lists, needs = [], []
+    for name, check in checks.items():
+        needs += [one.needs for one in check.open.values() if one.needs]
+        each = [f"{worded(key)}{f' ({one.needs.words})' if one.needs else ''}" for key, one in check.open.items()]
+        lists += [f"[{name}] {', '.join(each)}"] if each else []
+    seeds, draws = ([getattr(one, kind) for one in needs] for kind in ("seeds", "draws"))
+    most = {"needed": max(filter(None, seeds), default=None), "draws": max(draws) if draws and all(draws) else None}
+    return {"open": "; ".join(lists)} | most
+
+
+def worded(key: Any) -> str:
+    """What a comparison is about: names, and values of x."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return " ".join(part if isinstance(part, str) else f"{part:g}" for part in parts)
 
 
 _IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}

@@ -32,6 +32,7 @@ DECISIONS: Mapping[Decision, tuple[str, str]] = {
     "depends on an unstated choice": ("depends on a choice", "depends"),
     "undecided with these seeds": ("undecided", "maybe"),
     "not reproduced": ("not reproduced", "bad"),
+    "on a substitute": ("on a substitute", "open"),
     "cannot be tested here": ("cannot be tested", "open"),
 }
 """The order of the decisions; each in the fewest words, and the class of its colour."""
@@ -145,7 +146,7 @@ def described(experiment: Outputs) -> str:
 
 def counted(verdicts: Sequence[Verdict]) -> Counter[Decision]:
     """How many verdicts there are of every kind."""
-    return Counter(verdict.decision for verdict in verdicts)
+    return Counter(verdict.kind for verdict in verdicts)
 
 
 def _whole_table(experiment: Outputs, figure: FigureFiles) -> WholeTable | str:

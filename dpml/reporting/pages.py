@@ -1,26 +1,25 @@
-"""Markdown pages from manifests: one for every figure, one of all claims, and one of the rankings of a paper."""
+"""Markdown pages from manifests: of every figure, of all claims, of a paper's claims, and of a paper's rankings."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from dpml.config.compose import natural
-from dpml.reporting.claims import Verdict
+from dpml.reporting.claims import Decision, Verdict
 from dpml.reporting.ranking import READING, details, matrix, premises, tally, titled
 from dpml.reporting.tables import markdown, texts
 
 CLAIMS = (
-    "Every verdict is computed from the rows of the experiment named above it, by the tests in dpml/papers: "
-    "*significant* is a one-sided t-test at 5 % over seeds, of the means over their draws, Holm-corrected; capefm "
-    "*reaches* nonpriv where 95 % of the way from its value at the smallest eps is done. *plotted* is the noisy "
-    "objective at its own minimiser, in size, as the authors ran it; *true* is the loss of the released models.\n\n"
-    "A difference matters when it is 0.01 of an accuracy or an error, or a tenth of the larger of two losses, "
-    "gaps or distances. What is not significant counts as false only where the 95 % bound on the difference is "
-    "less than that, and a loss or a step the wrong way counts only where it is significant and matters; otherwise "
-    "the claim is undecided, and the verdict names the seeds that would show such a "
-    "difference with a probability of 0.8, at the spread that was seen. *seeds* are those of the reading and the "
-    "algorithm that has the fewest; a claim without any is about formulas, bytes or single numbers."
+    "Every verdict is computed from the rows of the experiment that it names, by criteria that are the same for all "
+    "papers. An effect is a difference of accuracies, errors or other shares, or the factor (x) between two losses, "
+    "gaps or distances, with its 95 % interval over seeds: of the comparison that the verdict hangs on. *Better* "
+    "and *worse* mean significantly (one-sided t-test at 5 %, Holm-corrected) and by at least 0.01 of a share or a "
+    "tenth of a size. *Similar*, *steady* and *reaches* mean within 0.05 of a share or a factor of two, on both "
+    "sides, by two one-sided tests. A claim whose text can be read in several ways is judged by each: its verdict "
+    "says so if they differ. One on data that stand for the paper's is a verdict on these. What the runs neither show "
+    "nor rule out is undecided, and the page of the paper says what would decide it. When each criterion was "
+    "chosen, and what was known then: experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
 
@@ -33,7 +32,8 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     if figure["drawn"]:
         parts.append(f"![{about['title']}]({figure['name']}.png)\n")
     if about["claims"] and figure["twin"] is None:
-        parts += ["## Claims\n", _claims_table(about["claims"])]
+        # a trial has no page of claims beside it: its own page is all there is
+        parts += ["## Claims\n", *(_entry(Verdict.stored(claim)) for claim in about["claims"])]
     for section in figure["sections"]:
         parts += [f"## {section['title']}\n", content(section)]
     if about["skipped"]:
@@ -54,29 +54,75 @@ def content(section: Mapping[str, Any], heading: str = "### {}") -> str:
     return "\n".join(parts)
 
 
-def claims_page(manifests: Iterable[Mapping[str, Any]]) -> str:
-    """The verdicts of all experiments, in the order of the papers' figures."""
+def claims_page(papers: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The verdicts on the claims of all papers in a line each, and a paragraph per paper of what was found.
+
+    Args:
+        papers: the manifests of every paper's experiments.
+    """
     parts = ["# Claims\n", f"{CLAIMS}\n"]
-    for manifest in sorted(manifests, key=lambda manifest: natural(manifest["experiment"])):
-        if manifest["claims"]:
-            parts.append(f"## {manifest['experiment']}: {manifest['title']}\n")
-            parts += [f"`{manifest['command']}`\n", _claims_table(manifest["claims"])]
+    for paper, known in papers.items():
+        verdicts = [(about["experiment"], one) for about in known for one in map(Verdict.stored, about["claims"])]
+        parts += [
+            f"## {paper}\n",
+            f"{found([one for _, one in verdicts])} [How, and all numbers]({paper}/claims.md).\n",
+        ]
+        lines = [
+            {"claim": one.id, "what it says": one.text, "verdict": one.outcome, "effect": one.effect, "in": name}
+            for name, one in verdicts
+        ]
+        parts.append(markdown(texts(pd.DataFrame(lines))))
     return "\n".join(parts)
 
 
-def _claims_table(records: Iterable[Mapping[str, Any]]) -> str:
-    lines = [
-        {
-            "claim": verdict.id,
-            "what it says": verdict.text,
-            "test": verdict.criterion,
-            "verdict": verdict.outcome,
-            "seeds": str(verdict.seeds or ""),
-            "numbers": verdict.numbers,
-        }
-        for verdict in map(Verdict.stored, records)
-    ]
-    return markdown(texts(pd.DataFrame(lines)))
+_FINDINGS: Mapping[Decision, str] = {
+    "reproduced": "hold",
+    "not reproduced": "do not hold",
+    "depends on an unstated choice": "depend on how the text is read",
+    "undecided with these seeds": "are open",
+    "on a substitute": "were judged on a substitute for the paper's data",
+    "cannot be tested here": "cannot be tested here",
+}
+
+
+def found(verdicts: Sequence[Verdict]) -> str:
+    """What was found about a paper, in a paragraph: which claims hold and which do not, in the words of the claims."""
+    parts = [f"Of {len(verdicts)} claims {sum(one.kind == 'reproduced' for one in verdicts)} hold."]
+    for decision, words in _FINDINGS.items():
+        ids: dict[str, list[str]] = {}
+        for one in verdicts:
+            if one.kind == decision:
+                text = one.text.partition(" [")[0].rstrip(".")
+                ids.setdefault(f"{text}: {one.decision}" if one.substitute else text, []).append(one.id)
+        claims = "; ".join(f"{text} ({', '.join(names)})" for text, names in ids.items())
+        parts += [f"*These {words}:* {claims}."] if claims else []
+    return " ".join(parts)
+
+
+def paper_page(paper: str, manifests: Iterable[Mapping[str, Any]]) -> str:
+    """The claims of a paper by experiment: what each says, its test, and the numbers of every reading."""
+    parts = [f"# Claims of {paper}\n", "What the words mean: [claims](../claims.md).\n"]
+    for about in manifests:
+        parts += [f"## {about['experiment']}: {about['title']}\n", f"`{about['command']}`\n"]
+        parts += [_entry(verdict) for verdict in map(Verdict.stored, about["claims"])]
+    return "\n".join(parts)
+
+
+def _entry(verdict: Verdict) -> str:
+    seeds = f" over {verdict.seeds} seed{'' if verdict.seeds == 1 else 's'}" if verdict.seeds else ""
+    lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{_told(verdict)}\n"]
+    lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
+    lines += [f"- What would decide: {verdict.open}"] if verdict.open else []
+    return "\n".join([*lines, *(f"- {part}" for part in by_reading(verdict.numbers))]) + "\n"
+
+
+def by_reading(numbers: str) -> list[str]:
+    """The numbers of a verdict, reading by reading."""
+    return re.split(r"[;:] (?=\[)", numbers) if numbers else []
+
+
+def _told(verdict: Verdict) -> str:
+    return f"; {verdict.effect}" if verdict.effect else ""
 
 
 def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:

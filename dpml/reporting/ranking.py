@@ -7,7 +7,7 @@ significantly worse, by one-sided t-tests paired over seeds, Holm-corrected over
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,11 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.charts import points_of, shown
+from dpml.reporting.criteria import better, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
+from dpml.reporting.replicates import of_difference, official, same_rows
 from dpml.reporting.results import Results
-from dpml.reporting.statistics import algorithm_below, matters, per_seed, shows, summarise
+from dpml.reporting.statistics import per_seed, summarise
 from dpml.reporting.style import METRICS, REFERENCES
 from dpml.reporting.tables import Texts, short, texts, value
 from dpml.running.spec import Oracle, Panel
@@ -80,9 +82,18 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
         "unit": unit,
         "M": sorted(map(int, runs["M"].unique())),
         "delta": sorted(map(float, runs["delta"].dropna().unique())),
+        "test_file": _test_file(panel, runs, choices),
         "competing": {one.label: one.sums for one in competing},
         "choices": choices,
     }
+
+
+def _test_file(panel: Panel, runs: pd.DataFrame, choices: Sequence[Mapping[str, Any]]) -> float | None:
+    """By how much two accuracies could differ on another test file, if every seed has the same rows; else None."""
+    split = official(str(runs["dataset"].iloc[0]))
+    if split is None or not same_rows(runs).all() or panel.y not in ("accuracy", "error"):
+        return None
+    return max((of_difference(one["value"], one["value"], split[1]) for one in choices), default=None)
 
 
 def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
@@ -111,8 +122,7 @@ def _choice(
     means = {name: float(per_seed(runs).mean()) for name, runs in at.items()}
     order = sorted(means, key=lambda name: -means[name] if up else means[name])
     best = order[0]
-    pairs = {name: (at[name], at[best]) if up else (at[best], at[name]) for name in order[1:]}
-    comparisons = shows(pairs, matters(metric), algorithm_below)
+    comparisons = better({name: (at[best], at[name]) for name in order[1:]}, scale(metric))
     row = next(one.curve.rows for one in competing if one.label == best)
     single = next((name for name in order if sums[name] == 1), None)
     floor = _reference_mean(references, "constant", eps)
@@ -122,7 +132,7 @@ def _choice(
         "value": means[best],
         "interval": _plain(float(summarise(row[row["eps"] == eps])["interval"].iloc[0])),
         "sums": sums[best],
-        "alike": [[name, means[name]] for name in order[1:] if comparisons[name].holds is not True],
+        "alike": [[name, means[name]] for name in order[1:] if not comparisons[name].significant],
         "single": [single, means[single]] if single else None,
         "floor": _plain(floor),
         "nonpriv": _plain(_reference_mean(references, "nonpriv", eps)),
@@ -136,8 +146,7 @@ def _above_floor(best: pd.Series, references: Mapping[str, Curve], eps: float, m
         return True
     rows = references["constant"].rows
     floor = _indexed(rows[rows["eps"] == eps])
-    pair = (floor, best) if _more_is_better(metric) else (best, floor)
-    return shows({"floor": pair}, matters(metric), algorithm_below)["floor"].holds is True
+    return better({"floor": (best, floor)}, scale(metric))["floor"].significant
 
 
 def _indexed(rows: pd.DataFrame) -> pd.Series:
@@ -188,7 +197,14 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
     parties = ", ".join(str(M) for M in sorted({M for ranking in rankings for M in ranking["M"]}))
     delta = ", ".join(f"{delta:g}" for delta in sorted({delta for ranking in rankings for delta in ranking["delta"]}))
-    return f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
+    text = f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
+    same = {titled(one): apart for one in rankings if (apart := one.get("test_file"))}
+    if same:
+        text += (
+            f" Every seed has the same rows in {', '.join(same)}: what is told apart there is so on this test file; "
+        )
+        text += f"on another one as large, two accuracies may differ by up to {max(same.values()):.1g} more or less."
+    return text
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
@@ -211,14 +227,24 @@ def _named(choice: Mapping[str, Any]) -> str:
 
 
 def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    """How often every algorithm is best or not distinguished from the best, where the best is above the floor."""
+    """How often every algorithm is best or not distinguished from the best, where the best is above the floor.
+
+    Curves of one algorithm count as one: its hyper-parameters can differ between panels. So can its secure sums.
+    """
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
-    first = Counter(choice["best"] for choice in choices)
-    among = first + Counter(name for choice in choices for name, _ in choice["alike"])
-    sums = {name: number for ranking in rankings for name, number in ranking["competing"].items()}
+    first = Counter(_algorithm(choice["best"]) for choice in choices)
+    among = Counter(
+        name
+        for choice in choices
+        for name in {_algorithm(curve) for curve in (choice["best"], *(other for other, _ in choice["alike"]))}
+    )
+    sums: dict[str, set[int | None]] = {}
+    for ranking in rankings:
+        for curve, number in ranking["competing"].items():
+            sums.setdefault(_algorithm(curve), set()).add(number)
     head = f"best or not told apart, of {len(choices)}"
     lines = [
-        {"algorithm": name, head: among[name], "best": first[name], "secure sums": _number(sums[name])}
+        {"algorithm": name, head: among[name], "best": first[name], "secure sums": _range(sums[name])}
         for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
     ]
     return texts(pd.DataFrame(lines), "How often each algorithm is best")
@@ -235,7 +261,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
             {
                 "ε": f"{choice['eps']:g}",
                 "best": _named(choice),
-                METRICS.get(ranking["metric"], ranking["metric"]): value(choice["value"], choice["interval"] or 0.0),
+                METRICS.get(ranking["metric"], ranking["metric"]): value(choice | {"mean": choice["value"]}),
                 "secure sums": _number(choice["sums"]),
                 "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
@@ -245,6 +271,18 @@ def details(ranking: Mapping[str, Any]) -> Texts:
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
         )
     return texts(pd.DataFrame(lines), titled(ranking))
+
+
+def _algorithm(curve: str) -> str:
+    """The algorithm of a curve, whose label begins with it."""
+    return curve.split()[0].rstrip(",")
+
+
+def _range(sums: Collection[int | None]) -> str:
+    """Numbers of secure sums: "-" for none, "100 to 300" if they differ."""
+    known = sorted(number for number in sums if number is not None)
+    ends = " to ".join(map(str, dict.fromkeys((known[0], known[-1])))) if known else ""
+    return " or ".join([*filter(None, [ends]), *(["-"] if None in sums else [])])
 
 
 def _number(sums: int | None) -> str:
@@ -277,7 +315,7 @@ def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
                 {
                     "algorithm": label(curve, keys),
                     "ε": f"{by_rule['eps']:g}",
-                    "by rule": value(by_rule["mean"], by_rule["interval"]),
+                    "by rule": value(by_rule),
                     "by an oracle (not private)": short(best["mean"]),
                     "worth": short(abs(best["mean"] - by_rule["mean"])),
                     "the oracle's choice": chosen if best["block"] == oracle.grid else "the rule",

@@ -38,11 +38,15 @@ class Results:
 
     def of(self, calibration: str) -> "Results":
         """The results of one calibration; runs without noise have no calibration and are shown with each."""
-        own = self.rows[self.rows["calibration"] == calibration]
-        noiseless = self.rows[self.rows["block"].isin(own["block"]) & ~self.rows["algo"].isin(own["algo"])]
-        rows = pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
         guarantees = self.guarantees[self.guarantees["calibration"] == calibration]
-        return Results(self.publication, rows, guarantees, self.skipped)
+        return Results(self.publication, rows_of(self.rows, calibration), guarantees, self.skipped)
+
+
+def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
+    """The rows of one calibration, and those of runs without noise in the same blocks."""
+    own = rows[rows["calibration"] == calibration]
+    noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
+    return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
 
 
 def results_of(publication: Publication, plan: Plan, task: Task) -> Results:

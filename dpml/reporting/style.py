@@ -80,6 +80,7 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "constant": ("#7F7F7F", ""),
     "wddp": ("#CC3311", "o"),
     "jayaraman": ("#0077BB", "h"),
+    "jayaraman_local": ("#33BBEE", "8"),
     "wang": ("#228833", "^"),
     "cape": ("#D55E00", "*"),
     "nn_nonpriv": ("#000000", ""),

@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     entries: dict[str, dict[Any, list[str]]] = {}
     for each in panel:
         column = entries.setdefault(label(each, keys), {})
-        for place, mean, half in zip(*(each.rows[key] for key in (x, "mean", "interval")), strict=True):
-            column.setdefault(place, []).append(value(mean, half))
+        for row in each.rows.to_dict("records"):
+            column.setdefault(row[x], []).append(value(row))
     places = list(dict.fromkeys(place for column in entries.values() for place in column))
     if is_numeric_dtype(summary[x]):
         places.sort()
@@ -127,9 +127,12 @@ def _matters(guarantees: pd.DataFrame, key: str, keys: Sequence[str]) -> pd.Seri
     return pd.Series((depends if key not in keys else depends | alone).reindex(index).to_numpy(), guarantees.index)
 
 
-def value(mean: float, half: float) -> str:
-    """A mean in three digits with half its interval in one."""
-    return short(mean) + (f" ± {half:.1g}" if half > 0 and math.isfinite(half) else "")
+def value(line: Mapping[Any, Any]) -> str:
+    """The mean of a line of a summary in three digits with half its interval in one; how many values are NaN if any."""
+    if line.get("missing", 0) > 0:
+        return f"NaN ({line['missing']:g} of {line['count']:g})"
+    half = line.get("interval") or 0.0
+    return short(line["mean"]) + (f" ± {half:.1g}" if half > 0 and math.isfinite(half) else "")
 
 
 def short(number: float, up: bool = False) -> str:

@@ -16,10 +16,11 @@ from dpml.reporting.curves import assignment, settings, text
 from dpml.reporting.outputs import FigureFiles, Outputs
 from dpml.reporting.tables import Texts, read_table, value
 
-_COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "seeds", "interval"]
-_COLUMNS += ["published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view"]
+_COLUMNS = ["block", "metric", "algo", "variant", "eps", "delta", "N", "mean", "std", "count", "missing", "seeds"]
+_COLUMNS += ["interval", "published", "difference", "difference_interval", "claimed_eps", "proven_eps", "proven_view"]
 _COLUMNS += ["not_proven", "tuned", "n_min", "n_max"]
-_HEADS = {"count": "n", "eps": "ε", "delta": "δ", "std": "s.d.", "interval": "± 95 %", "difference": "vs. reference"}
+_HEADS = {"count": "n", "missing": "of them NaN", "eps": "ε", "delta": "δ", "std": "s.d.", "interval": "± 95 %"}
+_HEADS |= {"difference": "vs. reference"}
 _HEADS |= {"difference_interval": "± 95 %", "claimed_eps": "ε claimed", "proven_eps": "ε proven", "proven_view": "view"}
 _HEADS |= {"not_proven": "why not proven", "n_min": "rows, smallest party", "n_max": "rows, largest party"}
 _RESULTS = ("mean", "interval", "difference", "proven_eps")  # shown even if all lines agree
@@ -53,6 +54,7 @@ def whole_table(experiment: Outputs, figure: FigureFiles) -> WholeTable:
     with suppress(UserError):  # panels of another version
         rows = with_published(rows, [] if figure.twin else experiment.panels, experiment.published)
     published = _published(rows)
+    rows = rows.drop(columns="missing") if "missing" in rows and not rows["missing"].any() else rows
     rows = rows.dropna(axis=1, how="all")
     own = [column for column in settings(rows) if column not in _COLUMNS]
     rows = rows[[column for column in (*_COLUMNS[:3], *own, *_COLUMNS[3:]) if column in rows]]
@@ -66,8 +68,7 @@ def _published(rows: pd.DataFrame) -> Texts:
     places = [key for key in ("block", "metric", "algo", *settings(here)) if key in here]
     places = [key for key in places if here[key].nunique(dropna=False) > 1]
     lines = [
-        [*(text(row[key]) for key in places), value(row["mean"], row.get("interval", 0.0)), f"{row['published']:.5g}"]
-        for row in here.to_dict("records")
+        [*(text(row[key]) for key in places), value(row), f"{row['published']:.5g}"] for row in here.to_dict("records")
     ]
     heads = [*(_HEADS.get(key, key) for key in places), "here, mean ± 95 %", "published"]
     return {"title": "Published points", "columns": heads, "rows": lines}

@@ -27,9 +27,10 @@ Status = Literal["cached", "skipped", "to run", "done", "failed"]
 
 @dataclass(frozen=True)
 class Options:
-    """How cells are computed (the keys under `run`). None of them changes a number."""
+    """How cells are computed (the keys under `run`). None of them changes a number; `decide` adds some."""
 
     dry: bool = False
+    decide: bool = False
     force: str | Sequence[str] | None = None
     only: str | None = None
     on_error: str = "continue"

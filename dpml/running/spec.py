@@ -79,7 +79,8 @@ class Experiment:
     `metrics` themselves. `claims` are ids of claims in the module `claims_from`.
     `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has its own
     figure; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the page
-    which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table.
+    which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table. `substitutes`
+    names data sets that stand for others, by the official name, only where the official files cannot be had.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Experiment:
     twins: bool = True
     rank_by: Sequence[str] = ()
     oracle: Oracle | None = None
+    substitutes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":

@@ -247,6 +247,36 @@ def test_nothing_larger_than_the_limit_is_taken(server, tmp_path, monkeypatch, w
     assert left(tmp_path / "cache") == []
 
 
+@pytest.mark.parametrize(
+    ("saved", "content"),
+    [
+        ("official.zip", zipped("inner.zip", zipped("Data Set/squares.csv", CONTENT))),
+        ("archive (1).zip", zipped("inner.zip", zipped("Data Set/squares.csv", CONTENT))),
+        ("inner.zip", zipped("Data Set/squares.csv", CONTENT)),
+        ("b.tgz", tarred("Data Set/squares.csv", CONTENT)),
+        ("Data Set/squares.csv", CONTENT),
+        ("official/Data Set/squares.csv", CONTENT),
+    ],
+)
+@pytest.mark.parametrize("folder", ["mini", "other_name"])
+def test_what_was_saved_by_hand_is_found_offline(tmp_path, saved, content, folder):
+    """The publisher's archive as a browser saves it, in whole or in part, packed or unpacked; it stays where it is."""
+    path = tmp_path / "cache" / folder / saved
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    info = mini("http://127.0.0.1:9/official.zip!inner.zip!Data Set/squares.csv")
+    (known,) = Files(offline=True).verified(info).values()
+    assert known[1] == SHA256
+    assert path.read_bytes() == content
+
+
+def test_an_archive_that_was_saved_damaged_is_named(tmp_path):
+    (tmp_path / "cache" / "mini").mkdir(parents=True)
+    (tmp_path / "cache" / "mini" / "my data.zip").write_bytes(b"PK\x03\x04 cut")
+    with pytest.raises(UserError, match=r"cannot fetch squares\.csv of dataset=mini: my data\.zip: its archive"):
+        Files(offline=True).find(mini("http://127.0.0.1:9/a.zip!squares.csv"), "squares.csv")
+
+
 def test_a_file_without_a_published_checksum_is_compared_with_what_was_seen_first(tmp_path):
     info, path = mini(sha256=(), lines=5000), tmp_path / "cache" / "squares.csv"
     path.parent.mkdir()

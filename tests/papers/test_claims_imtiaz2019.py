@@ -5,14 +5,13 @@ import pandas as pd
 import pytest
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up, without
 
-from dpml.papers.imtiaz2019.claims import OTHERS, OURS, PRIVATE, depends_on_delta, reaches, reaches_sooner
+from dpml.papers.imtiaz2019.claims import OTHERS, OURS, PRIVATE, comes_down, depends_on_delta, easier
 from dpml.papers.imtiaz2019.curves import (
     delta_against_colluders,
     delta_against_tau,
     noise_left,
     noise_of_uneven_sites,
 )
-from dpml.reporting.claim_tests import beats
 from dpml.reporting.claims import Claim, Evidence, Reading, claims_of
 from dpml.running.computed import complete
 
@@ -45,27 +44,41 @@ def claim(test, metric="loss", variant="paper"):
 # ---- loss and distance (figs. 3, 4, 7)
 
 
-@pytest.mark.parametrize(("last", "decision"), [(1.04, "reproduced"), (2.0, "not reproduced")])
+@pytest.mark.parametrize(("last", "decision"), [(1.9, "reproduced"), (2.1, "not reproduced"), (0.4, "not reproduced")])
 def test_reaches(last, decision):
     found = made_up({"d20_eps": {"capefm": [9, 5, last], "nonpriv": [1, 1, 1]}}, GRIDS, noise=1e-6)
-    assert decide(claim(reaches(["d20_eps"])), found) == decision
+    assert decide(claim(comes_down(["d20_eps"])), found) == decision
 
 
 @pytest.mark.parametrize(
     ("low", "high", "decision"),
     [
-        ([9, 1, 1], [9, 5, 1], "reproduced"),
+        ([8, 1, 1], [9, 5, 1], "reproduced"),  # at two of three
         ([9, 5, 1], [9, 5, 1], "not reproduced"),
         ([9, 5, 1], [9, 1, 1], "not reproduced"),
-        ([9, 5, 5], [9, 1, 1], "not reproduced"),
-        ([9, 1, 5], [9, 5, 1], "not reproduced"),  # reached is: from there on
-        ([9, 5, 5], [9, 5, 5], "cannot be tested here"),
+        ([1, 1, 5], [9, 5, 1], "not reproduced"),  # worse at one
     ],
 )
-def test_reaches_sooner(low, high, decision):
-    curves = {"d20_eps": low, "d50_eps": high}
-    blocks = {block: {"capefm": means, "nonpriv": [1, 1, 1]} for block, means in curves.items()}
-    assert decide(claim(reaches_sooner("d20_eps", "d50_eps")), made_up(blocks, GRIDS, noise=1e-6)) == decision
+def test_easier(low, high, decision):
+    blocks = {block: {"capefm": means} for block, means in {"d20_eps": low, "d50_eps": high}.items()}
+    assert decide(claim(easier("d20_eps", "d50_eps")), made_up(blocks, GRIDS, noise=1e-6)) == decision
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_verdict_on_what_is_reached_moves_with_the_start_of_the_grid(seed):
+    """Planted curves that fall to a floor, on grids that start earlier and later: 30 worlds, all seeded."""
+    rng = np.random.default_rng(seed)
+    eps = np.geomspace(1e-3, 10, 9)
+    power, start, floor = rng.uniform(0.5, 2), 10 ** rng.uniform(-2, 4), 10 ** rng.uniform(-3, 1)
+    more = rng.uniform(1.3, 5)
+    curves = {f"d{d}_eps": start * factor * (eps / eps[0]) ** -power + floor for d, factor in ((20, 1), (50, more))}
+    decisions = set()
+    for first in range(8):
+        blocks = {b: {"capefm": list(means[first:]), "nonpriv": [floor] * (9 - first)} for b, means in curves.items()}
+        found = made_up(blocks, {"eps": list(eps[first:])}, noise=1e-3)
+        decisions.add(decide(claim(comes_down(list(blocks))), found))
+    reached = all(means[-1] < 2 * floor for means in curves.values())
+    assert decisions == {"reproduced" if reached else "not reproduced"}
 
 
 @pytest.mark.parametrize(
@@ -91,8 +104,9 @@ def test_depends_on_delta(change, decision, shape):
         ("I3.1", fig3(eps=GOOD | {"conv": [3, 6, 9]}), "not reproduced"),
         ("I3.2", fig3(), "reproduced"),
         ("I3.2", fig3(eps=GOOD | {"dpfm": [7, 4, 1]}), "not reproduced"),
-        ("I3.2", fig3(d50_eps=GOOD | {"capefm": [8, 5, 2.5]}), "not reproduced"),  # never comes down
-        ("I3.3", fig3(), "reproduced"),
+        ("I3.5", fig3(), "reproduced"),
+        ("I3.5", fig3(d50_eps=GOOD | {"capefm": [8, 5, 2.5]}), "not reproduced"),  # never comes down
+        ("I3.3", fig3(d50_eps=GOOD | {"capefm": [9, 5, 1.1]}), "reproduced"),
         ("I3.3", fig3(d20_eps=GOOD), "not reproduced"),
         ("I3.4", fig3(), "reproduced"),
         ("I3.4", fig3(d50_delta=DELTA | {"capefm": [1, 2, 3]}), "not reproduced"),
@@ -126,7 +140,7 @@ def test_how_often_capefm_must_be_better_is_a_reading():
     rare = GOOD | {"dpfm": [8, 5, 3]}
     verdict = CLAIMS["I3.2"].judge(fig3(eps=rare, d20_eps=rare | {"capefm": [8, 5, 1.1]}, d20_N=rare))
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith("holds only for [plotted somewhere], [true somewhere]: ")
+    assert verdict.numbers.startswith("holds only for [plotted, somewhere], [true, somewhere]: ")
     never = GOOD | {"dpfm": [8, 5, 1.1]}
     assert decide(CLAIMS["I3.2"], fig3(eps=never, d20_eps=never, d20_N=never)) == "not reproduced"
 
@@ -140,33 +154,22 @@ def test_a_rival_with_heavy_tails_is_beaten_on_logarithms():
     values = rows["value"].mask(heavy, 1e4 * np.exp(2.5 * rng.standard_normal(len(rows))))
     heavy_tailed = Evidence(rows.assign(value=values), NO_POINTS, found.axes)
     assert decide(CLAIMS["I3.2"], heavy_tailed) == "reproduced"
-    test = beats(["d20_eps", "d50_eps", "d20_N", "d50_N"], "capefm", OTHERS)
-    assert test(heavy_tailed, CLAIMS["I3.1"].readings[1]).holds is not True
+    runs = heavy_tailed.runs("d20_eps", "objpert", CLAIMS["I3.1"].readings[1])[0.1].groupby("seed").mean()
+    assert runs.mean() < 3 * runs.sem()  # on a linear scale 0 is not ruled out
 
 
 def test_a_distance_that_the_seeds_do_not_resolve_is_undecided():
-    """capefm ends 0.2 above nonpriv, where 0.4 would do, in the mean of seeds that lie 0.5 about it."""
-    blocks = {"d20_eps": {"capefm": [9, 5, 1.2], "nonpriv": [1, 1, 1]}}
-    found = made_up(blocks, GRIDS, noise=1e-3)
+    """capefm ends at 1.5 of nonpriv, where 2 would do, in the mean of seeds that scatter by a factor of two."""
+    found = made_up({"d20_eps": {"capefm": [9, 5, 1.5], "nonpriv": [1, 1, 1]}}, GRIDS, noise=1e-3)
     last = (found.rows["algo"] == "capefm") & (found.rows["eps"] == 10)
-    wide = found.rows["value"] + np.where(last, 0.5 * (found.rows["seed"] - 2), 0.0)
-    verdict = claim(reaches(["d20_eps"])).judge(Evidence(found.rows.assign(value=wide), NO_POINTS, found.axes))
+    wide = found.rows["value"] * np.where(last, 2.0 ** (found.rows["seed"] - 2), 1.0)
+    verdict = claim(comes_down(["d20_eps"])).judge(Evidence(found.rows.assign(value=wide), NO_POINTS, found.axes))
     assert verdict.decision == "undecided with these seeds"
-    assert 50 < verdict.needed < 200  # half-width 0.98 with 5 seeds, and 0.2 is what is to be seen
-    assert "d20_eps: reached at eps = 10 or never" in verdict.numbers
-    assert decide(claim(reaches(["d20_eps"])), found) == "reproduced"
-
-
-def test_sooner_is_undecided_where_one_of_the_two_is():
-    curves = {"d20_eps": [9, 1.2, 1], "d50_eps": [9, 5, 1]}
-    found = made_up({b: {"capefm": c, "nonpriv": [1, 1, 1]} for b, c in curves.items()}, GRIDS, noise=1e-6)
-    assert decide(claim(reaches_sooner("d20_eps", "d50_eps")), found) == "reproduced"
-    middle = (found.rows["block"] == "d20_eps") & (found.rows["algo"] == "capefm") & (found.rows["eps"] == 1)
-    wide = found.rows["value"] + np.where(middle, 0.5 * (found.rows["seed"] - 2), 0.0)
-    unsure = Evidence(found.rows.assign(value=wide), NO_POINTS, found.axes)
-    verdict = claim(reaches_sooner("d20_eps", "d50_eps")).judge(unsure)
-    assert verdict.decision == "undecided with these seeds"
-    assert "d20_eps: reached at eps = 1 to 10, d50_eps: reached at eps = 10" in verdict.numbers
+    # s.d. ln 2 sqrt(2.5) = 1.096, distance ln(2/1.5) = 0.288: about (1.645 + 0.842)^2 (1.096/0.288)^2 = 90
+    assert verdict.needed == pytest.approx(91, abs=2)
+    assert verdict.draws is None  # the draws of a seed are alike
+    assert "d20_eps: reached from 10 on or never" in verdict.numbers
+    assert decide(claim(comes_down(["d20_eps"])), found) == "reproduced"
 
 
 @pytest.mark.parametrize(
@@ -198,10 +201,9 @@ def test_a_claim_is_not_judged_without_its_rivals():
 
 def test_half_of_a_claim_is_not_the_claim():
     """capefm beats the others, but what it should come down to was not run."""
-    verdict = CLAIMS["I3.2"].judge(without(fig3(), algo="nonpriv"))
+    verdict = CLAIMS["I3.5"].judge(without(fig3(), algo="nonpriv"))
     assert verdict.decision == "cannot be tested here"
-    readings = "plotted mostly, plotted somewhere, true mostly, true somewhere"
-    assert verdict.numbers == f"not computed: [{readings}] nonpriv in d20_eps and d50_eps"
+    assert verdict.numbers == "not computed: [plotted, true] nonpriv in d20_eps and d50_eps"
 
 
 @pytest.mark.slow  # figure 2 and those of the other papers are, by the same check
@@ -229,8 +231,9 @@ def fig2(eps=NETS, N=NETS, **options):
     [
         ("I2.1", fig2(), "reproduced"),
         ("I2.1", fig2(N=NETS | {"nn_conv": [0.7, 0.7, 0.6]}), "not reproduced"),
-        ("I2.2", fig2(eps=NETS | {"nn_cape": [0.6, 0.94, 0.97]}), "reproduced"),
-        ("I2.2", fig2(), "not reproduced"),  # within five points at eps = 2 only
+        ("I2.2", fig2(), "reproduced"),
+        ("I2.5", fig2(eps=NETS | {"nn_cape": [0.6, 0.94, 0.97]}), "reproduced"),
+        ("I2.5", fig2(), "not reproduced"),  # within five points at eps = 2 only
         ("I2.2", fig2(eps=NETS | {"nn_cape": [0.4, 0.94, 0.97]}), "not reproduced"),
         ("I2.3", fig2(N=NETS | {"nn_conv": [0.55, 0.7, 0.8]}), "reproduced"),
         ("I2.3", fig2(N=NETS | {"nn_conv": [0.4, 0.7, 0.9]}), "not reproduced"),

@@ -9,7 +9,7 @@ from hydra.core.global_hydra import GlobalHydra
 from dpml import paths
 from dpml.commands.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
-from dpml.data.sets.har import HAR73
+from dpml.data.sets.har import HAR, HAR73
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import claims_of
 from dpml.running.rows import COLUMNS, EPS
@@ -115,10 +115,37 @@ def test_a_figure_overrides_its_template(experiments, cells, name, M, eps):
     }[name]  # fmt: skip
 
 
-def test_fig2_of_hamm_shows_the_har_that_comes_with_dpml(experiments, cells):
+def made(name, *words):
+    config = hydra.compose("config", [f"experiment={name}", *words])
+    (job,) = experiment_jobs(config, [f"experiment={name}", *words], [paths.folder("experiments")])
+    return job
+
+
+@pytest.mark.parametrize("official", [True, False])
+@pytest.mark.parametrize("substitute", [True, False])
+def test_a_substitute_stands_only_where_official_files_cannot_be_had(tmp_path, monkeypatch, official, substitute):
+    """The figure itself, and no trial, on the official files if they are here, as the publisher's archive has them."""
+    monkeypatch.setenv("DPML_OFFLINE", "1")
+    monkeypatch.setenv("DPML_DATA", str(tmp_path))
+    for source, folder, here in ((HAR, "har/UCI HAR Dataset", official), (HAR73, "har", substitute)):
+        for raw in source.info.files if here else ():
+            path = tmp_path / folder / raw.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("1\n")
+    job = made("hamm2016/fig2")
+    used = substitute and not official
+    assert not job.trial
+    assert {type(point.cell.dataset) for point in job.task.points} == {HAR73 if used else HAR}
+    experiment = job.publication.experiment
+    assert ("73 of the 561 features" in experiment.title) == used
+    assert experiment.panels[0].title.endswith("(substitute)") == used
+    assert ("har_73of561 stands for har, whose files are not here. A substitute" in experiment.note) == used
+    assert experiment.substitutes == ({"har": "har_73of561"} if used else {})
+
+
+def test_fig2_of_hamm_is_about_the_official_har(experiments, cells):
     own = cells["hamm2016/fig2"]
-    assert {type(cell.dataset) for cell in own} == {HAR73}
-    assert "73 of the 561 features" in experiments["hamm2016/fig2"].title
+    assert {type(cell.dataset) for cell in own} == {HAR}
     # 10 trials without noise, 100 with
     trials = {}
     for cell in own:

@@ -9,8 +9,7 @@ from harness import run, without_pictures
 
 from dpml.reporting import artifacts
 from dpml.reporting.manifest import Manifest, manifests
-from dpml.reporting.outputs import not_computed
-from dpml.reporting.pages import claims_page, figure_page, which_page
+from dpml.reporting.pages import figure_page, which_page
 
 MIXED = {
     "title": "A setting that some algorithms lack",
@@ -47,15 +46,22 @@ def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_compu
         path = tmp_path / f"{manifest['experiment']}.json"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(manifest))
-    (page,) = artifacts.write_claims(tmp_path)
+    all_, page, own = artifacts.write_claims(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in (all_, page, own)] == [
+        "claims.md", "hamm2016/claims.md", "mine/claims.md"
+    ]  # fmt: skip
     sections = {part.partition(":")[0]: part for part in page.read_text().split("\n## ")[1:]}
-    assert list(sections) == ["hamm2016/fig2", "hamm2016/fig3", "hamm2016/fig4", "hamm2016/readings", "mine/x"]
+    names = ("auxiliary", "fig2", "fig3", "fig4", "law", "readings")
+    assert list(sections) == [f"hamm2016/{name}" for name in names]
+    assert " claims 1 hold. *These hold:* t (H2.1). *These cannot be tested here:* Sec. 4.5: to" in all_.read_text()
     url = sections["hamm2016/fig4"].splitlines()
     assert "`dpml-run experiment=hamm2016/fig4 data_dir=DIR`" in url
-    for name in ("H4.1", "H4.2"):
-        (line,) = (line for line in url if line.startswith(f"| {name} "))
-        needs = "DIR holds the official url/Day0.svm to url/Day19.svm, "
-        assert f"| cannot be tested here |  | not computed; needs data_dir=DIR: {needs}" in line
+    needs = "- not computed; needs data_dir=DIR: DIR holds the official url/Day0.svm to url/Day19.svm, "
+    assert sum(line.startswith(needs) for line in url) == 2
+    assert all(
+        any(line.startswith(f"**{name}**") and "**cannot be tested here**" in line for line in url)
+        for name in ("H4.1", "H4.2")
+    )
     assert "cannot be tested here" not in sections["hamm2016/fig2"]
     assert artifacts.write_claims(tmp_path) == []
 
@@ -71,7 +77,8 @@ def test_every_page_of_the_results_is_made_from_the_manifests() -> None:
     for about, figure in figures:
         path = RESULTS / about["experiment"].rpartition("/")[0] / f"{figure['name']}.md"
         assert figure_page(about, figure) == path.read_text("utf-8"), path
-    assert claims_page([*known, *not_computed(known)]) == (RESULTS / "claims.md").read_text("utf-8")
+    for name, page in artifacts.claims_pages(known).items():
+        assert page == (RESULTS / name).read_text("utf-8"), name
     ranking = [about for about in known if about["rankings"]]
     assert which_page(ranking) == (RESULTS / "frontier" / "which.md").read_text("utf-8")
 

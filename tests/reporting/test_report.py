@@ -21,10 +21,10 @@ from dpml.commands.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.reporting import outputs
+from dpml.reporting.artifacts import claims_pages
 from dpml.reporting.claims import Decision
 from dpml.reporting.html import DECISIONS, block, inline, write_report
 from dpml.reporting.manifest import Manifest, manifests
-from dpml.reporting.pages import claims_page
 from dpml.running.plan import Options
 
 CONTENT = {
@@ -165,9 +165,9 @@ def test_the_start_page_counts_verdicts_by_paper(tmp_path):
     )  # fmt: skip
     start = write_report(tmp_path)
     assert rows_of(start.read_text("utf-8"), "Verdicts by paper")[2:] == [
-        ["Hamm &amp; al. 2016", "2", "", "", "1", "", "3", ""],
-        ["Kang2019", "2", "", "", "", "", "2", ""],
-        ["all", "4", "", "", "1", "", "5", ""],
+        ["Hamm &amp; al. 2016", "2", "", "", "1", "", "", "3", ""],
+        ["Kang2019", "2", "", "", "", "", "", "2", ""],
+        ["all", "4", "", "", "1", "", "", "5", ""],
     ]
     pages = re.findall(r'href="([^"]+)"', start.read_text("utf-8").split("</nav>")[0].split("<nav")[1])
     assert pages == ["index.html", "hamm2016.html", "kang2019.html", "audit.html"]
@@ -184,7 +184,7 @@ def test_all_pages_have_one_order_and_it_counts(tmp_path):
     page = write_report(tmp_path).with_name("kang2019.html").read_text("utf-8")
     assert re.findall(r"<b>(K[^<]+)</b>", page) == ["Kfig1", "Kfig2", "Kfig10"]
     assert re.findall(r'<section id="(fig\d+)" ', page) == ["fig1", "fig2", "fig10"]
-    assert re.findall(r"\| (Kfig\d+) ", claims_page(manifests(tmp_path))) == ["Kfig1", "Kfig2", "Kfig10"]
+    assert re.findall(r"\| (Kfig\d+) ", claims_pages(manifests(tmp_path))["claims.md"]) == ["Kfig1", "Kfig2", "Kfig10"]
 
 
 def test_what_seeds_would_decide_is_said(tmp_path):
@@ -195,8 +195,8 @@ def test_what_seeds_would_decide_is_said(tmp_path):
     assert page.count("1 seed · 37 seeds would decide") == 1
     assert 'data-kind="undecided">undecided with these seeds' in page
     assert "None" not in page
-    text = claims_page(manifests(tmp_path))
-    assert "| undecided with these seeds (37 would decide) |" in text
+    text = claims_pages(manifests(tmp_path))["claims.md"]
+    assert "| undecided with these seeds (37 seeds would decide) |" in text
     assert "None" not in text
 
 

@@ -17,6 +17,7 @@ _COLOURS: dict[Decision, str] = {
     "not reproduced": "danger",
     "undecided with these seeds": "warning",
     "depends on an unstated choice": "info",
+    "on a substitute": "secondary",
     "cannot be tested here": "secondary",
 }
 """The colour of every verdict, in the words of sphinx-design."""
@@ -30,12 +31,12 @@ def results() -> list[Paper]:
 
 def badge(verdict: Verdict) -> str:
     """The verdict in its colour."""
-    return f"{{bdg-{_COLOURS[verdict.decision]}}}`{verdict.outcome}`"
+    return f"{{bdg-{_COLOURS[verdict.kind]}}}`{verdict.outcome}`"
 
 
 def counted(verdicts: Sequence[Verdict]) -> str:
     """How many claims got which verdict, each in its colour."""
-    numbers = Counter(verdict.decision for verdict in verdicts)
+    numbers = Counter(verdict.kind for verdict in verdicts)
     return " ".join(f"{{bdg-{_COLOURS[kind]}}}`{numbers[kind]} {kind}`" for kind in _COLOURS if numbers[kind])
 
 
@@ -76,7 +77,7 @@ def summary(papers: Sequence[Paper]) -> str:
 
 
 def _counts(name: str, verdicts: Sequence[Verdict]) -> str:
-    numbers = Counter(verdict.decision for verdict in verdicts)
+    numbers = Counter(verdict.kind for verdict in verdicts)
     return f"| {name} | {' | '.join(str(numbers[kind] or '') for kind in _COLOURS)} | {len(verdicts)} |"
 
 

@@ -19,7 +19,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
 
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -81,10 +82,10 @@ class _Transfer:
         missing = [raw for raw in wanted if not self._arrived(raw)]
         problems: dict[str, str] = {}
         for rank in range(max((len(raw.urls) for raw in missing), default=0)):
-            offered = [raw for raw in missing if rank < len(raw.urls)]
-            addresses = [raw.urls[rank] for raw in offered]
-            for raw, address in zip(offered, addresses, strict=True):
-                server = urlsplit(address).netloc
+            addresses = [url for raw in missing for url in raw.urls]
+            for raw in [raw for raw in missing if rank < len(raw.urls)]:
+                address = raw.urls[rank]
+                server = urlsplit(address).netloc or unquote(address).rpartition("!")[0].rpartition("/")[2]
                 try:
                     self._keep(raw, self._path(address, addresses))
                     missing.remove(raw)
@@ -129,6 +130,8 @@ class _Transfer:
         return unpacked[member]
 
     def _download(self, url: str) -> Path:
+        if url.startswith("file:"):  # an archive that was saved by hand
+            return Path(url2pathname(urlsplit(url).path))
         import requests  # imported here because it is slow to import and rarely needed
         import urllib3
 

@@ -24,6 +24,8 @@ from dpml.errors import UserError
 SUFFIXES = {"": b"", ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}
 """Compression suffixes that a raw file may have, and the first bytes of such a file."""
 
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+
 _CHUNK = 1 << 20
 
 
@@ -40,8 +42,9 @@ class Content:
 class Files:
     """The location of data files: `data_dir`, else the environment variable DPML_DATA, else the user's cache folder.
 
-    Missing files are downloaded to that folder, from `mirror` (or DPML_MIRROR) if one is set, else from their
-    publisher, unless `offline` (or DPML_OFFLINE=1) forbids it. A mirror has the same layout as a data folder.
+    Missing files are unpacked from archives in the set's folder that were saved by hand, else downloaded to that
+    folder, from `mirror` (or DPML_MIRROR) if one is set, else from their publisher, unless `offline` (or
+    DPML_OFFLINE=1) forbids it. A mirror has the same layout as a data folder.
     """
 
     data_dir: str | None = None
@@ -55,7 +58,8 @@ class Files:
     def find(self, info: Info, filename: str) -> Path:
         """The path of one of a data set's files; the file is downloaded first if it is missing.
 
-        It may lie in ``root/<name>/``, in another of the set's `folders`, or in ``root`` itself, plain or compressed.
+        It may lie in ``root/<name>/``, in another of the set's `folders`, or in ``root`` itself, plain or compressed;
+        also in a folder there that was unpacked from its archive by hand.
 
         Raises:
             UserError: the file is missing and not available; the message gives the file, the places searched, and how
@@ -71,7 +75,22 @@ class Files:
 
     def local(self, info: Info, filename: str) -> Path | None:
         """The path of a file that is already on disk, or None."""
-        return next((path for place in places(info, filename) if (path := self.root / place).is_file()), None)
+        found = (path for place in places(info, filename) if (path := self.root / place).is_file())
+        return next(found, None) or next(self._unpacked(info, filename), None)
+
+    def _unpacked(self, info: Info, filename: str) -> Iterator[Path]:
+        """The file in an archive's own folders: ``har/UCI HAR Dataset/train/X_train.txt``."""
+        for folder in dict.fromkeys([info.name, *info.folders]):
+            for depth in ("*", "*/*"):
+                yield from sorted(path for path in (self.root / folder).glob(f"{depth}/{filename}") if path.is_file())
+
+    def _saved(self, info: Info, raw: Raw) -> Iterator[str]:
+        """Where the file would be in the archives in the set's folder: addresses, as those of its publisher."""
+        inside = dict.fromkeys(part for url in raw.urls for part in _inside(url))
+        for folder in dict.fromkeys([info.name, *info.folders]):
+            for path in sorted((self.root / folder).glob("*")):
+                if path.is_file() and path.name.endswith(ARCHIVES):
+                    yield from (f"{path.resolve().as_uri()}!{part}" for part in inside)
 
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
         """Path and checksum (of the uncompressed content) of each of a data set's files, by name.
@@ -97,18 +116,17 @@ class Files:
     def _fetch(self, info: Info, filename: str) -> None:
         wanted = [raw for raw in info.files if self.local(info, raw.name) is None]
         mirror = self.mirror or os.environ.get("DPML_MIRROR")
-        if not mirror:
-            wanted = [raw for raw in wanted if raw.urls]
+        offline = self.offline or os.environ.get("DPML_OFFLINE", "0") not in ("", "0")
+        addresses = {}
+        for raw in wanted:
+            far = raw.urls
+            if mirror:
+                far = tuple(f"{mirror.rstrip('/')}/{place.as_posix()}" for place in places(info, raw.name))
+            addresses[raw] = (*self._saved(info, raw), *(() if offline else far))
+        wanted = [replace(raw, urls=urls) for raw, urls in addresses.items() if urls]
         if filename not in [raw.name for raw in wanted]:
-            raise self._missing(info, filename, "")
-        if self.offline or os.environ.get("DPML_OFFLINE", "0") not in ("", "0"):
-            raise self._missing(info, filename, "Offline mode forbids fetching it: ")
-        if mirror:
-            base = mirror.rstrip("/")
-            wanted = [
-                replace(raw, urls=tuple(f"{base}/{place.as_posix()}" for place in places(info, raw.name)))
-                for raw in wanted
-            ]
+            forbidden = offline and any(raw.name == filename and (raw.urls or mirror) for raw in addresses)
+            raise self._missing(info, filename, "Offline mode forbids fetching it: " if forbidden else "")
         download.fetch(info, wanted, self.root / info.name, _accept)
 
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
@@ -118,6 +136,12 @@ class Files:
             f"dataset={info.name} needs the file {filename}, which is neither {looked} (also tried with .gz, .xz "
             f"and .bz2). {why}{info.how_to_get} Put it there, or set data_dir=DIR to the folder that holds it."
         )
+
+
+def _inside(url: str) -> list[str]:
+    """Where a file is inside its archive, and inside the innermost one: ``INNER!MEMBER`` and ``MEMBER``."""
+    parts = url.split("!")[1:]
+    return ["!".join(parts[start:]) for start in range(len(parts))]
 
 
 def places(info: Info, filename: str) -> Iterator[Path]:

@@ -6,7 +6,7 @@ import pandas as pd
 from scipy.special import chdtr, fdtr
 
 from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading, Test
-from dpml.reporting.statistics import holm
+from dpml.reporting.criteria import holm
 
 
 def below_conventional(blocks: Sequence[str]) -> Test:

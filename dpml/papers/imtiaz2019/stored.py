@@ -1,13 +1,16 @@
 """The values that the authors stored (means and standard deviations of their runs) compared with ours."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dpml.reporting.claim_tests import fewest_seeds
-from dpml.reporting.claims import FACTOR, MOST, Check, Evidence, NotComputedError, Reading, Test, every
-from dpml.reporting.statistics import Comparison, per_seed
+from dpml.reporting.claims import MOST, Check, Evidence, NotComputedError, Reading, Test, every
+from dpml.reporting.criteria import Comparison, MetricScale, Needs, Rule, scale
+from dpml.reporting.statistics import per_seed
 
 ERRORS = 3.0
 """Standard errors up to which chance explains a difference. Between two means of ten normal values each, 0.8 to 1.5 %
@@ -15,27 +18,12 @@ of the differences are larger (Welch's degrees of freedom are 18 to 9): one poin
 differ."""
 
 
-def ratio(a: float, b: float) -> float:
-    """The larger over the smaller of two sizes."""
-    return max(a, b) / min(a, b) if min(a, b) > 0 else float("inf")
-
-
-def difference(a: float, b: float) -> float:
-    """The distance between two numbers."""
-    return abs(a - b)
-
-
-def agrees(
-    series: Mapping[str, str],
-    algorithms: Sequence[str],
-    distance: Callable[[float, float], float] = ratio,
-    limit: float = FACTOR,
-) -> Test:
+def agrees(series: Mapping[str, str], algorithms: Sequence[str]) -> Test:
     """For every algorithm our runs reproduce at least nine in ten published points.
 
-    A point is reproduced if the two means, in absolute size, are within `limit`, or within `ERRORS` standard errors of
-    their difference: theirs over their runs, ours over our seeds, or over the draws if there is one seed. If that many
-    of their standard errors alone do not explain the difference, more seeds of ours could refute the point: it is
+    A point is reproduced if the two means, in absolute size, are near (`criteria`), or within `ERRORS` standard errors
+    of their difference: theirs over their runs, ours over our seeds, or over the draws if there is one seed. If that
+    many of their standard errors alone do not explain the difference, more seeds of ours could refute the point: it is
     undecided.
 
     `series` gives the name of every block's published points. Points that were not computed count neither way. If they
@@ -44,6 +32,7 @@ def agrees(
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = evidence.all_runs(dict.fromkeys(series, algorithms), reading)
+        on = scale(reading.metric)
         found: dict[str, list[Comparison]] = {algorithm: [] for algorithm in algorithms}
         absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
         near, furthest = dict.fromkeys(algorithms, 0), dict.fromkeys(algorithms, 0.0)
@@ -54,10 +43,11 @@ def agrees(
                     absent[algorithm].append(f"{block} at {evidence.axis(block)} = {x:g}")
                     continue
                 ours = values.loc[:, at].iloc[:, 0].dropna()
-                apart = distance(abs(float(ours.mean())), mean)
-                near[algorithm] += apart <= limit
+                theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
+                apart = abs(float(theirs - here))
+                near[algorithm] += apart <= on.near
                 furthest[algorithm] = max(furthest[algorithm], apart)
-                found[algorithm].append(Comparison(True) if apart <= limit else by_chance(ours, mean, error))
+                found[algorithm].append(Comparison(True) if apart <= on.near else by_chance(ours, mean, error))
         unpublished = [algorithm for algorithm in algorithms if not found[algorithm]]
         if unpublished:
             raise NotComputedError([f"published points of {', '.join(unpublished)}"])
@@ -68,12 +58,23 @@ def agrees(
         )
         if holds != at_best and holds is not True:
             raise NotComputedError(left_out)
-        text = ", ".join(_words(a, found[a], near[a], furthest[a]) for a in algorithms)
+        text = ", ".join(_words(a, found[a], near[a], furthest[a], on) for a in algorithms)
         text += f"; not computed: {', '.join(left_out)}" if left_out else ""
-        check = Check.of(holds, text, [point for points in found.values() for point in points])
-        return Check(check.holds, check.numbers, fewest_seeds(runs), check.needed)
+        shown = {(a, "published point", number): one for a in algorithms for number, one in enumerate(found[a])}
+        rule = _rule(algorithms, {a: len(points) for a, points in absent.items()})
+        return replace(Check.of(text, shown, rule), seeds=fewest_seeds(runs))
 
     return test
+
+
+def _rule(algorithms: Sequence[str], absent: Mapping[str, int]) -> Rule[Any]:
+    """Nine in ten points of every algorithm, those that were not computed included."""
+
+    def rule(known: Mapping[Any, bool | None]) -> bool | None:
+        points = {a: [Comparison(holds) for key, holds in known.items() if key[0] == a] for a in algorithms}
+        return every(nine_in_ten(points[a], [False] * absent[a]) for a in algorithms)
+
+    return rule
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> Comparison:
@@ -94,7 +95,9 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> Comparison:
         return Comparison(True)
     if apart > error**2 + variance / len(means):
         return Comparison(False)
-    return Comparison(None, int(variance / (apart - error**2)) + 1)
+    number = int(variance / (apart - error**2)) + 1
+    several = ours.index.get_level_values("seed").nunique() > 1
+    return Comparison(None, slack=0.0, needs=Needs(number, None) if several else Needs(None, number))
 
 
 def nine_in_ten(points: Sequence[Comparison], others: Sequence[bool] = ()) -> bool | None:
@@ -105,13 +108,13 @@ def nine_in_ten(points: Sequence[Comparison], others: Sequence[bool] = ()) -> bo
     return None if values.count(True) + values.count(None) >= MOST * len(values) else False
 
 
-def _words(algorithm: str, points: Sequence[Comparison], near: int, furthest: float) -> str:
+def _words(algorithm: str, points: Sequence[Comparison], near: int, furthest: float, on: MetricScale) -> str:
     explained = sum(point.holds is True for point in points) - near
     undecided = sum(point.holds is None for point in points)
     parts = [f"{algorithm} {near} of {len(points)}"]
     parts += [f"{explained} more within the errors"] if explained else []
     parts += [f"{undecided} undecided"] if undecided else []
-    return f"{' and '.join(parts)}, furthest {furthest:.2g}"
+    return f"{' and '.join(parts)}, furthest {on.words(furthest)}"
 
 
 def _points(

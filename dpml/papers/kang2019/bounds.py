@@ -152,3 +152,44 @@ def theorem2(
             bound = excess_risk_bound(descent, variance, start)
             rows.append({"setting": name, "M": own["M"], "eps": eps, "metric": metric, "value": bound})
     return pd.DataFrame(rows)
+
+
+def factors(  # many parameters: the keys of a block in an experiment's file
+    settings: Mapping[str, Mapping[str, Any]],
+    p: int,
+    G: float,
+    N: int,
+    T: int,
+    lam: float,
+    eps: float,
+    delta: float,
+) -> pd.DataFrame:
+    """The factors of Table 1 and Remark 1 beside what the formulas give: a row per setting, reading and metric.
+
+    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s; `remark1` is the noise's term of (12),
+    ``T p sigma^2/(2L)``, over that of (11), ``p sigma^2/(2 lam) (1 - (1 - lam/L)^T)``.
+    """
+    rows = []
+    for name, own in settings.items():
+        bounds = BoundSetting(p, G, N, own["M"], own["n_min"], T, lam, eps, delta)
+        by_method = {row.method: row for row in published_bounds(bounds)}
+        ours, theirs = by_method["WD-DP"], by_method["Jayaraman et al. 2018"]
+        inside = own["M"] * own["n_min"]
+        risk = ours.excess_risk / theirs.excess_risk
+        x = lam / (lam + bounds.smoothness)
+        proof = math.ceil(2 * math.log(N) / -math.log1p(-x))
+        found = {
+            ("noise_ratio", "as printed"): ours.noise / theirs.noise,
+            ("noise_ratio", "stated"): (inside / N) ** 2,
+            ("risk_ratio", "as printed"): risk,
+            ("risk_ratio", "without the regulariser"): risk * bounds.smoothness / lam**2,
+            ("risk_ratio", "stated"): (inside / N) ** 2 * math.log(N) / math.log(inside) ** 2,
+            ("remark1", "T of the proof"): proof * x / -math.expm1(proof * math.log1p(-x)),
+            ("remark1", "T of the figures"): T * x / -math.expm1(T * math.log1p(-x)),
+            ("remark1", "stated"): math.log(N),
+        }
+        rows += [
+            {"setting": name, "reading": reading, "metric": metric, "value": value}
+            for (metric, reading), value in found.items()
+        ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,80 @@
+"""Jayaraman et al.'s gradient perturbation as eq. (2) of Kang et al. 2019 writes it: local rounds, and a plain mean.
+
+The paper calls it a special case of its own method. Table 1's noise, whose variance is ``c G^2 T ln(1/delta) / (M^2
+n_min^2 eps^2)``, is in every client's rounds, and not once in the average of a round, as inside the MPC of `jayaraman`.
+In the average of the last models its variance is M times less.
+
+*What is proven.* A row moves the mean gradient of its client by at most 2G/n_k, of the smallest client most. So a
+round of that client has ``mu = 2G/(n_min s)``, where s is the noise in it: M times what is counted in `jayaraman`,
+whose noise is in a mean over all. The average of the last models has less, as in `layouts.Clients`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.layouts import Clients, Layout, moved
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.privacy import Problem, View
+
+
+@dataclass(frozen=True)
+class PlainMean(Clients):
+    """Clients of equal weight, each with the noise of a mean over M times the rows of the smallest."""
+
+    def client_noise(self, problem: Problem, rows: Array) -> Array:
+        return np.full(len(rows), 1 / (problem.M * problem.smallest))
+
+    def sum_std(self, problem: Problem, honest: bool = False) -> float:
+        return math.sqrt(problem.honest if honest else problem.M) / (problem.M**2 * problem.smallest)
+
+    def round_mus(self, problem: Problem) -> Mapping[View, float]:
+        """A row of the smallest client moves the average by 2G/(M n_min), and all clients' noise is in it."""
+        client = self.of_client(problem)
+        summed = moved(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
+        return {"release": summed, "aggregate": summed, "colluders": client, "client": client}
+
+    def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
+        """As of `Clients`: one chain, and in its last round the noise of all M clients, sqrt(M) times its own."""
+        client = self.of_client(problem)
+        average = (client, math.sqrt(problem.M))
+        return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
+
+    def row_weights(self, parties: Parties) -> Array:
+        return np.repeat(1 / (len(parties.sizes) * parties.sizes), parties.sizes)
+
+    def model_weights(self, parties: Parties) -> Array:
+        return np.full(len(parties.sizes), 1 / len(parties.sizes))
+
+    def noise_weights(self, parties: Parties) -> Array:
+        return self.client_noise(parties.problem, parties.sizes.astype(float)) / len(parties.sizes)
+
+
+@dataclass(frozen=True)
+class LocalRounds(NoisyDescent):
+    """`jayaraman_local`: the options of `kang2019.NoisyDescent`, with published noise only."""
+
+    def __post_init__(self) -> None:
+        if self.calibration == "tight":
+            raise UserError(
+                f"algo={self.name} is a reading of published noise; for tight noise take algo=jayaraman or algo=wddp."
+            )
+        if self.sites != "clients" or self.variant != "paper":
+            raise UserError(f"algo={self.name} needs algo.sites=clients and algo.variant=paper.")
+        super().__post_init__()
+
+    @property
+    def kind(self) -> Any:
+        return replace(
+            super().kind, name="jayaraman_local", claim="Jayaraman et al. 2018, as in Kang et al. 2019, eq. (2)"
+        )
+
+    @property
+    def layout(self) -> Layout:
+        return PlainMean(self.lipschitz, True, self.target, False, False)

@@ -1,0 +1,152 @@
+"""More seeds or draws where a claim is undecided, and nowhere else (`run.decide`).
+
+After a look at the results, what would decide an open claim is known: comparisons, and how many seeds, or draws of each
+seed, an effect of the present size needs (`criteria.Needs`). The cells of these comparisons get as many, of the kind
+that takes fewer releases, unless that is more than `MOST` times what there is. Then comes the next look.
+
+Every look is a test at 5 %. Where there is no difference, `LOOKS` looks find one in 10.7 % of cases instead of 5 %, if
+each has as many values again as the first (Armitage, McPherson & Rowe 1969, table 2).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from dpml.commands.jobs import ExperimentJob, Job, compute_jobs
+from dpml.running.cell import Cell
+from dpml.running.expansion import Point
+from dpml.running.plan import Options, Plan, Task
+from dpml.running.rows import setting
+
+LOOKS = 3
+MOST = 20  # times the seeds, or the draws of each
+
+Wanted = tuple[int, int]
+"""How many seeds, and draws of each seed, there shall be."""
+
+
+def compute_and_decide(  # many parameters: those of `compute_jobs`
+    jobs: Sequence[Job], options: Options, results: Path, command: str, pool: ProcessPoolExecutor | None = None
+) -> tuple[Plan, list[Job], int]:
+    """Compute jobs as `compute_jobs` does; with `options.decide`, those with open claims again, with further cells.
+
+    Returns:
+        The plan, the jobs with all their cells, and an exit status.
+
+    Raises:
+        UserError: nothing of the only job can be computed on this machine.
+    """
+    now = list(jobs)
+    plan, status = compute_jobs(now, options, results, command, pool)
+    for _ in range(LOOKS - 1):
+        if status or options.dry or not options.decide:
+            break
+        grown = [replace(job, task=further(job, plan)) if isinstance(job, ExperimentJob) else job for job in now]
+        if all(len(new.task.points) == len(old.task.points) for new, old in zip(grown, now, strict=True)):
+            break
+        now = grown
+        plan, status = compute_jobs(now, options, results, command, pool)
+    return plan, now, status
+
+
+def further(job: ExperimentJob, plan: Plan) -> Task:
+    """An experiment's task, with the further cells that its undecided claims need."""
+    from dpml.reporting.claims import claims_of
+    from dpml.reporting.evidence import evidence_of
+    from dpml.reporting.results import results_of
+
+    experiment, points = job.publication.experiment, job.publication.points
+    if not experiment.claims:
+        return job.task
+    rows = results_of(job.publication, plan, job.task).rows
+    panels = [asdict(panel) for panel in experiment.panels]
+    evidence = replace(evidence_of(rows, panels, points, experiment.substitutes), traced=True)
+    claims = claims_of(experiment.claims_from or "")
+    wanted: dict[Cell, Wanted] = defaultdict(lambda: (0, 0))
+    groups = _groups(job.task.points)
+    for name in experiment.claims:
+        for comparisons in claims[name].open(evidence):
+            asked = [_asked(one.needs, _matching(groups, one.cells)) for one in comparisons]
+            for one in asked if all(asked) else ():  # deciding a part of them decides nothing
+                for cell, (seeds, draws) in one.items():
+                    wanted[cell] = max(seeds, wanted[cell][0]), max(draws, wanted[cell][1])
+    return replace(job.task, points=[*job.task.points, *_added(groups, wanted)])
+
+
+Groups = Mapping[tuple[str, Cell], Sequence[Point]]
+"""The points that differ in seeds and draws only, by block and the first cell."""
+
+
+def _groups(points: Iterable[Point]) -> Groups:
+    found: dict[tuple[str, Cell], list[Point]] = defaultdict(list)
+    first: dict[tuple[str, Cell], Cell] = {}
+    for point in points:
+        if point.cell is not None:
+            alike = point.block, replace(point.cell, seed=0, first=0, draws=1)
+            found[point.block, first.setdefault(alike, point.cell)].append(point)
+    return found
+
+
+def _matching(groups: Groups, cells: Iterable[Mapping[str, Any]]) -> dict[Cell, Sequence[Point]]:
+    """The groups that some comparison is about."""
+    about = list(cells)
+    return {cell: points for (block, cell), points in groups.items() if any(_is(block, cell, one) for one in about)}
+
+
+def _is(block: str, cell: Cell, about: Mapping[str, Any]) -> bool:
+    known: dict[str, Any] = {"block": block, "dataset": cell.dataset.info.name, "algo": cell.algorithm.name}
+    known |= {"M": cell.M, "N": cell.N}
+    if cell.algorithm.calibration not in (None, "published"):
+        return False
+    return all(
+        known.get(key, value) == value if "." not in key else setting(cell, key) in (None, value)
+        for key, value in about.items()
+    )
+
+
+def _asked(needs: Any, groups: Mapping[Cell, Sequence[Point]]) -> dict[Cell, Wanted]:
+    """How many seeds or draws the cells of one comparison shall have; nothing if that is too many, or not known."""
+    if needs is None or not groups:
+        return {}
+    found = {}
+    for cell, points in groups.items():
+        seeds, draws = _counts(points)
+        more_seeds, more_draws = ((needs.seeds or 0) / seeds, (needs.draws or 0) / draws)
+        if 1 < more_draws <= MOST and (more_draws <= more_seeds or not 1 < more_seeds <= MOST):
+            found[cell] = (seeds, needs.draws)
+        elif 1 < more_seeds <= MOST:
+            found[cell] = (needs.seeds, draws)
+        elif needs.seeds and more_seeds <= 1:
+            found[cell] = (seeds, draws)  # of the two, the one that has enough
+        else:
+            return {}
+    return found
+
+
+def _counts(points: Sequence[Point]) -> Wanted:
+    """The seeds, and the draws of each."""
+    cells = [point.cell for point in points if point.cell is not None]
+    return len({cell.seed for cell in cells}), max(cell.first + cell.draws for cell in cells)
+
+
+def _added(groups: Groups, wanted: Mapping[Cell, Wanted]) -> list[Point]:
+    """The points that are missing."""
+    added = []
+    for (_, cell), points in groups.items():
+        if cell not in wanted:
+            continue
+        (seeds, draws), model = wanted[cell], points[0]
+        known = sorted({point.cell.seed for point in points if point.cell})
+        have = {
+            seed: max(p.cell.first + p.cell.draws for p in points if p.cell and p.cell.seed == seed) for seed in known
+        }
+        new = range(known[-1] + 1, known[-1] + 1 + max(seeds - len(known), 0))
+        for seed in (*known, *new):
+            first = have.get(seed, 0)
+            if draws > first:
+                settings = {**model.settings, "seed": seed}
+                added.append(Point(model.block, settings, replace(cell, seed=seed, first=first, draws=draws - first)))
+    return added

@@ -1,0 +1,82 @@
+"""Hamm, Cao & Belkin 2016, Sec. 4.5: how far a minimiser moves if an auxiliary sample changes too.
+
+Changes are searched on few auxiliary samples: one party's votes all turn, and one sample becomes another. The text
+bounds the move by 2/lam for votes, with or without the sample, and for soft labels by 2/(M lam), times (N + M - 1)/N
+with the sample.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dpml.arrays import Array
+from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading
+from dpml.seeds import generator
+
+
+def moves(M: Sequence[int], N: int = 20, lam: float = 0.5, tries: int = 300, seed: int = 0) -> pd.DataFrame:
+    """The largest move that was found over the text's bound, by labels, M and whether a sample changes (metric `move`).
+
+    Samples have two features and unit length; half of the tries have all of them alike, where changes add up.
+    """
+    found = []
+    for parties in M:
+        rng = generator(seed, "noise", "auxiliary", str(parties))
+        largest: dict[tuple[str, str], float] = {}
+        for number in range(tries):
+            angles = rng.uniform(0, 2 * math.pi, N) if number % 2 else np.full(N, rng.uniform(0, 2 * math.pi))
+            X = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+            votes = np.full(N, parties // 2) + (rng.integers(-1, 2, N) if number % 2 else 0)
+            other = X.copy()
+            other[0] = -X[0]
+            for labels in ("vote", "soft"):
+                shares = [votes / parties, (votes + 1) / parties]
+                a, b = ((share > 0.5).astype(float) if labels == "vote" else share for share in shares)
+                bound = 2 / lam if labels == "vote" else 2 / (parties * lam)
+                factor = 1.0 if labels == "vote" else (N + parties - 1) / N
+                start = _minimiser(X, a, lam)
+                for sample, rows, most in (("same", X, bound), ("other", other, bound * factor)):
+                    moved = float(np.linalg.norm(start - _minimiser(rows, b, lam))) / most
+                    largest[labels, sample] = max(largest.get((labels, sample), 0.0), moved)
+        found += [
+            {"M": parties, "labels": labels, "sample": sample, "metric": "move", "value": value}
+            for (labels, sample), value in largest.items()
+        ]
+    return pd.DataFrame(found)
+
+
+def _minimiser(X: Array, positive: Array, lam: float) -> Array:
+    """The minimiser of the mean logistic loss with these shares of positive labels, plus lam/2 ||w||^2 (Newton)."""
+    w = np.zeros(X.shape[1])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-(X @ w)))
+        gradient = X.T @ (p - positive) / len(X) + lam * w
+        w = w - np.linalg.solve((X.T * (p * (1 - p))) @ X / len(X) + lam * np.eye(len(w)), gradient)
+    return w
+
+
+def bounded(evidence: Evidence, _: Reading) -> Check:
+    """No move that was found is above the bound."""
+    rows = evidence.rows
+    if "labels" not in rows or set(rows["sample"].dropna()) != {"same", "other"}:
+        raise NotComputedError(["moves"])
+    worst = rows.groupby(["labels", "sample"], as_index=False)["value"].max()
+    lines = worst[["labels", "sample", "value"]].to_numpy()
+    text = ", ".join(f"{labels}, {sample} sample: {value:.3g} of the bound" for labels, sample, value in lines)
+    return Check(bool((worst["value"] <= 1).all()), text)
+
+
+CLAIMS = (
+    Claim(
+        "H5.1",
+        "hamm2016/auxiliary",
+        "Sec. 4.5: to protect an auxiliary sample too, votes need no more noise, soft labels (N + M - 1)/N times as "
+        "much.",
+        "no minimiser that was found moves by more than 2/lam (votes) or 2 (N + M - 1)/(N M lam) (soft labels) when a "
+        "party's votes and a sample change",
+        bounded,
+        (Reading("as stated", "paper", "move"),),
+    ),
+)

@@ -1,0 +1,81 @@
+"""Rajkumar & Agarwal 2012, "Are rho_t^k's still necessary?": an attack on gradients with and without them.
+
+Without rho a party answers every request with its exact gradient plus the same eta, so that the difference of two
+answers is that of two exact gradients. The third party is given the rows but one, two candidates for that, and two
+requests of its choice. It guesses the candidate whose difference of gradients is nearer to what it got.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dpml.privacy import noise
+from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading
+from dpml.reporting.criteria import Comparison, covers
+from dpml.seeds import generator
+
+SURE = 0.999
+
+
+def guessing(eps: Sequence[float], rows: int = 50, d: int = 5, trials: int = 5_000, seed: int = 0) -> pd.DataFrame:
+    """The share of right guesses (metric `guessed`), by eps and by whether there is rho (column `rho`).
+
+    The gradient is a sum over a party's rows of at most unit length, of the logistic loss, so that L = 1. eta and rho
+    have the density of the paper's eq. (2), beta = eps/2. Metric `allowed`: what any attack can reach if both answers
+    are eps-differentially private, e^(2 eps)/(1 + e^(2 eps)).
+    """
+    rng = generator(seed, "noise", "need_of_rho")
+    X = rng.standard_normal((rows, d))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
+    other = X.copy()
+    other[0] = -y[0] * y[1] * X[1]  # another label would move the gradient by the same vector everywhere
+    requests = np.zeros(d), 5 * X[1]
+    exact = [[-(Z.T @ (y / (1 + np.exp(y * (Z @ w))))) for w in requests] for Z in (X, other)]
+    truth = rng.integers(2, size=trials)
+    found = []
+    for budget in eps:
+        for kept in (False, True):
+            eta = noise.l2_laplace(rng, trials, d) * 2 / budget
+            rho = [noise.l2_laplace(rng, trials, d) * 2 / budget * kept for _ in requests]
+            first, second = (np.array(exact)[truth, k] + eta + rho[k] for k in range(2))
+            distance = [np.linalg.norm(first - second - (one[0] - one[1]), axis=1) for one in exact]
+            right = int(np.sum((distance[1] < distance[0]) == truth))
+            known = {"eps": budget, "rho": "with" if kept else "without", "trials": trials}
+            bound = 1 / (1 + math.exp(-2 * budget))
+            found += [known | {"metric": "guessed", "value": right / trials}]
+            found += [known | {"metric": "allowed", "value": bound}] if kept else []
+    return pd.DataFrame(found)
+
+
+def needed(evidence: Evidence, _: Reading) -> Check:
+    """Without rho the third party is sure; with it, it is right no more often than the guarantee allows."""
+    rows = evidence.rows
+    if "rho" not in rows or not len(rows):
+        raise NotComputedError(["guessing"])
+    shown: dict[str, Comparison] = {}
+    texts = []
+    allowed = rows[rows["metric"] == "allowed"].set_index("eps")["value"]
+    for eps, rho, n, share in rows.loc[rows["metric"] == "guessed", ["eps", "rho", "trials", "value"]].to_numpy():
+        right, total = round(share * n), int(n)
+        # with rho it is the wrong guesses that have to be as many as the guarantee wants
+        one = covers(right, total, SURE) if rho == "without" else covers(total - right, total, 1 - allowed[eps])
+        shown[f"{rho} rho, eps = {eps:g}"] = one
+        texts.append(f"{rho} rho, eps = {eps:g}: right in {share:.3f}")
+    return Check.of(", ".join(texts), shown)
+
+
+CLAIMS = (
+    Claim(
+        "R3.3",
+        "rajkumar2012/need_of_rho",
+        "Without the noise rho of every round the effect of eta is eliminated by the difference of two gradients; with "
+        "it such leakage is prevented.",
+        "the 95 % bound (Clopper & Pearson) on the share of right guesses between two neighbours is at least 0.999 "
+        "without rho, and with it that on wrong ones at least what two eps-private answers imply",
+        needed,
+        (Reading("as stated", "paper", "guessed"),),
+    ),
+)

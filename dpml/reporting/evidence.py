@@ -1,0 +1,160 @@
+"""The evidence of verdicts and tables: an experiment's rows, compressed, from which both are recomputed without data.
+
+``FIGURE_rows.csv.xz`` lies beside the figure. The manifest has its checksum, and the verdicts; ``FIGURE.csv`` has the
+values of the tables.
+"""
+
+import io
+import lzma
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpml import paths
+from dpml.atomic import write_atomically
+from dpml.errors import UserError
+from dpml.reporting.charts import read_published
+from dpml.reporting.claims import Evidence, Verdict, claims_of
+from dpml.reporting.manifest import Manifest, changed
+from dpml.reporting.results import rows_of
+from dpml.reporting.statistics import with_differences
+
+
+@dataclass(frozen=True)
+class Verified:
+    """How many verdicts, and values of tables, of an experiment follow from its rows, and those that do not."""
+
+    experiment: str
+    verdicts: int
+    values: int
+    wrong: tuple[str, ...]
+
+
+def packed(rows: pd.DataFrame) -> bytes:
+    """Rows as compressed CSV; the same rows give the same bytes."""
+    return lzma.compress(rows.to_csv(index=False).encode(), preset=6)
+
+
+def write_rows(rows: pd.DataFrame, base: Path) -> Path:
+    """Write ``base_rows.csv.xz``."""
+    path = _place(base)
+    write_atomically(path, packed(rows))
+    return path
+
+
+def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows that were written for a figure.
+
+    Args:
+        base: the figure's path, without a suffix.
+        files: the checksums of its manifest.
+
+    Raises:
+        UserError: there is no such file, or it was cut or edited.
+    """
+    path = _place(base)
+    if not path.is_file():
+        raise UserError(f"{path} is missing: without it nothing of {base} can be recomputed.")
+    if path.name not in files or changed(path, files):
+        raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
+    try:
+        return pd.read_csv(io.BytesIO(lzma.decompress(path.read_bytes())), low_memory=False)
+    except (lzma.LZMAError, EOFError, ValueError):
+        raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
+
+
+def verify(folder: Path) -> Iterator[Verified]:
+    """Recompute the verdicts and the values of all tables under a results folder from their rows.
+
+    Raises:
+        UserError: there is no experiment with rows, or a file was cut or edited.
+    """
+    found = [path for path in sorted(folder.glob("*/*.json")) if _place(path.with_suffix("")).is_file()]
+    if not found:
+        raise UserError(f"there are no rows of experiments in {folder}: it has no PAPER/FIGURE_rows.csv.xz.")
+    for path in found:
+        about = Manifest(path).read()
+        if about.get("experiment") != f"{path.parent.name}/{path.stem}":
+            raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
+        yield _verified(path.with_suffix(""), about)
+
+
+def _verified(base: Path, about: Mapping[str, Any]) -> Verified:
+    rows = read_rows(base, about["files"])
+    points = read_published([paths.folder("experiments")], about["experiment"].rpartition("/")[0])
+    old = [Verdict.stored(claim) for claim in about["claims"]]
+    names = [one.id for one in old]
+    new = judge(rows, names, about["claims_from"], about["panels"], points, about.get("substitutes", {}))
+    wrong = [
+        f"{b.id}: written is {a.outcome!r}, from the rows follows {b.outcome!r}"
+        + ("" if a.outcome != b.outcome else ", with other numbers")
+        for a, b in zip(old, new, strict=True)
+        if a != b
+    ]
+    values = 0
+    for figure in about["figures"]:
+        path = base.with_name(f"{figure['name']}.csv")
+        if changed(path, about["files"]):
+            raise UserError(f"{path} is not as it was written: make it again.")
+        twins = any(one["twin"] for one in about["figures"])
+        part = rows_of(rows, figure["twin"] or "published") if twins else rows
+        table = with_differences(part, about["reference"], about["computed"])
+        number, differ = _compared(pd.read_csv(path, low_memory=False), table)
+        values += number
+        wrong += [f"{path.name}: {differ} of {number} values do not follow from the rows"] if differ else []
+    return Verified(about["experiment"], len(old), values, tuple(wrong))
+
+
+def judge(  # many parameters: what the manifest has of an experiment
+    rows: pd.DataFrame,
+    names: Sequence[str],
+    module: str | None,
+    panels: Sequence[Mapping[str, Any]],
+    points: pd.DataFrame,
+    substitutes: Mapping[str, str],
+) -> list[Verdict]:
+    """The verdicts on the claims of an experiment, from its rows of the published calibration.
+
+    Args:
+        rows: of all calibrations.
+        names: of the claims.
+        module: that has them.
+        panels: of the experiment, as plain values.
+        points: the published ones.
+        substitutes: the data sets that stand for others, by the official name.
+    """
+    if not names:
+        return []
+    claims, evidence = claims_of(module or ""), evidence_of(rows, panels, points, substitutes)
+    return [claims[name].judge(evidence) for name in names]
+
+
+def evidence_of(
+    rows: pd.DataFrame, panels: Sequence[Mapping[str, Any]], points: pd.DataFrame, substitutes: Mapping[str, str]
+) -> Evidence:
+    """What the claims of an experiment are judged by: the arguments are those of `judge`."""
+    axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
+    return Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
+
+
+def _compared(old: pd.DataFrame, table: pd.DataFrame) -> tuple[int, int]:
+    """How many values a table has, and how many of them differ from those that were written."""
+    new = pd.read_csv(io.StringIO(table.to_csv(index=False, float_format="%.6g")), low_memory=False)
+    if list(new) != list(old) or len(new) != len(old):
+        return old.size, old.size
+    return old.size, sum(_differ(old[column], new[column]) for column in old)
+
+
+def _differ(old: pd.Series, new: pd.Series) -> int:
+    if all(pd.api.types.is_numeric_dtype(column) for column in (old, new)):
+        # another processor may round the last of six digits differently
+        return int((~np.isclose(old, new, rtol=2e-5, atol=1e-12, equal_nan=True)).sum())
+    return int((old.astype(object).fillna("").map(str) != new.astype(object).fillna("").map(str)).sum())
+
+
+def _place(base: Path) -> Path:
+    return base.with_name(f"{base.name}_rows.csv.xz")

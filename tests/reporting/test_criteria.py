@@ -1,0 +1,299 @@
+"""What "better" and "similar" mean, and what would decide: against scipy's tests, closed forms and simulation.
+
+The simulations are seeded; their limits are such that a correct method would break them once in a million seeds.
+"""
+
+import math
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dpml.reporting.claims import every
+from dpml.reporting.criteria import (
+    Comparison,
+    Needs,
+    better,
+    covers,
+    decisive,
+    effect,
+    holm,
+    scale,
+    settling,
+    similar,
+)
+
+LINEAR, LOG = scale("error"), scale("loss")
+
+
+def runs(values):
+    """Runs of values (seeds, draws)."""
+    values = np.asarray(values, dtype=float)
+    return pd.Series(values.ravel(), numbered(*values.shape))
+
+
+@cache
+def numbered(seeds, draws):
+    return pd.MultiIndex.from_product([range(seeds), range(draws)], names=["seed", "draw"])
+
+
+def p_better(a, b, same_noise=False):
+    return effect(a, b, LINEAR, same_noise).p_above()
+
+
+def rejections(trials, rate):
+    """How often a test that is wrong at this rate may be."""
+    return stats.binom.interval(1 - 1e-6, trials, rate)
+
+
+# ---- scales
+
+
+def test_a_share_is_linear_and_a_size_logarithmic_in_absolute_value():
+    for metric, up in (("accuracy", True), ("balanced_accuracy", True), ("auc", True), ("error", False)):
+        assert (scale(metric).log, scale(metric).up, scale(metric).matters, scale(metric).near) == (
+            False,
+            up,
+            0.01,
+            0.05,
+        )
+    for metric in ("loss", "optimality_gap", "err_w", "noisy_objective"):
+        assert scale(metric).matters == pytest.approx(-math.log(0.9))
+        assert scale(metric).near == pytest.approx(math.log(2))
+    assert LOG.badness(np.array([-math.e, 1e-30, 0.0])) == pytest.approx([1, math.log(2**-52), math.log(2**-52)])
+    assert effect(runs([[0.9], [0.8]]), runs([[0.7], [0.6]]), scale("accuracy")).estimate == pytest.approx(0.2)
+    assert LOG.words(math.log(2)) == "x2"
+    assert LINEAR.words(0.031) == "+0.031"
+
+
+# ---- the test
+
+
+def test_it_is_over_the_means_of_seeds_in_pairs():
+    rng = np.random.default_rng(0)
+    hard = rng.normal(0, 100, (6, 1))
+    a, b = hard + rng.normal(0, 1, (6, 4)), hard + rng.normal(1, 1, (6, 4))
+    theirs = stats.ttest_rel(a.mean(axis=1), b.mean(axis=1), alternative="less")
+    assert theirs.pvalue < 0.05 < stats.ttest_ind(a.mean(axis=1), b.mean(axis=1), alternative="less").pvalue
+    for same_noise in (False, True):
+        assert p_better(runs(a), runs(b), same_noise) == pytest.approx(theirs.pvalue)
+        assert p_better(runs(b), runs(a), same_noise) == pytest.approx(1 - theirs.pvalue)
+    low, high = stats.ttest_rel(b.mean(axis=1), a.mean(axis=1)).confidence_interval()
+    assert effect(runs(a), runs(b), LINEAR).interval(0.95) == pytest.approx((low, high))
+
+
+def test_on_logarithms_it_is_over_those_of_the_means_of_seeds():
+    rng = np.random.default_rng(0)
+    a, b = np.exp(rng.normal(0, 1, (6, 4))), np.exp(rng.normal(1, 1, (6, 4)))
+    theirs = stats.ttest_rel(np.log(a.mean(axis=1)), np.log(b.mean(axis=1)), alternative="less").pvalue
+    assert effect(runs(a), runs(-b), LOG).p_above() == pytest.approx(theirs)
+
+
+def test_with_one_seed_it_is_over_draws():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 10, (1, 12))  # two settings of an algorithm have the noise's directions in common
+    a, b = noise + rng.normal(0, 1, (1, 12)), noise + rng.normal(2, 1, (1, 12))
+    assert p_better(runs(a), runs(b), True) == pytest.approx(stats.ttest_rel(a[0], b[0], alternative="less").pvalue)
+    apart = stats.ttest_ind(a[0], b[0], equal_var=False, alternative="less")
+    assert p_better(runs(a), runs(b)) == pytest.approx(apart.pvalue)
+    low, high = stats.ttest_ind(b[0], a[0], equal_var=False).confidence_interval()
+    assert effect(runs(a), runs(b), LINEAR).interval(0.95) == pytest.approx((low, high))
+
+
+def test_variances_and_numbers_of_draws_may_differ():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(0, 1, 30), rng.normal(2, 8, 6)
+    theirs = stats.ttest_ind(a, b, equal_var=False, alternative="less").pvalue
+    assert p_better(runs([a]), runs([b])) == pytest.approx(theirs)
+    assert abs(theirs - stats.ttest_ind(a, b, alternative="less").pvalue) > 0.05
+
+
+def test_only_seeds_that_both_have_are_compared():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(0, 1, (3, 8)), rng.normal(9, 1, (1, 8))
+    apart = stats.ttest_ind(a[0], b[0], equal_var=False, alternative="less").pvalue
+    assert p_better(runs(a), runs(b)) == pytest.approx(apart)
+
+
+@pytest.mark.parametrize("same_noise", [False, True])
+def test_where_nothing_varies_the_sign_decides_and_one_run_says_nothing(same_noise):
+    for shape in ((1, 4), (3, 2)):
+        assert p_better(runs(np.zeros(shape)), runs(np.ones(shape)), same_noise) == 0
+        assert p_better(runs(np.ones(shape)), runs(np.zeros(shape)), same_noise) == 1
+        assert p_better(runs(np.ones(shape)), runs(np.ones(shape)), same_noise) == 1
+    assert p_better(runs([[0.0]]), runs([[1.0]]), same_noise) == 1
+    one = better({"x": (runs([[0.0]]), runs([[1.0]]))}, LINEAR, same_noise)["x"]
+    assert (one.holds, one.needs) == (None, Needs(2, None))
+
+
+@pytest.mark.parametrize("same_noise", [False, True])
+def test_it_is_wrong_as_often_as_it_says(same_noise):
+    """1,000 pairs that do not differ: 5 seeds that differ by setting, 20 draws. Pairs of draws would often be wrong."""
+    rng, trials = np.random.default_rng(1), 1000
+    values = rng.normal(0, 1, (trials, 2, 5, 1)) + rng.normal(0, 0.5, (trials, 2, 5, 20))
+    wrong = sum(p_better(runs(a), runs(b), same_noise) <= 0.05 for a, b in values)
+    low, high = rejections(trials, 0.05)
+    assert low <= wrong <= high
+    draws = (values[:, 0] - values[:, 1]).reshape(trials, 100)
+    assert np.mean(stats.ttest_1samp(draws, 0, axis=1, alternative="less").pvalue <= 0.05) > 0.2
+
+
+def test_holm_stops_at_the_first_that_is_not_significant():
+    assert holm({"a": 0.001, "b": 0.03, "c": 0.02}) == {"a": True, "b": True, "c": True}
+    assert holm({"a": 0.001, "b": 0.04, "c": 0.03}) == {"a": True, "b": False, "c": False}
+
+
+# ---- better
+
+
+@pytest.mark.parametrize(
+    ("difference", "holds", "against"),
+    [(0.02, True, False), (0.009, False, False), (-0.009, False, False), (-0.02, False, True)],
+)
+def test_what_does_not_matter_counts_neither_for_nor_against(difference, holds, against):
+    """All four are significant, by far: a hundredth is what matters, on both sides."""
+    rng = np.random.default_rng(6)
+    base = rng.normal(0.5, 0.01, (20, 1))
+    one = better({"x": (runs(base), runs(base + difference + rng.normal(0, 1e-5, (20, 1))))}, LINEAR)["x"]
+    assert min(one.effect.p_above(), 1 - one.effect.p_above()) < 1e-9
+    assert (one.holds, one.against) == (holds, against)
+    assert one.significant == (difference > 0)
+
+
+def test_it_is_decided_wrongly_as_often_as_it_says():
+    rng, trials = np.random.default_rng(4), 600
+
+    def decided(gap, kind):
+        pairs = [(runs(rng.normal(0, 0.02, (10, 1))), runs(rng.normal(gap, 0.02, (10, 1)))) for _ in range(trials)]
+        return sum(better({"x": pair}, LINEAR)["x"].holds is kind for pair in pairs)
+
+    assert decided(0.0, True) <= rejections(trials, 0.05)[1]  # nothing is there, and is seen
+    low, high = rejections(trials, 0.05)
+    assert low <= decided(0.01, False) <= high  # what matters is there, and is ruled out
+
+
+def test_the_effect_is_told_with_its_interval():
+    values = np.array([[0.02], [0.03], [0.04]])
+    one = better({"x": (runs(0 * values), runs(values))}, LINEAR)["x"]
+    half = stats.t.ppf(0.975, 2) * 0.01 / math.sqrt(3)
+    assert one.words == f"+0.03 [{0.03 - half:+.2g}, {0.03 + half:+.2g}]"
+
+
+# ---- similar
+
+
+@pytest.mark.parametrize(
+    ("difference", "two_sided", "one_sided"),
+    [(0.04, True, True), (-0.04, True, True), (0.06, False, True), (-0.06, False, False)],
+)
+def test_similar_has_two_sides_and_as_good_as_has_one(difference, two_sided, one_sided):
+    rng = np.random.default_rng(5)
+    a = rng.normal(0.5, 0.1, (40, 1))
+    b = a + difference + rng.normal(0, 0.001, (40, 1))  # an error: a is better by the difference
+    assert similar(runs(a), runs(b), LINEAR).holds is two_sided
+    assert similar(runs(a), runs(b), LINEAR, better_too=True).holds is one_sided
+
+
+def test_sizes_are_similar_up_to_a_factor_of_two():
+    rng = np.random.default_rng(5)
+    a = np.exp(rng.normal(0, 3, (40, 1)))
+    for factor, holds in ((1.9, True), (1 / 1.9, True), (2.1, False), (1 / 2.1, False)):
+        assert similar(runs(a), runs(a * factor * np.exp(rng.normal(0, 0.01, (40, 1)))), LOG).holds is holds
+    assert similar(runs(1e-20 * a), runs(0 * a), LOG).holds is True  # rounding errors
+
+
+def test_similar_is_not_the_absence_of_significance():
+    rng = np.random.default_rng(5)
+    few = similar(runs(rng.normal(0, 1, (4, 1))), runs(rng.normal(0, 1, (4, 1))), LINEAR)
+    assert few.holds is None
+    assert few.needs.seeds > 50
+
+
+# ---- with probability at least p
+
+
+def test_a_share_is_decided_by_clopper_and_pearsons_bounds():
+    for kept, of in ((20, 20), (29, 29), (5, 20), (95, 100), (0, 7)):
+        one = covers(kept, of, 0.9)
+        low = stats.binomtest(kept, of, alternative="greater").proportion_ci(0.95, "exact").low
+        high = stats.binomtest(kept, of, alternative="less").proportion_ci(0.95, "exact").high
+        assert one.holds is (True if low >= 0.9 else False if high < 0.9 else None)
+        assert one.words == f"kept by {kept} of {of} [{low:.3g}, {high:.3g}]"
+    assert covers(20, 20, 0.9).needs.seeds == 29
+
+
+# ---- what would decide
+
+
+def test_the_seeds_that_would_decide_do_four_times_in_five():
+    """An effect of 0.01 where half of it is needed: ten seeds leave it open, the number they ask for decides."""
+    rng = np.random.default_rng(4)
+
+    def compared(seeds, draws=1):
+        hard, noise = rng.normal(0, 0.01, (seeds, 1)), rng.normal(0, 0.02, (seeds, draws))
+        return better({"x": (runs(np.zeros((seeds, draws))), runs(0.014 + hard + noise))}, LINEAR)["x"]
+
+    found = [compared(4) for _ in range(400)]
+    needed = int(np.median([one.needs.seeds for one in found if one.holds is None and one.slack > 0]))
+    decided = [compared(needed).effect.p_above() <= 0.05 for _ in range(400)]
+    assert np.mean(decided) > rejections(400, 0.7)[0] / 400
+
+
+def test_draws_decide_what_is_noise_and_not_what_are_seeds():
+    """Variance of a seed's effect: s^2 + v/m. With n seeds the draws m must make (s^2 + v/m)/n small enough."""
+    rng = np.random.default_rng(0)
+    n, m, distance = 40, 5, 0.03
+    noise = rng.normal(0, 0.5, (n, m))
+    noise += 0.2 * np.resize([1, -1], (n, 1)) - noise.mean(axis=1, keepdims=True)  # means exactly 0.2 off, both ways
+    pair = runs(np.zeros((n, m))), runs(distance + noise)
+    needs = better({"x": pair}, LINEAR)["x"].needs
+    quantile = stats.t.ppf(0.95, n - 1) + stats.t.ppf(0.8, n - 1)
+    within = float(noise.var(axis=1, ddof=1).mean()) / m
+    variance = 0.2**2 * n / (n - 1)
+    room = n * (distance / quantile) ** 2 - max(variance - within, 0)
+    assert needs.draws == math.ceil(m * min(within, variance) / room)
+    n_of = next(k for k in range(2, 10_000) if (stats.t.ppf(0.95, k - 1) + stats.t.ppf(0.8, k - 1)) ** 2 * variance
+                <= k * distance**2)  # fmt: skip
+    assert needs.seeds == n_of
+    apart = runs(np.zeros((n, m))), runs(distance + np.repeat(noise.mean(axis=1, keepdims=True), m, axis=1))
+    assert better({"x": apart}, LINEAR)["x"].needs == Needs(n_of, None)  # draws that are alike are no noise
+    assert Needs(5, 7).words == "5 seeds or 7 draws of each seed"
+    assert Needs(None, 30).words == "30 draws"
+    assert Needs(10_000, None).words == "over 10,000 seeds"
+
+
+def open_(seeds, slack=1.0):
+    return Comparison(None, slack=slack, needs=Needs(seeds, None))
+
+
+YES, NO = Comparison(True, slack=1.0), Comparison(False, slack=-1.0)
+
+
+def most(known):
+    values = list(known.values())
+    won, possible = values.count(True), len(values) - values.count(False)
+    return True if won > len(values) / 2 else None if possible > len(values) / 2 else False
+
+
+@pytest.mark.parametrize(
+    ("shown", "rule", "expected"),
+    [
+        ({"a": open_(9), "b": open_(5)}, lambda k: every(k.values()), ["b", "a"]),  # all must hold
+        ({"a": open_(9, -1.0), "b": open_(5)}, lambda k: every(k.values()), ["a"]),  # one that leans to no
+        ({"a": YES, "b": YES, "c": open_(3387)}, most, []),  # decided without it
+        ({"a": YES, "b": open_(9), "c": open_(5), "d": open_(3387)}, most, ["c", "b"]),
+        ({"a": YES, "b": open_(9), "c": open_(3387)}, most, ["b"]),
+        ({"a": NO, "b": open_(9)}, lambda k: every(k.values()), []),
+    ],
+)
+def test_the_smallest_set_of_comparisons_that_settles(shown, rule, expected):
+    assert settling(shown, rule) == expected
+
+
+def test_a_decision_hangs_on_the_comparison_nearest_to_the_limit():
+    shown = {"far": Comparison(True, slack=3.0), "near": Comparison(True, slack=0.1), "no": NO}
+    assert decisive(shown, True) == "near"
+    assert decisive(shown, False) == "no"
+    assert decisive(shown, None) is None

@@ -1,0 +1,116 @@
+"""Verdicts and tables follow from the rows that are published; files that were cut or edited give one sentence."""
+
+import json
+import lzma
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from harness import without_pictures
+
+from dpml.cli import dpml, dpml_run
+from dpml.errors import UserError
+from dpml.reporting.evidence import packed, read_rows, verify
+from dpml.reporting.manifest import Manifest
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    for name in ("kang2019/table1", "imtiaz2019/remark3"):
+        with without_pictures(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.argv", ["dpml-run", f"results_dir={folder}", f"experiment={name}"])
+            dpml_run()
+    return folder
+
+
+@pytest.fixture
+def copy(results, tmp_path) -> Path:
+    for path in results.glob("*2019/*"):
+        target = tmp_path / path.relative_to(results)
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def test_everything_that_was_written_follows_from_the_rows(results):
+    remark, table = verify(results)
+    assert (table.experiment, table.verdicts, table.wrong) == ("kang2019/table1", 3, ())
+    assert (remark.experiment, remark.verdicts, remark.wrong) == ("imtiaz2019/remark3", 1, ())
+    assert table.values > 1000
+
+
+def test_the_same_rows_are_the_same_bytes(results):
+    rows = pd.read_csv(results / "kang2019" / "table1_rows.csv")
+    path = results / "kang2019" / "table1_rows.csv.xz"
+    assert lzma.decompress(path.read_bytes()) == (results / "kang2019" / "table1_rows.csv").read_bytes()
+    assert packed(rows) == packed(rows)
+
+
+def test_a_verdict_that_does_not_follow_is_named(copy):
+    """Whoever edits a verdict and seals the manifest again still has the rows against himself."""
+    manifest = Manifest(copy / "kang2019" / "table1.json")
+    content = manifest.read()
+    content["claims"][0]["decision"] = "reproduced"
+    manifest.keep(content)
+    _, table = verify(copy)
+    assert table.wrong == ("K5.R: written is 'reproduced', from the rows follows 'depends on an unstated choice'",)
+
+
+def test_a_table_that_does_not_follow_is_named(copy):
+    manifest, path = Manifest(copy / "kang2019" / "table1.json"), copy / "kang2019" / "table1.csv"
+    table = pd.read_csv(path)
+    table.loc[0, "mean"] = 1.2345
+    table.to_csv(path, index=False)
+    content = manifest.read()
+    manifest.keep_with(content, [path.with_name(name) for name in content["files"]])
+    _, found = verify(copy)
+    assert found.wrong == (f"table1.csv: 1 of {table.size} values do not follow from the rows",)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-20], lambda b: b"", lambda b: b[:50] + b"x" + b[51:], lambda _: b"a,b\n"]
+)
+@pytest.mark.parametrize("sealed", [False, True])
+def test_rows_that_were_cut_or_edited_give_one_sentence_and_no_verdict(copy, damage, sealed):
+    path = copy / "kang2019" / "table1_rows.csv.xz"
+    path.write_bytes(damage(path.read_bytes()))
+    if sealed:  # with checksums that fit
+        manifest = Manifest(path.with_name("table1.json"))
+        content = manifest.read()
+        manifest.keep_with(content, [path.with_name(name) for name in content["files"]])
+    with pytest.raises(
+        UserError, match=r"table1_rows.csv.xz (is not as it was written|holds no rows): no verdict follows"
+    ):
+        list(verify(copy))
+
+
+def test_what_is_missing_is_named(copy, tmp_path):
+    (copy / "kang2019" / "table1.csv").write_text("a\n1\n")
+    with pytest.raises(UserError, match=r"table1.csv is not as it was written: make it again"):
+        list(verify(copy))
+    path = copy / "kang2019" / "table1.json"
+    path.write_text(path.read_text().replace("K5.T", "K5.E", 1))
+    with pytest.raises(UserError, match=r"table1.json is not as it was written: no verdict follows from it"):
+        list(verify(copy))
+    with pytest.raises(UserError, match=r"table1_rows.csv.xz is missing: without it nothing"):
+        read_rows(tmp_path / "mine" / "table1", {})
+    with pytest.raises(UserError, match=r"there are no rows of experiments in .*: it has no PAPER/FIGURE_rows.csv.xz"):
+        list(verify(copy / "kang2019"))
+
+
+def test_the_command(copy, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["dpml", "verify", str(copy)])
+    dpml()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("imtiaz2019/remark3: 1 verdicts, ")
+    assert all(line.endswith(" values of tables: ok") for line in lines)
+    path = copy / "kang2019" / "table1_rows.csv.xz"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(SystemExit) as stopped:
+        dpml()
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert len(error.strip().splitlines()) == 1
+    assert "no verdict follows from it" in error
+    assert json.loads((copy / "kang2019" / "table1.json").read_text())["claims"]

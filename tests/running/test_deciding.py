@@ -1,0 +1,91 @@
+"""`run.decide`: further seeds or draws go to the comparisons that an undecided claim hangs on, and nowhere else."""
+
+from dataclasses import replace
+
+import hydra
+import pandas as pd
+import pytest
+
+from dpml.commands import deciding
+from dpml.commands.jobs import ExperimentJob
+from dpml.config.compose import initialise
+from dpml.reporting.claim_tests import beats
+from dpml.reporting.claims import Claim, Reading
+from dpml.reporting.results import Publication
+from dpml.running.expansion import Expansion
+from dpml.running.plan import Options, Task
+from dpml.running.spec import Experiment
+
+NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
+CONTENT = {
+    "title": "Two algorithms", "source": "nobody",
+    "settings": {"dataset": "synthetic", "N": 6000, "draws": 4, "seed": [0, 1], "eps": 1.0},
+    "grid": {
+        "near": {"algo": ["capefm", "conv"], "M": [3, 4]},
+        "far": {"algo": ["capefm", "conv"], "M": [30, 40]},
+        "other": {"algo": ["fm"], "M": [3, 4]},
+    },
+    "panels": [], "claims": ["near", "far"], "claims_from": "made.up",
+}  # fmt: skip
+
+
+def claim(block):
+    return Claim(block, "mine/two", "", "", beats([block], "capefm", ["conv"]), (Reading("one", "paper", "loss"),))
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpml.reporting.claims.claims_of", lambda _: {name: claim(name) for name in ("near", "far")})
+    experiment = Experiment.from_content("mine/two", CONTENT)
+    with initialise():
+        points = Expansion.from_config(hydra.compose("config"), []).experiment(experiment)
+    experiment = replace(experiment, metrics=["loss"])
+    return ExperimentJob(Task("mine/two", points), Publication(experiment, "", NO_POINTS), tmp_path / "two", trial=True)
+
+
+def verdicts(job, plan):
+    from dpml.reporting.evidence import evidence_of
+    from dpml.reporting.results import results_of
+
+    rows = results_of(job.publication, plan, job.task).rows
+    return {name: claim(name).judge(evidence_of(rows, [], NO_POINTS, {})) for name in ("near", "far")}
+
+
+def counts(job):
+    found = {}
+    for point in job.task.points:
+        key = point.block, point.cell.algorithm.name, point.cell.M
+        found[key] = found.get(key, 0) + point.cell.draws
+    return found
+
+
+@pytest.mark.parametrize(("seeds", "draws"), [(2, 4), (1, 2)])
+def test_what_is_open_is_decided_and_nothing_else_grows(job, tmp_path, seeds, draws):
+    """With two seeds there will be more of them; with one, whose rows are all there is, more draws."""
+    cells = [replace(point, cell=replace(point.cell, draws=draws)) for point in job.task.points]
+    job = replace(job, task=replace(job.task, points=[point for point in cells if point.cell.seed < seeds]))
+    plan, same, _ = deciding.compute_and_decide([job], Options(), tmp_path, "")
+    before = verdicts(job, plan)
+    assert same == [job]
+    assert {name: one.decision for name, one in before.items()} == {
+        "near": "undecided with these seeds",
+        "far": "reproduced",
+    }
+    plan, (grown,), status = deciding.compute_and_decide([job], Options(decide=True), tmp_path, "")
+    after = verdicts(grown, plan)
+    assert status == 0
+    assert {one.decision for one in after.values()} == {"reproduced"}
+    assert (after["near"].seeds > seeds) == (seeds > 1)
+    more = {key for key, count in counts(grown).items() if count > counts(job)[key]}
+    assert more
+    assert {(block, algo) for block, algo, _ in more} == {("near", "capefm"), ("near", "conv")}
+    noise = [(p.block, p.cell.algorithm.name, p.cell.M, p.cell.seed, p.cell.first) for p in grown.task.points]
+    assert len(set(noise)) == len(noise)  # no draw is there twice
+
+
+def test_it_stops_at_the_limit(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(deciding, "MOST", 2)
+    plan, (same,), _ = deciding.compute_and_decide([job], Options(decide=True), tmp_path, "")
+    assert counts(same) == counts(job)
+    verdict = verdicts(same, plan)["near"]
+    assert verdict.outcome == "undecided with these seeds (15 seeds would decide)"
