@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dpml.reporting.claims import Decision, Verdict
-from dpml.reporting.ranking import READING, details, matrix, premises, tally, titled
+from dpml.reporting.ranking import READING, average_ranks, details, matrix, premises, tally, titled
 from dpml.reporting.tables import markdown, texts
 
 CLAIMS = (
@@ -132,6 +132,8 @@ def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
         rankings = manifest["rankings"]
         parts += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", f"{premises(rankings)}\n"]
         parts += [markdown(matrix(rankings)), markdown(tally(rankings))]
+        for ranks in average_ranks(rankings):
+            parts += [f"{ranks['title']}:\n", markdown(ranks)]
         for ranking in rankings:
             parts += [f"### {titled(ranking)}\n", markdown(details(ranking))]
     return "\n".join(parts)

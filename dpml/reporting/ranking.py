@@ -78,6 +78,7 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
     ]
     return {
         "title": panel.title,
+        "datasets": sorted(set(map(str, runs["dataset"]))),
         "metric": panel.y.rpartition(".")[2],
         "unit": unit,
         "M": sorted(map(int, runs["M"].unique())),
@@ -129,6 +130,7 @@ def _choice(
     return {
         "eps": eps,
         "best": best,
+        "means": means,
         "value": means[best],
         "interval": _plain(float(summarise(row[row["eps"] == eps])["interval"].iloc[0])),
         "sums": sums[best],
@@ -248,6 +250,45 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
         for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
     ]
     return texts(pd.DataFrame(lines), "How often each algorithm is best")
+
+
+def average_ranks(rankings: Sequence[Mapping[str, Any]]) -> list[Texts]:
+    """Mean ranks over data sets, a table for each set of algorithms that compete together on five or more.
+
+    The first panel of a data set counts. Means that differ by less than the critical difference are not told apart at
+    5 % by Nemenyi's test (Demsar 2006, Sec. 3.2.2).
+    """
+    groups: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+    for ranking in rankings:
+        together = groups.setdefault(tuple(sorted(ranking["competing"])), {})
+        together.setdefault(", ".join(ranking["datasets"]), ranking)
+    return [_average(names, list(some.values())) for names, some in groups.items() if len(some) >= 5 and len(names) > 1]
+
+
+def _average(names: Sequence[str], rankings: Sequence[Mapping[str, Any]]) -> Texts:
+    columns: dict[str, pd.Series] = {}
+    for eps in sorted({choice["eps"] for choice in rankings[0]["choices"]}):
+        ranks = [
+            pd.Series(choice["means"]).rank(ascending=not _more_is_better(ranking["metric"]))
+            for ranking in rankings
+            for choice in ranking["choices"]
+            if choice["eps"] == eps and set(choice["means"]) == set(names)
+        ]
+        if len(ranks) == len(rankings):
+            columns[f"ε = {eps:g}"] = pd.DataFrame(ranks).mean()
+    table = pd.DataFrame(columns, index=list(names))
+    table = table.loc[table.mean(axis=1).sort_values(kind="stable").index]
+    shown = table.map(lambda rank: f"{rank:.1f}").rename_axis("algorithm").reset_index()
+    apart = critical_difference(len(names), len(rankings))
+    return texts(shown, f"Mean rank over {len(rankings)} data sets; critical difference {apart:.1f}")
+
+
+def critical_difference(algorithms: int, datasets: int) -> float:
+    """By how much two mean ranks differ at 5 %, for all pairs together: Nemenyi's test (Demsar 2006, Sec. 3.2.2)."""
+    from scipy.stats import studentized_range  # slow to load
+
+    q = studentized_range.ppf(0.95, algorithms, np.inf) / np.sqrt(2)
+    return float(q * np.sqrt(algorithms * (algorithms + 1) / (6 * datasets)))
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:

@@ -11,7 +11,7 @@ from harness import run, without_pictures
 from dpml.errors import UserError
 from dpml.reporting.artifacts import write_rankings
 from dpml.reporting.pages import which_page
-from dpml.reporting.ranking import oracle_table, rankings
+from dpml.reporting.ranking import average_ranks, critical_difference, oracle_table, rankings
 from dpml.reporting.results import Publication, Results
 from dpml.reporting.statistics import summarise
 from dpml.running.rows import COLUMNS
@@ -196,3 +196,36 @@ def test_only_panels_against_eps_are_ranked():
     assert rankings(results) == []
     ranking = replace(experiment, panels=[replace(panel, x="eps")])
     assert len(rankings(replace(results, publication=replace(results.publication, experiment=ranking)))) == 1
+
+
+def a_ranking(dataset, metric="accuracy", **means):
+    """Of one data set at eps = 1, as a manifest has it."""
+    return {
+        "datasets": [dataset],
+        "metric": metric,
+        "competing": dict.fromkeys(means),
+        "choices": [{"eps": 1.0, "means": means}],
+    }
+
+
+def test_mean_ranks_are_over_data_sets_on_which_the_same_compete():
+    found = [
+        a_ranking("a", first=0.9, second=0.8, third=0.7),
+        a_ranking("b", first=0.9, second=0.8, third=0.8),
+        a_ranking("c", metric="rmse", first=0.2, second=0.1, third=0.3),
+        a_ranking("d", first=0.9, second=0.8, third=0.7),
+        a_ranking("e", first=0.5, second=0.6, third=0.7),
+        a_ranking("e", metric="auc", first=0.5, second=0.4, third=0.3),  # the same data set: not counted again
+        a_ranking("f", first=0.5, fourth=0.4),
+    ]
+    (table,) = average_ranks(found)
+    assert table["columns"] == ["algorithm", "ε = 1"]
+    assert table["rows"] == [["first", "1.6"], ["second", "1.9"], ["third", "2.5"]]
+    assert table["title"] == "Mean rank over 5 data sets; critical difference 1.5"
+
+
+@pytest.mark.parametrize(("algorithms", "q"), [(2, 1.960), (5, 2.728), (10, 3.164)])
+def test_the_critical_difference_is_that_of_the_published_table(algorithms, q):
+    """Demsar 2006, Table 5 (a)."""
+    expected = q * np.sqrt(algorithms * (algorithms + 1) / (6 * 14))
+    assert critical_difference(algorithms, 14) == pytest.approx(expected, rel=5e-4)

@@ -233,7 +233,7 @@ class Packaged(RandomSplit):
     """
 
     table_name: str = "diamonds"
-    steps: tuple[str, ...] = ("one_hot", "symmetric", "bias", "sample_norm")
+    steps: tuple[str, ...] = ("one_hot", "symmetric", "sample_norm")
 
     def __post_init__(self) -> None:
         if self.table_name not in PACKED:
