@@ -112,7 +112,7 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
         ax.plot(shown["x"], shown["mean"], marker, mfc="white", color=colour, label=name, ms=5.5)
         for x, mean in points.loc[points["mean"] < _LEAST, ["x", "mean"]].itertuples(index=False):
             ax.annotate(f"◇ {mean:.2f}", (x, _LEAST - 0.012), (x, _LEAST), ha="center", va="top", arrowprops=_BEYOND)
-    for algo, name, dash in (("nonpriv", "no privacy", "--"), ("constant", "no feature used", ":")):
+    for algo, name, dash in (("ceiling", "no privacy", "--"), ("constant", "no feature used", ":")):
         ax.axhline(adult[adult["algo"] == algo]["mean"].iloc[0], ls=dash, color="black", lw=1, label=name)
     ax.set_xscale("log")
     ticks = sorted(adult["eps"][np.isfinite(adult["eps"])].unique())

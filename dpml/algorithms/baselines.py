@@ -21,7 +21,6 @@ from dpml.optim.convex import optimum
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.logistic import fit_all, hard_targets
 from dpml.optim.losses import LOSSES, Loss, mean_loss
-from dpml.optim.reference import least
 from dpml.privacy import Calibration
 
 
@@ -57,6 +56,45 @@ class NonPrivate:
         w = minimise(self.loss, parties.X, parties.y, self.lam)
         value = mean_loss(self.loss, parties.X, parties.y, w[None])[0] + self.lam / 2 * float(w @ w)
         return Fixed(w, {"noisy_objective": float(value)})
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """`ceiling`: as `nonpriv`, with the best of a few ridges on held-out training rows. What to expect without privacy.
+
+    `nonpriv` minimises the training loss, and can be worse than a private model where that overfits.
+
+    Args:
+        loss: what is minimised.
+        calibration: has no effect.
+    """
+
+    name: ClassVar[str] = "ceiling"
+    auxiliary: ClassVar[float] = 0.0
+    variant: ClassVar[str] = "paper"
+    lam: ClassVar[float] = 0.0
+    RIDGES: ClassVar[Sequence[float]] = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+    """The coefficients of lam/2 ||w||^2 that are tried, for rows of length at most 1."""
+
+    loss: Loss
+    calibration: Calibration = "published"
+
+    def __post_init__(self) -> None:
+        check_common(self, tuple(LOSSES))
+
+    guarantees = unprotected("sample", "no noise")
+
+    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
+        """Fit each ridge to four fifths of the rows, in random order, and the best one on the others to all rows."""
+        self.loss.check_labels(parties.y)
+        order = rng.permutation(len(parties.y))
+        kept, held = np.split(order, [len(order) - len(order) // 5])
+        X, y = parties.X[kept], parties.y[kept]
+        losses = [
+            mean_loss(self.loss, parties.X[held], parties.y[held], optimum(self.loss, X, y, lam)[None])[0]
+            for lam in self.RIDGES
+        ]
+        return Fixed(optimum(self.loss, parties.X, parties.y, self.RIDGES[int(np.argmin(losses))]), {})
 
 
 class Batch(local_models.LocalClassifiers):
@@ -123,13 +161,14 @@ class Constant:
     """`constant`: one answer for every row, the mean target or the commonest class of the private rows. No privacy.
 
     A floor: an algorithm that uses features should be better. Its loss is the least of all constant scores, not that of
-    a model without intercept; it has no weights. Its `err_w` is that of w = 0.
+    a model without intercept: it has no weights, is not in the class of models, and has no optimality gap. Its `err_w`
+    is that of w = 0.
 
     Args:
         loss: what its loss is measured by.
         calibration: has no effect.
         variant: has no effect: it is the floor of any other.
-        lam: coefficient of lam/2 ||w||^2 in the objective whose optimality gap is reported.
+        lam: has no effect: it is the floor of any other.
     """
 
     name: ClassVar[str] = "constant"
@@ -150,8 +189,6 @@ class Constant:
         """Count."""
         self.loss.check_labels(parties.y)
         metrics = {"loss": self._least_loss(parties.y)}
-        if self.loss.convex:
-            metrics["optimality_gap"] = metrics["loss"] - least(parties, self.loss, self.lam)
         data = parties.data
         if data.truth is not None:
             metrics["err_w"] = float(np.linalg.norm(data.truth)) / len(data.truth)

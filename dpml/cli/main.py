@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
         _merge,
         _secagg,
         _federate,
+        _forecast,
         _release,
         _predict,
         _verify,
@@ -314,6 +315,18 @@ def _verify(commands: Any) -> None:
     verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
     what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
     verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
+
+
+def _forecast(commands: Any) -> None:
+    description = "what accuracy to expect of a release by wdgd, from public tables; reads no row"
+    forecast = commands.add_parser("forecast", help=description, description=f"Print {description}.")
+    _config_dir(forecast)
+    forecast.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="as for dpml guarantee: eps, delta, loss, M, N, d, or a data set that has a size",
+    )
 
 
 def _predict(commands: Any) -> None:

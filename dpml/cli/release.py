@@ -1,10 +1,13 @@
 """`dpml release`: one model for publication, recorded in a ledger before its noise is drawn."""
 
+import sys
 from argparse import Namespace
+from contextlib import suppress
 
-from dpml.commands.release import request_of
+from dpml.commands.release import forecast_of, request_of
 from dpml.commands.settings import Settings
 from dpml.data.sources import cache
+from dpml.errors import UserError
 from dpml.release.ledger import Cap, Ledger
 from dpml.release.release import release
 from dpml.screen import Screen
@@ -14,6 +17,7 @@ def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
     with cache.nothing_kept():  # no copy of the rows stays on the disk
         settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+        _print_forecast(settings)
         request, beside = request_of(
             settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
         )
@@ -24,3 +28,10 @@ def run(arguments: Namespace) -> None:
     for sentence in (*model.statement, ""):
         console.print(sentence, highlight=False, markup=False)
     console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}", highlight=False, markup=False)
+
+
+def _print_forecast(settings: Settings) -> None:
+    """What to expect, where that can be forecast; mistakes in the settings are told by the release itself."""
+    with suppress(UserError):
+        for sentence in forecast_of(settings).sentences[1:]:
+            print(f"Forecast: {sentence}", file=sys.stderr)

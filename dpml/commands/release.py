@@ -1,5 +1,6 @@
 """One model for publication: the request of one setting."""
 
+import math
 import shlex
 from collections.abc import Container
 from dataclasses import replace
@@ -8,6 +9,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from dpml.algorithms.descent.whitened import WhitenedDescent
+from dpml.commands.guarantee import requested
 from dpml.commands.settings import Settings, compose_one, is_private
 from dpml.config.build import (
     budget,
@@ -28,10 +31,26 @@ from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
 from dpml.release.exactness import exact_algorithm
+from dpml.release.forecast import Forecast, forecast
 from dpml.release.release import Request
 
 _DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
 """Where those of an experiment are another."""
+
+
+def forecast_of(settings: Settings) -> Forecast:
+    """What to expect of a release of `wdgd`, by its size and budget alone.
+
+    Raises:
+        UserError: a setting is wrong, or has several values, or another algorithm is asked for.
+    """
+    defaults = {key: value for key, value in _DEFAULTS.items() if key not in settings.given}
+    algorithm, budget, problem = requested(replace(settings, values={**defaults, **settings.values}))
+    if not isinstance(algorithm, WhitenedDescent):
+        raise UserError(f"only algo=wdgd was tried on enough public tables to forecast, not algo={algorithm.name}.")
+    if math.isinf(budget.eps):
+        raise UserError("eps=inf spends no budget, so there is nothing to forecast: choose a finite eps.")
+    return forecast(budget, problem, algorithm)
 
 
 def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:

@@ -60,7 +60,7 @@ def settings() -> dict[str, tuple[str, dict[str, Any]]]:
         chosen += [("fm", {"loss": loss, "calibration": "published", "variant": "authors"})]
         chosen += [("dpfm", {"loss": loss, "calibration": "published", "variant": "authors"})]
         chosen += [("outpert", {"loss": loss})]
-        chosen += [(algo, {"loss": loss}) for algo in ("nonpriv", "constant")]
+        chosen += [(algo, {"loss": loss}) for algo in ("nonpriv", "ceiling", "constant")]
     chosen += [("adassp", {"loss": "squared", "calibration": calibration}) for calibration in ("published", "tight")]
     chosen += [("dpgd", {"loss": loss, "rounds": 6, "lam": 0.1}) for loss in ("squared", "logistic")]
     chosen += [("dpgd", {"loss": "logistic", "rounds": 6, "unit": "party", "lam": 0.1})]
@@ -133,7 +133,7 @@ def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
     options = {key: node[key] for key in ("sites",) if key in node} | options
     kind = getattr(import_module(module), name)
     loss = options.get("loss", "logistic")
-    calibration = {} if algo in ("batch", "indiv", "nonpriv", "constant") else {"calibration": "published"}
+    calibration = {} if algo in ("batch", "indiv", "nonpriv", "ceiling", "constant") else {"calibration": "published"}
     if algo in ("ssp", "ssp_descent", "dpgd", "wdgd", "newton", "outpert"):
         calibration = {"calibration": "tight"}
     algorithm = kind(**{**calibration, **options, "loss": LOSSES[loss]})

@@ -14,7 +14,7 @@ from dpml.errors import UserError
 from dpml.privacy import CALIBRATIONS, Budget, Problem
 
 NAMES = ["amp", "avg", "batch", "capefm", "constant", "conv", "dpfm", "fm", "gop", "indiv", "jayaraman", "la", "local"]
-NAMES += ["nn_cape", "nn_conv", "nn_nonpriv", "nonpriv", "objpert", "psgd", "soft", "vote", "wang", "wddp"]
+NAMES += ["ceiling", "nn_cape", "nn_conv", "nn_nonpriv", "nonpriv", "objpert", "psgd", "soft", "vote", "wang", "wddp"]
 NAMES += ["adassp", "dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"]
 TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}  # no noise of a paper
 SQUARED_ONLY = {"adassp"}

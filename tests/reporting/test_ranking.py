@@ -55,14 +55,14 @@ def ranked(rows, guarantees, metric="accuracy", points=POINTS, published=None):
 
 def test_the_best_is_named_with_those_that_are_not_significantly_worse():
     rows = runs("first", 0.82) + runs("second", 0.8199) + runs("third", 0.80) + runs("constant", 0.75, proven=np.inf)
-    rows += runs("nonpriv", 0.85, proven=np.inf)
+    rows += runs("ceiling", 0.85, proven=np.inf)
     guarantees = guaranteed("first", sums=300) + guaranteed("second", sums=1) + guaranteed("third", sums=1)
     (choice,) = ranked(rows, guarantees)["choices"]
     assert choice["best"] in ("first", "second")
     assert [name for name, _ in choice["alike"]] == [({"first", "second"} - {choice["best"]}).pop()]
     assert choice["single"][0] == "second"
     assert choice["above_floor"]
-    assert (choice["floor"], choice["nonpriv"]) == pytest.approx((0.75, 0.85), abs=0.02)
+    assert (choice["floor"], choice["ceiling"]) == pytest.approx((0.75, 0.85), abs=0.02)
     json.dumps(choice)  # plain values
 
 
@@ -130,7 +130,7 @@ TINY = {
     "settings": {"dataset": "synthetic", "dataset.recipe": "ball_sign", "dataset.d": 2, "calibration": "tight"},
     "grid": {
         "a": {
-            "algo": ["constant", "nonpriv", "fm", "objpert", "nobody"],
+            "algo": ["constant", "ceiling", "fm", "objpert", "nobody"],
             "N": 60,
             "seed": [0, 1],
             "eps": [1, 2],

@@ -23,7 +23,7 @@ _CHOICES = {"variant": "variants", "calibrate_for": "targets"}  # fields, and th
 RECOMMENDED = ["wdgd", "dpgd", "ssp_descent", "gop"]
 """The most accurate at a proven eps, on the data of experiments/frontier."""
 
-BASELINES = ["nonpriv", "constant", "batch", "indiv", "nn_nonpriv"]
+BASELINES = ["nonpriv", "ceiling", "constant", "batch", "indiv", "nn_nonpriv"]
 
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text", tuple: "list"}
 
