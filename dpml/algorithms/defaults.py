@@ -97,7 +97,7 @@ RARE = 0.015
 """How long a clip is, times the share of the rarer classes. On the same."""
 REACH = 0.2
 """By how much noise may move predictions of the squared loss, about, in units of the targets' range. On Crime, and on
-rows about wages, fares and marks."""
+rows about wages, fares, marks and diabetes."""
 LAST_CLIP = 0.1
 """The least clip of the squared loss in the last half of the rounds, unless it was smaller before. On the same."""
 

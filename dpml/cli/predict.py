@@ -42,13 +42,14 @@ def run(arguments: Namespace) -> None:
 def _draw_shapes(model: Model, folder: Path) -> None:
     from dpml.reporting import shapes  # slow to load
 
-    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        raise UserError(f"--shapes {folder} is there already, and not empty: choose another folder.")
     try:
+        if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+            raise UserError(f"--shapes {folder} is there already, and not empty: choose another folder.")
         written = shapes.write(model, folder)
     except OSError as error:
         raise UserError(f"--shapes {folder} cannot be written: {error.strerror}.") from None
-    print(f"{len(written)} files in {folder}: each feature as .png and .svg, and all numbers in shapes.csv")
+    said = f"{len(written)} files in {folder}: each feature as .png and .svg, and all numbers in shapes.csv"
+    print(said, file=sys.stderr)  # stdout has the predictions
 
 
 def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFrame:

@@ -6,7 +6,6 @@ The loaders, the downloads, `dpml data` and the pages in docs/data all use them.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -49,9 +48,12 @@ class Range:
             raise UserError(f"a range on the scale log(1 + value) must begin above -1, got {self.low:g}.")
         if len(self.edges) >= 1000:
             raise UserError(f"a range has fewer than 1,000 edges, got {len(self.edges):,}.")
-        if not all(a < b for a, b in pairwise((self.low, *self.edges, self.high))):
+        ends = np.array([self.low, *self.edges, self.high])
+        apart = np.diff(np.log1p(ends) if self.log else ends)  # as numbers on the scale on which they are used
+        if self.edges and not np.all(apart > 0):
             listed = ", ".join(f"{edge:g}" for edge in self.edges)
-            raise UserError(f"edges must increase, between {self.low:g} and {self.high:g}, got [{listed}].")
+            scale = " on the scale log(1 + value)" if self.log else ""
+            raise UserError(f"edges must increase{scale}, between {self.low:g} and {self.high:g}, got [{listed}].")
 
     def parts(self, count: float) -> tuple[float, ...]:
         """The edges by which the range falls into `count` equal parts, on its scale.

@@ -13,6 +13,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from dpml.arrays import Array
@@ -21,7 +22,7 @@ from dpml.data.info import Range
 from dpml.printable import plain_cell, printable
 from dpml.release.model import Model
 from dpml.reporting.figures import save
-from dpml.reporting.style import STYLE, looks
+from dpml.reporting.style import DASHES, DISTINCT, STYLE
 
 _POINTS = 400  # of a curve
 
@@ -46,7 +47,7 @@ class Shape:
 def shapes(model: Model) -> list[Shape]:
     """The shapes of all features, in the model's order."""
     columns = model.stated.columns
-    usual = np.array([(c.low + c.high) / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
+    usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     found = []
     for place, (name, column) in enumerate(columns.items()):
         values = _points(column)
@@ -72,9 +73,13 @@ def write(model: Model, folder: Path) -> list[Path]:
     written = []
     with mpl.rc_context(STYLE | {"text.parse_math": False}):
         for number, shape in enumerate(found, 1):
-            high = 2.9 if isinstance(shape.column, Range) else max(2.9, 0.9 + 0.19 * len(shape.column))
-            figure = Figure(figsize=(4.2, high), layout="constrained")
-            _draw(figure.subplots(), shape, model, lines)
+            bars = 0 if isinstance(shape.column, Range) else len(shape.column) * max(1.0, len(lines) / 3)
+            high = max(2.9, 0.9 + 0.19 * bars)
+            figure = Figure(figsize=(4.2 + (len(lines) > 1), high), layout="constrained")
+            axes = figure.subplots()
+            _draw(axes, shape, model, lines)
+            if len(lines) > 1:
+                figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", fontsize=7)
             readable = re.sub(r"[^A-Za-z0-9]+", "_", shape.name).strip("_")[:60]
             written += save(figure, folder / f"{number:03d}_{readable}")
     tables = [_table(shape, lines) for shape in found]
@@ -101,22 +106,26 @@ def _table(shape: Shape, lines: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _draw(axes: Axes, shape: Shape, model: Model, lines: tuple[str, ...]) -> None:
-    chosen = [looks({line: [line]})[line].colour for line in lines] if len(lines) > 1 else ["#0B5FA5"]
+    colours = [DISTINCT[number % len(DISTINCT)] for number in range(len(lines))]
+    dashes = [DASHES[number // len(DISTINCT) % len(DASHES)] for number in range(len(lines))]
     zero = axes.axhline if isinstance(shape.column, Range) else axes.axvline
     zero(0, color="#7F7F7F", linewidth=0.8)
     if isinstance(shape.column, Range):
-        for line, effect, colour in zip(lines, shape.effects.T, chosen, strict=True):
-            axes.plot(shape.values, effect, color=colour, label=line)
+        for line, effect, colour, dash in zip(lines, shape.effects.T, colours, dashes, strict=True):
+            axes.plot(shape.values, effect, color=colour, linestyle=dash, label=line)
         if shape.column.log:
             axes.set_xscale("symlog", linthresh=1)
         if shape.name in model.stated.dates:  # in days since 1970, as Matplotlib counts
-            axes.xaxis_date()
+            axes.xaxis.set_major_locator(places := AutoDateLocator(minticks=3))  # type: ignore[no-untyped-call]
+            axes.xaxis.set_major_formatter(ConciseDateFormatter(places))  # type: ignore[no-untyped-call]
         axes.set_xlim(shape.column.low, shape.column.high)
         axes.set_xlabel(shape.name)
     else:
         high = 0.8 / len(lines)
-        for number, (line, effect, colour) in enumerate(zip(lines, shape.effects.T, chosen, strict=True)):
-            axes.barh(shape.values + (number - (len(lines) - 1) / 2) * high, effect, high, color=colour, label=line)
+        for number, (line, effect, colour) in enumerate(zip(lines, shape.effects.T, colours, strict=True)):
+            place = shape.values + (number - (len(lines) - 1) / 2) * high
+            hatch = "/" * (3 * (number // len(DISTINCT)))
+            axes.barh(place, effect, high, color=colour, hatch=hatch, label=line)
         texts = map(printable, shape.column)
         names = [value if len(value) <= 24 else f"{value[:23]}…" for value in texts]
         axes.set_yticks(shape.values, names)
@@ -127,5 +136,3 @@ def _draw(axes: Axes, shape: Shape, model: Model, lines: tuple[str, ...]) -> Non
         axes.set_ylabel(said)
     else:
         axes.set(xlabel=said, title=shape.name)
-    if len(lines) > 1:
-        axes.legend(fontsize=7, ncols=1 + len(lines) // 6)

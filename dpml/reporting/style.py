@@ -110,8 +110,9 @@ REFERENCES = {
     "constant": (0, (1, 2)),
 }  # fmt: skip
 _SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
-_FREE = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
-_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2.5, 1, 2.5, 3)))
+DISTINCT = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
+"""Colours of curves without an order, for colour-blind readers, too."""
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2.5, 1, 2.5, 3)))
 
 STYLE: Any = {
     "figure.dpi": 120,
@@ -165,7 +166,7 @@ def looks(
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
         families.setdefault(algo if algo in _ALGORITHMS else base_look(algo), []).extend((algo, name) for name in own)
-    free = [colour for colour in _FREE if colour not in {base_look(algo)[0] for algo in labels}]
+    free = [colour for colour in DISTINCT if colour not in {base_look(algo)[0] for algo in labels}]
     found = {}
     for family in families.values():
         several = len(family) >= 4 and not any(algo in ordered or algo not in _ALGORITHMS for algo, _ in family)
@@ -176,7 +177,7 @@ def looks(
             dashes = REFERENCES.get(algo) if len(family) == 1 else None
             colour = colours[number] if number < len(colours) else mixed(colour, shade)
             width = 1.0 if algo in FLOORS else THIN if algo in thin else STYLE["lines.linewidth"]
-            found[name] = Look(colour, marker, dashes or _DASHES[number % len(_DASHES)], width)
+            found[name] = Look(colour, marker, dashes or DASHES[number % len(DASHES)], width)
     return found
 
 

