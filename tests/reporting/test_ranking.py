@@ -107,7 +107,7 @@ def test_programs_of_others_stand_beside():
     assert found["choices"][0]["peers"] == {"other": 0.7}
     page = which_page([{"title": "T", "command": "dpml-run experiment=mine/a", "rankings": [found]}])
     head = next(line for line in page.splitlines() if line.startswith("| ε | best "))
-    assert head.endswith("| no privacy, no ridge | other |")
+    assert head.endswith("| no privacy | other |")
 
 
 def test_an_oracle_stands_beside_the_rule_with_what_it_chose():
