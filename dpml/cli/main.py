@@ -177,7 +177,9 @@ def _plot(commands: Any) -> None:
     plot = commands.add_parser("plot", help="a figure of a run's or a sweep's rows.csv")
     plot.add_argument("folder", type=Path, help="the folder of a run or sweep, with rows.csv in it")
     plot.add_argument("--x", help="eps, delta, M or N (default: what varies)")
-    plot.add_argument("--metric", nargs="+", help="one panel for each (default: loss, and accuracy or rmse)")
+    plot.add_argument(
+        "--metric", nargs="+", help="one panel for each (default: optimality gap or loss, and accuracy or rmse)"
+    )
 
 
 def _merge(commands: Any) -> None:

@@ -40,7 +40,7 @@ def plot(
         command: the command that the footer names.
         x: a setting, or ``inverse_eps`` for 1/eps; by default the first of eps, delta, M, N and the settings of the
             command line that has more than one value.
-        metrics: one panel for each; by default the loss, and accuracy or RMSE if measured.
+        metrics: one panel for each; by default the optimality gap, or else the loss, and accuracy or RMSE.
 
     Raises:
         UserError: `x` or a metric is not in the rows.
@@ -48,7 +48,8 @@ def plot(
     summary = summarise(rows)
     x = _known_axis(summary, x)
     present = list(rows["metric"].unique())
-    metrics = metrics or [name for name in ("loss", "accuracy", "rmse") if name in present] or present[:1]
+    gap = "optimality_gap" if "optimality_gap" in present else "loss"
+    metrics = metrics or [name for name in (gap, "accuracy", "rmse") if name in present] or present[:1]
     for name in metrics:
         if name not in present:
             raise UserError(f"these rows have no metric {name!r}: {nearest(name, present)}")
