@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from dpml.cli.table import packed, print_table
+from dpml.cli.columns import packed, print_table
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.run_table import RunTable, claims_in, proven_text, run_table
@@ -45,7 +45,7 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
         present = list(dict.fromkeys(summary["metric"]))
         # a metric with a dot in its name is the user's own
         metrics = [name for name in present if name in _METRICS or "." in name]
-        _show_sweep(console, run_table(rows, metrics or present, claims_in(guarantees)))
+        _show_sweep(console, run_table(summary, metrics or present, claims_in(guarantees)))
     else:
         _show_setting(console, summary, guarantees)
     console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")

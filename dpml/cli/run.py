@@ -48,6 +48,7 @@ from dpml.commands.settings import Settings
 from dpml.config.compose import register_experiments, register_options
 from dpml.errors import UserError
 from dpml.reporting.run_table import claims_in, run_table, write_tables
+from dpml.reporting.statistics import summarise
 from dpml.running import executors
 from dpml.running.plan import Options, Plan
 
@@ -266,7 +267,7 @@ def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path, com
     Returns the names of the files.
     """
     show(rows, guarantees)
-    table = run_table(rows, claims=claims_in(guarantees))
+    table = run_table(summarise(rows), claims=claims_in(guarantees))
     paths = write_tables(table, folder) if table.keys else []
     if axes(rows):
         from dpml.reporting.figures import plot  # slow to load

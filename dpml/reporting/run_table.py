@@ -13,7 +13,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import constant, text
 from dpml.reporting.numerals import numerals, times
-from dpml.reporting.statistics import replication, settings, summarise
+from dpml.reporting.statistics import replication, settings
 from dpml.reporting.style import METRICS, ZERO
 from dpml.reporting.tables import HEADS, Texts, latex, markdown, texts
 from dpml.running.rows import PRIVACY
@@ -74,12 +74,12 @@ class RunTable:
 
 
 def run_table(
-    rows: pd.DataFrame, metrics: Sequence[str] | None = None, claims: Collection[tuple[str, ...]] | None = None
+    summary: pd.DataFrame, metrics: Sequence[str] | None = None, claims: Collection[tuple[str, ...]] | None = None
 ) -> RunTable:
-    """The table of the rows of a run, a sweep or an experiment.
+    """The table of a run, a sweep or an experiment.
 
     Args:
-        rows: tidy rows (`dpml.running.rows`).
+        summary: of its rows (`statistics.summarise`).
         metrics: those shown; by default `MAIN`, or all if none of these was measured.
         claims: the algorithms, with variant and calibration, of which somebody claims a finite eps
             (`claims_in`); None: those whose noise a paper states.
@@ -87,7 +87,6 @@ def run_table(
     Raises:
         UserError: a metric was not measured.
     """
-    summary = summarise(rows)
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))
     for name in metrics or ():
@@ -113,7 +112,7 @@ def _line(
             name: np.nan if found is None else found["mean"],
             f"{name}_interval": np.nan if found is None else found["interval"],
             f"{name}_count": 0 if found is None else found["count"],
-            f"{name}_missing": 0 if found is None else found["missing"],
+            f"{name}_missing": 0 if found is None else found.get("missing", 0),  # old tables lack it
         }
     declared = str(first["not_proven"]).startswith(DECLARED)
     claimed = first["calibration"] == "published" if claims is None else tuple(first[_ALGORITHM]) in claims

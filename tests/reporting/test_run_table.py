@@ -80,7 +80,7 @@ def rows() -> pd.DataFrame:
 
 
 def test_a_line_per_setting_with_its_metrics_and_its_privacy():
-    table = run_table(rows(), claims={("a_b", "x", "tight")})
+    table = run_table(summarise(rows()), claims={("a_b", "x", "tight")})
     assert (list(table.keys), list(table.metrics)) == (["algo", "eps"], ["accuracy", "optimality_gap"])
     head, *lines = table.texts["columns"], *table.texts["rows"]
     assert head == ["algo", "ε", "test accuracy", "optimality gap / 10⁻⁵", "claimed ε", "proven ε", "view"]
@@ -92,7 +92,7 @@ def test_a_line_per_setting_with_its_metrics_and_its_privacy():
 
 
 def test_the_csv_has_the_summary_in_all_digits():
-    table = pd.read_csv(io.StringIO(run_table(rows()).written("csv")))
+    table = pd.read_csv(io.StringIO(run_table(summarise(rows())).written("csv")))
     summary = summarise(rows())
     for _, line in table.iterrows():
         for metric in ("accuracy", "optimality_gap"):
@@ -104,7 +104,7 @@ def test_the_csv_has_the_summary_in_all_digits():
 
 
 def test_latex_has_every_number_for_siunitx():
-    text = run_table(rows()).written("tex")
+    text = run_table(summarise(rows())).written("tex")
     assert r"a\_b & \num{0.1} & \num{" in text
     assert "optimality gap / 10$^{-}$$^{5}$" in text
     body = text[text.index("midrule") : text.index("bottomrule")]
@@ -115,9 +115,9 @@ def test_latex_has_every_number_for_siunitx():
 def test_a_value_that_is_missing_is_counted():
     some = rows()
     some.loc[some.index[(some["metric"] == "accuracy") & (some["algo"] == "a_b")][0], "value"] = math.nan
-    assert run_table(some).texts["rows"][0][2] == "NaN (1 of 6)"
+    assert run_table(summarise(some)).texts["rows"][0][2] == "NaN (1 of 6)"
 
 
 def test_a_metric_that_was_not_measured():
     with pytest.raises(UserError, match="these rows have no metric 'acuracy': did you mean 'accuracy'"):
-        run_table(rows(), ["acuracy"])
+        run_table(summarise(rows()), ["acuracy"])
