@@ -167,8 +167,11 @@ def test_every_paper_of_the_results_is_cited(run_command) -> None:
         assert body.count("{") == body.count("}")
         assert run_command("dpml", "cite", name).out == f"{entry}\n"
     about = yaml.safe_load((root / "CITATION.cff").read_text())
-    assert f"version = {{{__version__}}}" in citations()["dpml"]
-    assert f"title = {{{about['title']}}}" in citations()["dpml"]
+    known = {"title": about["title"], "version": __version__, "year": about["date-released"].year, "license": "MIT"}
+    for key, value in known.items():
+        assert f"  {key} = {{{value}}},\n" in citations()["dpml"]
+    assert about["version"] == __version__
+    assert [f"author = {{{{{one['name']}}}}}" in citations()["dpml"] for one in about["authors"]] == [True]
 
 
 def test_an_unknown_name_to_cite(run_command) -> None:
