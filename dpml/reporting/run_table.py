@@ -14,7 +14,6 @@ from dpml.privacy.safe import written
 from dpml.reporting.curves import constant, text
 from dpml.reporting.numerals import numerals, times
 from dpml.reporting.statistics import replication, settings
-from dpml.reporting.style import METRICS, ZERO
 from dpml.reporting.tables import HEADS, Texts, latex, markdown, texts
 from dpml.running.rows import PRIVACY
 
@@ -47,6 +46,8 @@ class RunTable:
     @property
     def texts(self) -> Texts:
         """The table to read: every number with half its interval, the proven eps rounded up."""
+        from dpml.reporting.style import METRICS, ZERO  # loads matplotlib, which a single run does not need
+
         columns = {HEADS.get(key, key): list(map(text, self.lines[key])) for key in self.keys}
         for name in self.metrics:
             means, halves = self.lines[name], self.lines[f"{name}_interval"]
