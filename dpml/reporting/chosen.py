@@ -8,11 +8,11 @@ import pandas as pd
 
 from dpml.errors import UserError, nearest
 from dpml.reporting.charts import run_charts, shown
-from dpml.reporting.curves import settings, text
+from dpml.reporting.curves import text
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.panels import Chart
 from dpml.reporting.run_table import claims_in
-from dpml.reporting.statistics import summarise
+from dpml.reporting.statistics import settings, summarise
 from dpml.reporting.tables import read_rows, read_table
 from dpml.running.spec import Panel
 
@@ -32,7 +32,7 @@ class Chosen:
             UserError: there is no such key, or no line with such a value.
         """
         summary = self.summary
-        keys = ["algo", *settings(summary), "tuned"]
+        keys = [*settings(summary), "tuned"]
         for condition in conditions:
             key, equal, values = condition.partition("=")
             if not equal or key not in keys:
