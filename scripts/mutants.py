@@ -44,6 +44,19 @@ class Mutant:
 
 
 MUTANTS = (
+    # weights of an estimator's rows
+    Mutant(
+        "dpml/api/rows.py",
+        "return np.minimum(weights, 1.0)",
+        "return weights / weights.max()",
+        "api/test_weights.py::test_a_weight_above_1_counts_as_1",
+    ),
+    Mutant(
+        "dpml/api/rows.py",
+        "kept = rng.random(len(X)) < np.prod(weights, axis=0)",
+        "kept = np.prod(weights, axis=0) > 0\n    kept[kept] = rng.random(kept.sum()) < np.prod(weights, axis=0)[kept]",
+        "api/test_weights.py::test_a_coin_is_drawn_for_every_row_whatever_its_weight",
+    ),
     # curves, calibration and composition
     Mutant(
         "dpml/privacy/gdp.py",

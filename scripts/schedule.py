@@ -1,6 +1,6 @@
 """How well cells keep W workers busy, by the times they took: python scripts/schedule.py results/*/*_plan.csv
 
-Reads the plans that experiments leave beside their figures (or the listings that ``run.dry=true`` prints), takes the
+Reads the plans that experiments leave beside their figures (or the one that ``run.dry=true`` writes), takes the
 CPU seconds of their cells, and hands these out as an engine does, each to the worker that is free first: in the order
 of the plans, and longest first. A line for every W: how long it takes, and the efficiency, work / (W x time). One
 process hands out and writes down, one cell every ``--overhead`` seconds at most (results/growth.md: "keep results").

@@ -7,7 +7,7 @@ is fitted.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -24,12 +24,13 @@ from dpml.algorithms import Algorithm
 from dpml.api.account import count, setting_of
 from dpml.api.arguments import plain
 from dpml.api.files import load, save
+from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, thinned
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
 from dpml.config.compose import options
 from dpml.data import Dataset, Task
 from dpml.data.partition import Equal, Parties, partition
-from dpml.data.steps import shrink, to_both_sides
+from dpml.data.steps import to_both_sides
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee
@@ -48,8 +49,6 @@ except ImportError:  # scikit-learn before 1.6
         """The method of those versions, as a function."""
         return estimator._validate_data(*arrays, **checks)
 
-
-Bounds = tuple[ArrayLike, ArrayLike]
 
 _DELTA = 1e-5  # at which fits are added up that have none
 
@@ -80,6 +79,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         colluders: float | None = None,
         algo_options: Mapping[str, Any] | None = None,
         ledger: Ledger | None = None,
+        class_weight: Mapping[Any, float] | None = None,
         random_state: int | None = None,
     ) -> None:
         self.algo = algo
@@ -92,14 +92,15 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.colluders = colluders
         self.algo_options = algo_options
         self.ledger = ledger
+        self.class_weight = class_weight
         self.random_state = random_state
 
-    def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None) -> Array:
-        """Weights of one release, (d,) or (K d,), from rows (n, p) and encoded targets (n,); sets `guarantees_`."""
+    def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None, weights: Sequence[Array]) -> Array:
+        """A release's model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); sets `guarantees_`."""
         asked = budget(epsilon(plain(self.eps, "eps"), "eps"), plain(self.delta, "delta"))
         algorithm = self._algorithm(task)
-        rows = self._into_ball(X)
         seed = self._seed()
+        rows = thinned(self._into_ball(X), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             ids = None if party is None else map(str, np.unique(column_or_1d(party)))
@@ -113,9 +114,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
-            weights = mechanism.release([asked], noise, 1).weights
-        assert weights is not None  # of a linear algorithm
-        return np.array(weights[0, 0])
+            found = mechanism.release([asked], noise, 1).weights
+        assert found is not None  # of a linear algorithm
+        return np.array(found[0, 0])
 
     def _algorithm(self, task: Task) -> Algorithm:
         """The configured algorithm for a task.
@@ -215,36 +216,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
 
 
-def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
-    """Map rows (n, p) into the unit ball, each independently: (n, p), or (n, p + 1) with a `constant` feature last.
-
-    Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
-    lengths. The constant is appended before the division, so the sign of a score is still that of a linear function.
-    """
-    X = to_both_sides(low, high, len(low))(np.clip(X, low, high))
-    return shrink(np.column_stack([X, np.ones(len(X))]) if constant else X, always=True)
-
-
-def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
-    """The ends of public ranges, each (width,).
-
-    Raises:
-        UserError: they are not such a pair, not finite, or not in order.
-    """
-    try:
-        low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)) for end in given)
-    except (TypeError, ValueError):
-        each = f", or {width} of them" if width > 1 else ""
-        raise UserError(f"{key} must be a pair (low, high), each of them one number{each}.") from None
-    with np.errstate(over="ignore", invalid="ignore"):
-        wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
-    if len(wrong):
-        first = wrong[0]
-        got = f"{low[first]:g} and {high[first]:g} at {first}"
-        raise UserError(f"{key} must be finite, low < high, less than 1.8e308 apart, got {got}.")
-    return low.copy(), high.copy()
-
-
 class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear classifier under (eps, delta) differential privacy; adjacency is *replace one row*.
 
@@ -282,6 +253,8 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         algo_options: further options of the algorithm, those under `algo` of `dpml-run`: ``{"lam": 0.01}``.
         ledger: a `dpml.Ledger` in which every fit is entered before its noise is drawn; None: that of the `with` block
             around it, or else fits of the same rows are counted in this process, and the second one warns.
+        class_weight: public weights of classes, `{class: weight}`, relative to the largest. None: all alike.
+            `balanced` would count private labels, and is refused.
         random_state: None: noise from the operating system's random numbers. A whole number is for tests only: anyone
             who knows it can subtract the noise, so nothing is proven.
 
@@ -301,12 +274,17 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         ValueError: X or y are not valid input for scikit-learn's estimators.
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Release one model of rows X (n, p) and labels y (n,).
 
-        `party` (n,) gives the party of each row, and `parties` is then ignored; None: rows are dealt.
+        `party` (n,) gives the party of each row, and `parties` is then ignored; None: rows are dealt. `sample_weight`
+        (n,), each in [0, 1], is private as the rows are: a row is used with this probability, and is zeros otherwise
+        (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
         """
         rows, labels = validate_data(self, X, y, dtype=np.float64)
+        weights = checked_weights(sample_weight, rows)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         K = len(self.classes_)
@@ -317,8 +295,9 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         self.bounds_ = self._ranges(self.bounds, "bounds", rows)
         task: Task = "binary" if K == 2 else "multiclass"
         targets = (2 * codes - 1 if K == 2 else codes).astype(float)
-        weights = self._released(rows, targets, task, party)
-        self._keep(weights.reshape(1 if K == 2 else K, -1))
+        by_class = class_weights(self.class_weight, self.classes_, codes)
+        model = self._released(rows, targets, task, party, [one for one in (weights, by_class) if one is not None])
+        self._keep(model.reshape(1 if K == 2 else K, -1))
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
@@ -419,19 +398,19 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         )
         self.y_bounds = y_bounds
 
-    def fit(self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None) -> Self:
-        """Release one model of rows X (n, p) and targets y (n,).
-
-        `party` (n,) gives the party of each row, and `parties` is then ignored; None: rows are dealt.
-        """
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Release one model of rows X (n, p) and targets y (n,); the others are as for `PrivateClassifier`."""
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        weights = checked_weights(sample_weight, rows)
         target = np.asarray(y, dtype=float)[:, None]
         self.bounds_ = self._ranges(self.bounds, "bounds", rows)
         low, high = self._ranges(self.y_bounds, "y_bounds", target)
         self.y_bounds_ = float(low[0]), float(high[0])
         scaled = to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0]
-        weights = self._released(rows, np.clip(scaled, -1, 1), "regression", party)
-        self._keep(weights[None])
+        own = [weights] if weights is not None else []
+        self._keep(self._released(rows, np.clip(scaled, -1, 1), "regression", party, own)[None])
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 

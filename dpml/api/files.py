@@ -15,7 +15,7 @@ from dpml.release.model import Model, read_model
 from dpml.running.environment import provenance
 
 _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "sample_norm")}
-"""The steps of `estimators.into_ball`, with and without a constant feature."""
+"""The steps of `rows.into_ball`, with and without a constant feature."""
 
 
 def save(estimator: Any, path: Path, setting: str, **allowed: bool) -> None:

@@ -44,7 +44,8 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
     ``dpml-run -m``: jobs for all combinations, whose tables are put together. A key with a dot goes into a dictionary,
     ``**{"algo.lam": 0.01}``, and an option that is a list itself into a further list, ``**{"algo.steps": [[0.1, 1]]}``.
 
-    Cells are kept in ``results_dir/.cells``, and nothing else is written. The plan goes to stdout, progress to stderr.
+    Cells are kept in ``results_dir/.cells``, and nothing else is written, but for ``plan.csv`` by a dry run. The plan
+    goes to stdout, progress to stderr.
     After Ctrl-C the same call resumes. In a script, ``run.workers`` above 1 needs ``if __name__ == "__main__":`` around
     the call, because every process reads the script again.
 

@@ -26,7 +26,7 @@ from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
 from dpml.running.plan import Options, Plan, Tables, Task, make_plan
-from dpml.running.runner import announce, carry_out
+from dpml.running.runner import announce, carry_out, outline
 from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
 from dpml.screen import Screen
@@ -35,6 +35,9 @@ INTERRUPTED = 130
 DECIDE = "run.decide=true"
 ERROR = "error.txt"
 """Why a job's folder has no files."""
+
+PLAN = "plan.csv"
+"""The plan of the last dry run, in the results folder."""
 
 NO_RELEASE = "an experiment, not a release: whoever knows the seed can subtract the noise"
 
@@ -275,7 +278,12 @@ def compute_jobs(  # many parameters: the jobs, and what the command says of how
         jobs[0].check(plan)
     announce(plan, options, console)
     if options.dry:
-        print(plan.listing(plan.tasks), end="")
+        path = results / PLAN
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, plan.listing(plan.tasks))
+        for line in outline(plan, options):
+            console.print(line, markup=False, soft_wrap=True)
+        print(f"The whole plan, a line per cell: {os.path.relpath(path)}")
         return plan, 0
     try:
         finished = carry_out(plan, options, errors, pool)

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from dpml import paths
 from dpml.config import catalogue
+from dpml.errors import UserError
 
 _HALF = float(ndtri(0.975))  # of a 95 % interval, in standard errors
 
@@ -23,7 +24,10 @@ def official(dataset: str) -> tuple[int, int] | None:
     """The numbers of training and test rows of a data set's official split; None if it has none, or is not known."""
     if not paths.folder("conf").joinpath("dataset", f"{dataset}.yaml").is_file():
         return None
-    info = catalogue.source(dataset).info
+    try:
+        info = catalogue.source(dataset).info
+    except UserError:  # it has no name of its own: a file of the user's
+        return None
     return None if info.train_rows is None else (info.train_rows, info.rows - info.train_rows)
 
 

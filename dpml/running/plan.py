@@ -124,15 +124,20 @@ class Plan:
     def _optional(self) -> set[int]:
         return {id(entry) for task in self.tasks if not task.whole for _, entry in self.points[task.name]}
 
-    def estimate(self) -> float | None:
-        """Estimated seconds for the waiting cells in sequence, based on the finished cells; None if there are none."""
+    def estimate(self, among: Iterable[Entry] | None = None) -> float | None:
+        """Estimated seconds for waiting cells in sequence, based on the finished cells; None if there are none.
+
+        `among`: only of these; None: all.
+        """
         times = defaultdict(list)
         for entry in self.entries.values():
             if entry.record and entry.record.skipped is None:
                 for kind in _alike(entry):
                     times[kind].append(entry.record.seconds)
         total = 0.0
-        for entry in self.waiting():
+        for entry in self.waiting() if among is None else among:
+            if entry.status != "to run":
+                continue
             known = next((times[kind] for kind in _alike(entry) if kind in times), None)
             if known is None:
                 return None

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -17,6 +17,7 @@ from dpml.running.store import Record
 
 _log = logging.getLogger("dpml")
 _NAMED = 3  # of all that has changed
+_LINES = 8  # of a plan's outline
 
 
 def announce(plan: Plan, options: Options, console: Console) -> None:
@@ -51,6 +52,33 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
     skipped = [entry for entry in plan.entries.values() if entry.status == "skipped" and plan.optional(entry)]
     for reason, number in Counter(entry.reason for entry in skipped).items():
         console.print(f"skipped {number}: {reason}", style="yellow", markup=False, soft_wrap=True)
+
+
+def outline(plan: Plan, options: Options) -> list[str]:
+    """The plan as a table of at most `_LINES` lines below its head: by algorithm, or by experiment."""
+    several = len(plan.tasks) > 1 and not all(task.whole for task in plan.tasks)
+    groups: dict[str, dict[int, Entry]] = {task.name: {} for task in plan.tasks if several}
+    for task in plan.tasks:
+        for point, entry in plan.points[task.name]:
+            name = task.name if several else str(point.settings.get("algo", "-"))
+            groups.setdefault(name, {})[id(entry)] = entry
+        groups |= {f"computed {block.block}": {} for block in task.computed if not several}
+    lines = [_outlined(name, list(found.values()), plan, options) for name, found in groups.items()]
+    head = ("experiment" if several else "algorithm", "cells", "cached", "to run", "skipped", "time")
+    rest, shown = len(lines) - _LINES, [head, *lines[:_LINES]]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in shown]
+    return [*text, f"and {rest} more"] if rest > 0 else text
+
+
+def _outlined(name: str, entries: Sequence[Entry], plan: Plan, options: Options) -> tuple[str, ...]:
+    if not entries:
+        return name, *("",) * 4, "a function"
+    states = Counter(entry.status for entry in entries)
+    seconds = plan.estimate(entries) if states["to run"] else 0.0
+    workers = 1 if options.engine == "serial" else options.workers
+    time = "?" if seconds is None else f"about {_duration(seconds / workers)}" if seconds else ""
+    return name, str(len(entries)), *(str(states[key]) for key in ("cached", "to run", "skipped")), time
 
 
 def _duration(seconds: float) -> str:

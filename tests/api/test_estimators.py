@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dpml
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.api.account import account
-from dpml.api.estimators import into_ball
+from dpml.api.rows import into_ball
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
@@ -36,9 +36,15 @@ REPEATED = pytest.mark.filterwarnings("ignore:these rows, or some of them, were 
         dpml.PrivateRegressor("ssp", bounds=(-10, 10), y_bounds=(-10, 10), fit_intercept=False),
     ]
 )
-@pytest.mark.filterwarnings("ignore::dpml.errors.PrivacyWarning")
+@pytest.mark.filterwarnings("ignore::dpml.errors.PrivacyWarning", "ignore:sample_weight above 1 counts as 1")
 def test_scikit_learn_takes_them_for_its_own(estimator, check):
-    """No check is left out or expected to fail. A score below scikit-learn's bounds is allowed: `poor_score`."""
+    """All checks but one: a row of weight 2 is not two rows, as it may move the model no farther than one.
+
+    A score below scikit-learn's bounds is allowed: `poor_score`.
+    """
+    name = getattr(check, "func", check).__name__
+    if name.startswith(("check_sample_weight_equivalence", "check_sample_weights_invariance")):
+        pytest.skip("the number of rows is public, and no weight is above 1")
     check(estimator)
 
 

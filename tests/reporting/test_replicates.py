@@ -33,6 +33,7 @@ def test_an_official_split_in_full_has_the_same_rows_for_every_seed():
     assert official("adult") == (30_162, 15_060)
     assert official("breast_cancer") is None
     assert official("a_plug_in") is None
+    assert official("csv") is None  # a file of the user's, which has no name
     assert list(same_rows(LINES)) == [True, True, False, False, False, True]
     assert list(varied(LINES)) == ["noise", "parties", "seeds", "seeds", "seeds", "noise"]
     assert list(varied(pd.DataFrame({"x": [1]}))) == ["seeds"]

@@ -10,15 +10,17 @@ import time
 
 import pandas as pd
 import pytest
-from harness import CELLS, CONV, TINY, digests, plan, run
+from harness import CELLS, CONV, TINY, digests, jobs, plan, run
 
 from dpml.errors import UserError
 from dpml.reporting import artifacts
 from dpml.running import cell as experiment
 from dpml.running import executors as engines
 from dpml.running.executors import Failure, compute
+from dpml.running.plan import Options, make_plan
+from dpml.running.runner import outline
 from dpml.running.spec import Experiment
-from dpml.running.store import digest
+from dpml.running.store import Store, digest
 
 
 def written(results):
@@ -108,8 +110,33 @@ def test_dry_run_computes_nothing(tmp_path, capsys):
     assert run(tmp_path, dry=True) == 0
     out = capsys.readouterr().out
     assert f"0 cached, {CELLS} to run" in out
-    assert out.count(",to run,") == CELLS
-    assert not written(tmp_path)
+    assert (tmp_path / "plan.csv").read_text().count(",to run,") == CELLS
+    assert f"{tmp_path.name}/plan.csv" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.csv"]
+
+
+def test_a_dry_run_counts_the_cells_of_each_algorithm(finished, capsys):
+    """Cached ones, those to run, and how long these will take; of several experiments, by experiment."""
+    assert run(finished, dry=True, force="conv") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    table = pd.read_csv(finished / "plan.csv")
+    for algo, own in table.groupby("algo"):
+        own = own.drop_duplicates("key")
+        counts = [str(number) for number in (len(own), *((own["status"] == s).sum() for s in ("cached", "to run")))]
+        (line,) = (line for line in lines if line[:1] == [algo])
+        assert line[1:4] == counts
+        assert line[5:] == (["about", "a", "second"] if algo == "conv" else [])
+    three = [job.task for name in ("mine/a", "mine/b", "mine/c") for job in jobs(finished, TINY, name=name)]
+    said = outline(make_plan(three, Store(finished / ".cells"), Options()), Options())
+    assert [line.split()[:3] for line in said[1:]] == [
+        [name, str(CELLS), str(CELLS)] for name in ("mine/a", "mine/b", "mine/c")
+    ]
+
+
+def test_an_outline_has_at_most_ten_lines(tmp_path):
+    many = [job.task for i in range(30) for job in jobs(tmp_path, TINY, name=f"mine/{i}")]
+    said = outline(make_plan(many, Store(tmp_path / ".cells"), Options()), Options())
+    assert (len(said), said[-1]) == (10, "and 22 more")
 
 
 def test_a_dry_run_estimates_from_cells_that_are_done(finished, capsys):
