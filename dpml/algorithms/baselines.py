@@ -123,13 +123,14 @@ class Constant:
     """`constant`: one answer for every row, the mean target or the commonest class of the private rows. No privacy.
 
     A floor: an algorithm that uses features should be better. Its loss is the least of all constant scores, not that of
-    a model without intercept; it has no weights. Its `err_w` is that of w = 0.
+    a model without intercept; it has no weights, and so no optimality gap: it can be below the least loss of all linear
+    models. Its `err_w` is that of w = 0.
 
     Args:
         loss: what its loss is measured by.
         calibration: has no effect.
         variant: has no effect: it is the floor of any other.
-        lam: coefficient of lam/2 ||w||^2 in the objective whose optimality gap is reported.
+        lam: has no effect.
     """
 
     name: ClassVar[str] = "constant"

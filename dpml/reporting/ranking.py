@@ -135,7 +135,7 @@ def _choice(
         "alike": [[name, means[name]] for name in order[1:] if not comparisons[name].significant],
         "single": [single, means[single]] if single else None,
         "floor": _plain(floor),
-        "nonpriv": _plain(_reference_mean(references, "nonpriv", eps)),
+        "nonpriv": _plain(_reference_mean(references, "nonpriv_cv", eps)),
         "above_floor": _above_floor(at[best], references, eps, metric),
     }
 
@@ -266,7 +266,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
                 "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
                 "no feature used": "" if choice["floor"] is None else short(choice["floor"]),
-                "no privacy, no ridge": "" if choice["nonpriv"] is None else short(choice["nonpriv"]),
+                "no privacy": "" if choice["nonpriv"] is None else short(choice["nonpriv"]),
             }
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
         )

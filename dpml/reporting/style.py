@@ -65,6 +65,7 @@ THIN = 0.8  # width of the curves that are shown only for comparison
 # colour and marker; references have no marker, and REFERENCES says how they differ
 _ALGORITHMS: dict[str, tuple[str, str]] = {
     "nonpriv": ("#000000", ""),
+    "nonpriv_cv": ("#000000", ""),
     "fm": ("#0072B2", "s"),
     "capefm": ("#D55E00", "o"),
     "conv": ("#009E73", "^"),
@@ -105,7 +106,7 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "AMP (oracle, not private)": ("#333333", "^"),
 }
 REFERENCES = {
-    "nonpriv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":", "constant": (0, (1, 2))
+    "nonpriv": "--", "nonpriv_cv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":", "constant": (0, (1, 2))
 }  # fmt: skip
 _SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
 _FREE = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")

@@ -17,6 +17,7 @@ Algorithms report in addition to their models:
 - ``step`` [step size]: descent: the step size that was used.
 - ``clip`` [length of a gradient]: clipped descent: the last clip.
 - ``train_accuracy`` [share of rows]: networks: accuracy on the private rows.
+- ``ridge`` [curvature]: `nonpriv_cv`: the ridge that cross-validation chose.
 - ``path_loss`` [loss]: networks: training loss, mean over ten moments of the training; a lower value means faster
   training.
 

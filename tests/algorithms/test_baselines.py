@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from examples import labelled_parties, loss_of, recipe_parties
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import balanced_accuracy_score, log_loss, mean_squared_error, roc_auc_score
+from sklearn.model_selection import PredefinedSplit, cross_val_score
 
 from dpml.algorithms.baselines import Batch, Constant, Individual, NonPrivate
+from dpml.algorithms.cross_validated import RIDGES, CrossValidated
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
@@ -109,3 +111,25 @@ def test_the_floor_of_a_bounded_loss_is_the_share_of_the_rarer_class() -> None:
     rarer = min(np.mean(parties.y > 0), np.mean(parties.y < 0))
     assert floor["loss"] == pytest.approx(rarer)
     assert "optimality_gap" not in floor
+
+
+@pytest.mark.parametrize("recipe", ["linear", "logistic"])
+def test_the_ceiling_has_the_ridge_that_cross_validation_by_scikit_learn_chooses(recipe) -> None:
+    parties = recipe_parties(recipe, rows=60)
+    loss = LOSSES["squared" if recipe == "linear" else "logistic"]
+    n = len(parties.y)
+    folds = PredefinedSplit(np.random.default_rng(3).permutation(n) % 5)
+    scores = []
+    for ridge in RIDGES:
+        train = n * 4 / 5  # 60 rows: all folds have as many
+        model, scoring = Ridge(ridge * train / 2, fit_intercept=False), "neg_mean_squared_error"
+        if loss.name == "logistic":
+            model = LogisticRegression(C=1 / (ridge * train), fit_intercept=False, tol=1e-10, max_iter=10_000)
+            scoring = "neg_log_loss"
+        scores.append(cross_val_score(model, parties.X, parties.y, cv=folds, scoring=scoring).mean())
+    found = CrossValidated(loss).prepare(parties, np.random.default_rng(3))
+    assert found.metrics["ridge"] == RIDGES[int(np.argmax(scores))]
+    theirs = NonPrivate(loss, lam=found.metrics["ridge"]).prepare(parties, np.random.default_rng(0))
+    assert np.array_equal(found.weights, theirs.weights)
+    with pytest.raises(UserError, match="needs 5 private rows"):
+        CrossValidated(loss).prepare(recipe_parties(recipe, rows=4), np.random.default_rng(0))
