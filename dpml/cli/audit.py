@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 from dpml.audit import Finding
 from dpml.audit.scores import CONFIDENCE
-from dpml.cli.table import print_table, set_aside_common
+from dpml.cli.columns import print_table, set_aside_common
 from dpml.commands.audit import AttackRequest
 from dpml.commands.settings import Settings
 from dpml.privacy import Problem

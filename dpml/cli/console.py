@@ -1,21 +1,19 @@
 """The terminal output of a run or a sweep."""
 
-from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from dpml.cli.table import packed, print_table
+from dpml.cli.columns import packed, print_table
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
+from dpml.reporting.run_table import RunTable, claims_in, proven_text, run_table
 from dpml.reporting.statistics import replication, settings, summarise
-from dpml.running.rows import PRIVACY
 from dpml.screen import Screen
 
 _METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
-_ALGORITHM = ["algo", "variant", "calibration"]
 _HEADS = {
     "published": "claimed (eps, delta)",
     "proven": "proven (eps, delta)",
@@ -44,7 +42,10 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     if varying:
         for sentence in _unequal(summary):
             console.print(sentence, style="yellow", markup=False, highlight=False)
-        _show_sweep(console, summary, varying, _claims(guarantees))
+        present = list(dict.fromkeys(summary["metric"]))
+        # a metric with a dot in its name is the user's own
+        metrics = [name for name in present if name in _METRICS or "." in name]
+        _show_sweep(console, run_table(summary, metrics or present, claims_in(guarantees)))
     else:
         _show_setting(console, summary, guarantees)
     console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
@@ -82,12 +83,6 @@ def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFr
         console.print(f"Nothing is proven: {reason}.", style="yellow", markup=False, highlight=False)
 
 
-def _claims(guarantees: pd.DataFrame) -> set[tuple[str, ...]]:
-    """The algorithms, with their variants and calibrations, of which somebody has published a finite eps."""
-    claimed = guarantees[(guarantees["basis"] == "published") & np.isfinite(guarantees["eps"])]
-    return set(claimed[_ALGORITHM].itertuples(index=False, name=None)) if len(claimed) else set()
-
-
 def _unequal(summary: pd.DataFrame) -> list[str]:
     """Says that algorithms are compared whose noise meets the budget in different senses."""
     private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].map(_is_declared)]
@@ -101,21 +96,18 @@ def _unequal(summary: pd.DataFrame) -> list[str]:
     ]
 
 
-def _show_sweep(
-    console: Console, summary: pd.DataFrame, varying: Sequence[str], claims: Collection[tuple[str, ...]]
-) -> None:
-    present = list(dict.fromkeys(summary["metric"]))
-    # a metric with a dot in its name is the user's own
-    metrics = [name for name in present if name in _METRICS or "." in name] or present
+def _show_sweep(console: Console, table: RunTable) -> None:
     lines = []
-    for _, group in summary.groupby([*varying, *PRIVACY], sort=False, dropna=False):
-        first, by_metric = group.iloc[0], group.set_index("metric")
-        means = [_mean(by_metric.loc[name]) if name in by_metric.index else "-" for name in metrics]
-        claimed = short(first["claimed_eps"]) if tuple(first[_ALGORITHM]) in claims else "-"
-        privacy = (claimed, _proven(first), str(first["proven_view"]))
-        lines.append((*(short(first[key]) for key in varying), *means, *privacy))
-    heads = (*varying, *metrics, "claimed ε", "proven ε", "view")
-    print_table(console, heads, lines, keys=len(varying))
+    for line in table.lines.to_dict("records"):
+        means = [
+            _mean({key: line[f"{name}_{key}"] for key in ("interval", "count", "missing")} | {"mean": line[name]})
+            for name in table.metrics
+        ]
+        proven = proven_text(line["proven_eps"], line["declared_eps"])
+        privacy = (short(line["claimed_eps"]), proven, str(line["proven_view"]))
+        lines.append((*(short(line[key]) for key in table.keys), *means, *privacy))
+    heads = (*table.keys, *table.metrics, "claimed ε", "proven ε", "view")
+    print_table(console, heads, lines, keys=len(table.keys))
 
 
 def _replication(summary: pd.DataFrame) -> str:
@@ -126,16 +118,11 @@ def _replication(summary: pd.DataFrame) -> str:
 
 
 def _mean(row: Any) -> str:
+    if not row["count"]:
+        return "-"
     if row["missing"]:
         return f"NaN ({row['missing']} of {row['count']})"
     return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
-
-
-def _proven(line: pd.Series) -> str:
-    """The proven eps, or what is declared in its place."""
-    if _is_declared(line["not_proven"]):
-        return f"{written(line['conditional_eps'])} ({DECLARED})"
-    return short(line["proven_eps"]) if pd.isna(line["proven_eps"]) else written(line["proven_eps"])
 
 
 def _is_declared(why: Any) -> bool:

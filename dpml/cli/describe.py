@@ -5,8 +5,8 @@ import shlex
 from argparse import Namespace
 
 from dpml.atomic import write_atomically
+from dpml.cli.columns import print_table
 from dpml.cli.files import in_options, written
-from dpml.cli.table import print_table
 from dpml.data.csv import column_bounds
 from dpml.data.csv.columns import ColumnProfile
 from dpml.data.csv.csv_rows import CsvOptions

@@ -1,9 +1,10 @@
-"""Options of commands that read a file of the user's own, and mistakes in it in the words of these options."""
+"""Files of the user's own: options that say how one is written, mistakes in it, and none that is overwritten."""
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from dpml.errors import UserError
@@ -40,3 +41,11 @@ def in_options() -> Iterator[None]:
 def _option(found: "re.Match[str]") -> str:
     value = found[2].replace(",", " ") if found[2] is not None else found[3]
     return f"--{found[1]}" + (f" {value}" if value else "")
+
+
+def refuse_overwriting(path: Path, force: bool, kinds: Sequence[str]) -> None:
+    """Raise UserError unless a file can be written there: it is new, or may be replaced, and of one of some kinds."""
+    if path.suffix[1:] not in kinds:
+        raise UserError(f"-o {path} must end in .{', .'.join(kinds[:-1])} or .{kinds[-1]}.")
+    if path.exists() and not force:
+        raise UserError(f"{path} is there already: choose another name with -o, or add --force to replace it.")

@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 
 from dpml.atomic import check_writable, write_atomically
-from dpml.cli.table import print_table, set_aside_common
+from dpml.cli.columns import print_table, set_aside_common
 from dpml.commands.guarantee import certificate_of, guarantees_of
 from dpml.commands.settings import Settings
 from dpml.privacy.safe import written

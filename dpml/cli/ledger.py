@@ -5,7 +5,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Any, get_args
 
-from dpml.cli.table import print_table
+from dpml.cli.columns import print_table
 from dpml.errors import UserError
 from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written

@@ -50,6 +50,8 @@ def parser() -> argparse.ArgumentParser:
         _guarantee,
         _audit,
         _plot,
+        _table,
+        _cite,
         _data,
         _merge,
         _secagg,
@@ -174,10 +176,42 @@ def _config_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def _plot(commands: Any) -> None:
-    plot = commands.add_parser("plot", help="a figure of a run's or a sweep's rows.csv")
-    plot.add_argument("folder", type=Path, help="the folder of a run or sweep, with rows.csv in it")
-    plot.add_argument("--x", help="eps, delta, M or N (default: what varies)")
-    plot.add_argument("--metric", nargs="+", help="one panel for each (default: loss, and accuracy or rmse)")
+    description = "a figure for a paper, of a run, a sweep or a figure"
+    plot = commands.add_parser("plot", help=description, description=f"Draw {description}.")
+    _part(plot)
+    plot.add_argument("--x", help="eps, delta, M, N, another setting, or inverse_eps (default: what varies)")
+    help_ = "axes with a log scale: x, y, xy or none (default: as it suits)"
+    plot.add_argument("--log", choices=("x", "y", "xy", "none"), help=help_)
+    plot.add_argument("--width", default="3.3in", help="in in, cm, mm or pt (default: %(default)s, a column)")
+    help_ = "lines NAME: TEXT, for algorithms, entries of the legend, settings and metrics"
+    plot.add_argument("--labels", type=Path, metavar="FILE.yaml", help=help_)
+    plot.add_argument(
+        "-o", "--output", type=Path, default=Path("figure.pdf"), help=".pdf, .png or .svg (default: %(default)s)"
+    )
+    plot.add_argument("--force", action="store_true", help="replace the file")
+
+
+def _table(commands: Any) -> None:
+    description = "a table for a paper, of a run, a sweep or a figure"
+    table = commands.add_parser("table", help=description, description=f"Write {description}.")
+    _part(table)
+    table.add_argument("-o", "--output", type=Path, help=".md, .csv or .tex (default: print Markdown)")
+    table.add_argument("--force", action="store_true", help="replace the file")
+
+
+def _part(parser: argparse.ArgumentParser) -> None:
+    help_ = "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE"
+    parser.add_argument("path", type=Path, metavar="RUN", help=help_)
+    help_ = "the metrics (default: accuracy or rmse, and the optimality gap)"
+    parser.add_argument("--y", "--metric", dest="metric", nargs="+", metavar="METRIC", help=help_)
+    help_ = "only rows with these settings: algo=capefm,fm M=5"
+    parser.add_argument("--where", nargs="+", default=[], metavar="KEY=VALUE", help=help_)
+
+
+def _cite(commands: Any) -> None:
+    description = "BibTeX of dpml, and of the papers whose figures it regenerates"
+    cite = commands.add_parser("cite", help=description, description=f"Print {description}.")
+    cite.add_argument("name", nargs="?", help="dpml, or a paper as in results/ (default: all)")
 
 
 def _merge(commands: Any) -> None:

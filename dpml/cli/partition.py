@@ -6,7 +6,7 @@ from argparse import Namespace
 import numpy as np
 
 from dpml.arrays import Array, Index
-from dpml.cli.table import print_table
+from dpml.cli.columns import print_table
 from dpml.commands.data import dealt
 from dpml.commands.settings import Settings, is_private
 from dpml.data.heterogeneity import Skew, distances

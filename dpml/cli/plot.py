@@ -1,13 +1,63 @@
-"""`dpml plot`: a figure of a run or a sweep."""
+"""`dpml plot`: a figure for a paper, of a run, a sweep or a figure."""
 
+import re
 from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
-from dpml.reporting.figures import plot
-from dpml.reporting.tables import read_rows
+from dpml.cli.files import refuse_overwriting
+from dpml.errors import UserError
+from dpml.reporting.chosen import chosen
+from dpml.reporting.figures import paper_figure, save_for_paper
+
+_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+_KINDS = ("pdf", "png", "svg")
 
 
 def run(arguments: Namespace) -> None:
-    """Draw the figure and print its paths."""
-    rows = read_rows(arguments.folder / "rows.csv")
-    for path in plot(rows, arguments.folder, f"dpml plot {arguments.folder}", arguments.x, arguments.metric):
-        print(path)
+    """Draw the figure, and print its path and what its caption should say."""
+    output, width = arguments.output, _width(arguments.width)
+    refuse_overwriting(output, arguments.force, _KINDS)
+    names = _names(arguments.labels) if arguments.labels else {}
+    charts = chosen(arguments.path).where(arguments.where).charts(arguments.x, arguments.metric)
+    if arguments.log is not None:
+        xscale, yscale = ("log" if axis in arguments.log else "linear" for axis in "xy")
+        charts = [replace(chart, panel=replace(chart.panel, xscale=xscale, yscale=yscale)) for chart in charts]
+    figure, caption = paper_figure(charts, width, names)
+    save_for_paper(figure, output)
+    print(output)
+    print(caption)
+
+
+def _width(text: str) -> float:
+    """A length in inches.
+
+    Raises:
+        UserError: it is no length, or no column has it.
+    """
+    found = re.fullmatch(r"([\d.]+) ?(in|cm|mm|pt)", text)
+    try:
+        inches = float(found[1]) * _INCHES[found[2]] if found else 0.0
+    except ValueError:
+        inches = 0.0
+    if not 1.5 <= inches <= 20:
+        raise UserError(f"--width must be 1.5in to 20in, such as 3.3in, 84mm, 8.4cm or 240pt, got {text}.")
+    return inches
+
+
+def _names(path: Path) -> Mapping[str, str]:
+    """The names that a YAML file gives to what a figure shows.
+
+    Raises:
+        UserError: it cannot be read, or is no mapping of names.
+    """
+    import yaml  # slow to load
+
+    try:
+        content = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        raise UserError(f"--labels {path} cannot be read as YAML, with a line NAME: TEXT for each name.") from None
+    if not isinstance(content, dict) or not all(isinstance(text, str) for text in (*content, *content.values())):
+        raise UserError(f"--labels {path} must have a line NAME: TEXT for each name, such as capefm: CAPE-FM.")
+    return content

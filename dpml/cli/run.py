@@ -47,11 +47,14 @@ from dpml.commands.least_noise import least_noise
 from dpml.commands.settings import Settings
 from dpml.config.compose import register_experiments, register_options
 from dpml.errors import UserError
+from dpml.reporting.run_table import claims_in, run_table, write_tables
+from dpml.reporting.statistics import summarise
 from dpml.running import executors
 from dpml.running.plan import Options, Plan
 
 _CONFIG: Any = {"config_path": str(paths.folder("conf")), "config_name": "config", "version_base": "1.3"}
 _BASIC = ("BasicSweeper", "BasicLauncher")
+_TABLES = ("rows.csv", "guarantees.csv", "manifest.json")
 
 
 def main() -> None:
@@ -207,11 +210,12 @@ class Command:
         elif self.sweep:
             print(f"done: {job.settings.text}")
         else:
-            _show_tables(*(one.tables or job.tables(plan)), job.folder, f"dpml-run {job.settings.text}".strip())
+            words = f"dpml-run {job.settings.text}".strip()
+            made = _show_tables(*(one.tables or job.tables(plan)), job.folder, words)
             tight = least_noise(plan, job)
             if tight is not None:
                 show_least_noise(tight)
-            print(f"Written to {os.path.relpath(job.folder)}/: rows.csv, guarantees.csv, manifest.json")
+            print(f"Written to {os.path.relpath(job.folder)}/: {', '.join([*_TABLES, *made])}")
 
     def _report_failures(self) -> None:
         """Print every failure in one line and keep it in error.txt; the other jobs go on."""
@@ -228,8 +232,8 @@ class Command:
         if done:
             merge_jobs(sweep, done, self.text)
             rows, guarantees = (pd.read_csv(sweep / name) for name in ("rows.csv", "guarantees.csv"))
-            _show_tables(rows, guarantees, sweep, self.text)
-            print(f"Written to {os.path.relpath(sweep)}/: rows.csv and guarantees.csv of {len(done)} jobs")
+            made = _show_tables(rows, guarantees, sweep, self.text)
+            print(f"Written to {os.path.relpath(sweep)}/: {', '.join([*_TABLES, *made])}, of {len(done)} jobs")
         failed = [folder for folder in folders if (folder / ERROR).exists()]
         for folder in self.keeps.keys() & {*done, *failed}:
             self.keeps[folder]()
@@ -257,10 +261,16 @@ def _is_basic(context: Any) -> bool:
     return all(name in str(part["_target_"]) for name, part in parts)
 
 
-def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path, command: str) -> None:
-    """Print the tables of a run or a sweep, and draw a figure if a setting varies that can be its x axis."""
+def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path, command: str) -> list[str]:
+    """Print the tables of a run or a sweep; of several settings, also write a table, and a figure if it has an x axis.
+
+    Returns the names of the files.
+    """
     show(rows, guarantees)
+    table = run_table(summarise(rows), claims=claims_in(guarantees))
+    paths = write_tables(table, folder) if table.keys else []
     if axes(rows):
         from dpml.reporting.figures import plot  # slow to load
 
-        plot(rows, folder, command)
+        paths += plot(rows, folder, command) or []
+    return [path.name for path in paths]

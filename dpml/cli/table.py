@@ -1,69 +1,21 @@
-"""Tables that fit the terminal's width: a number, a name or a verdict is never cut."""
+"""`dpml table`: a table for a paper, of a run, a sweep or a figure."""
 
-from collections.abc import Collection, Sequence
+from argparse import Namespace
 
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
-
-_GAP = "  "
-_ANY = 10_000  # columns: more than any table needs
+from dpml.atomic import write_atomically
+from dpml.cli.files import refuse_overwriting
+from dpml.reporting.chosen import chosen
+from dpml.reporting.run_table import FORMATS, run_table
 
 
-def print_table(
-    console: Console,
-    heads: Sequence[str],
-    lines: Sequence[Sequence[str]],
-    keys: int = 1,
-    wrapped: Collection[str] = (),
-) -> None:
-    """Print a table; if the terminal is too narrow for it, print a paragraph for each line.
-
-    Args:
-        console: where to print.
-        heads: the column heads.
-        lines: a cell for every head.
-        keys: how many of the first columns identify a line, and so begin a paragraph.
-        wrapped: heads of the columns whose cells may be broken between words.
-    """
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for head, *cells in zip(heads, *lines, strict=True):
-        widest = max(map(cell_len, (head, *cells)))
-        table.add_column(Text(head), overflow="fold", min_width=None if head in wrapped else widest)
-    for line in lines:
-        table.add_row(*map(Text, line))
-    if Measurement.get(console, console.options.update(width=_ANY), table).minimum <= console.width:
-        console.print(table)
+def run(arguments: Namespace) -> None:
+    """Write the table, or print it as Markdown."""
+    if arguments.output:
+        refuse_overwriting(arguments.output, arguments.force, FORMATS)
+    what = chosen(arguments.path).where(arguments.where)
+    table = run_table(what.summary, arguments.metric, what.claims)
+    if arguments.output is None:
+        print(table.written("md"), end="")
         return
-    for line in lines:
-        pairs = [f"{head}={cell}" if cell != "-" else "" for head, cell in zip(heads, line, strict=True)]
-        console.print()
-        console.print(packed(pairs[:keys], console.width), style="bold", markup=False, highlight=False)
-        for text in packed(pairs[keys:], console.width - len(_GAP)).splitlines():
-            console.print(f"{_GAP}{text}", markup=False, highlight=False)
-    console.print()
-
-
-def set_aside_common(
-    heads: Sequence[str], lines: Sequence[Sequence[str]], candidates: Collection[str]
-) -> tuple[list[str], list[list[str]], dict[str, str]]:
-    """Heads and lines without the candidate columns whose cells are all equal, and those common values by head."""
-    columns = dict(zip(heads, zip(*lines, strict=True), strict=True))
-    common = {head: columns[head][0] for head in heads if head in candidates and len(set(columns[head])) == 1}
-    kept = [head for head in heads if head not in common]
-    return kept, [list(line) for line in zip(*(columns[head] for head in kept), strict=True)], common
-
-
-def packed(items: Sequence[str], width: int) -> str:
-    """The non-empty items in lines of at most `width` columns; an item that fits into a line is not broken."""
-    lines = [""]
-    for item in filter(None, items):
-        longer = f"{lines[-1]}{_GAP}{item}" if lines[-1] else item
-        if cell_len(longer) <= width or not lines[-1]:
-            lines[-1] = longer
-        else:
-            lines.append(item)
-    return "\n".join(lines)
+    write_atomically(arguments.output, table.written(arguments.output.suffix[1:]))
+    print(arguments.output)

@@ -9,6 +9,7 @@ from pathlib import Path
 from dpml.atomic import write_atomically
 from dpml.commands.jobs import ERROR, CellsFailedError
 from dpml.errors import UserError
+from dpml.reporting.run_table import FILES
 
 _LOG = "dpml-run.log"
 log = logging.getLogger("dpml")
@@ -37,7 +38,7 @@ def keep_failure(folder: Path, words: str, error: Exception) -> str:
     account = f"{error}\n" if known else "".join(traceback.format_exception(error))
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / ERROR, account)
-    for name in ("rows.csv", "guarantees.csv", "manifest.json"):  # left by an earlier run in the same folder
+    for name in ("rows.csv", "guarantees.csv", "manifest.json", *FILES):  # left by an earlier run in the same folder
         (folder / name).unlink(missing_ok=True)
     reason = (
         str(error) if known else f"{type(error).__name__}: {error} (traceback in {os.path.relpath(folder)}/{ERROR})"

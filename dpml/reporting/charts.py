@@ -8,14 +8,54 @@ import pandas as pd
 
 from dpml.errors import UserError, nearest
 from dpml.reporting.claims import claims_of
-from dpml.reporting.panels import with_axis
+from dpml.reporting.curves import settings
+from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS
-from dpml.reporting.style import METRICS
+from dpml.reporting.style import AXES, METRICS
 from dpml.running.expansion import Point
 from dpml.running.rows import COLUMNS, EPS, SETTING, own_columns
 from dpml.running.spec import Experiment, Panel
 
 _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
+
+
+def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
+    """One chart for each metric against `x`.
+
+    Args:
+        summary: of a run or a sweep.
+        x: a setting, or ``inverse_eps`` for 1/eps; by default the first of eps, delta, M, N and the settings of the
+            command line that has more than one value.
+        metrics: by default the optimality gap, or else the loss, and accuracy or RMSE.
+
+    Raises:
+        UserError: there is no such setting or metric.
+    """
+    x = _known_axis(summary, x)
+    present = list(dict.fromkeys(summary["metric"]))
+    gap = "optimality_gap" if "optimality_gap" in present else "loss"
+    metrics = metrics or [name for name in (gap, "accuracy", "rmse") if name in present] or present[:1]
+    for name in metrics:
+        if name not in present:
+            raise UserError(f"these rows have no metric {name!r}: {nearest(name, present)}")
+    summary = with_axis(summary, x)
+    return [Chart(Panel("", x, name), summary[summary["metric"] == name]) for name in metrics]
+
+
+def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
+    """The requested x axis, or the first setting that has more than one value.
+
+    Raises:
+        UserError: it is not a setting of these rows.
+    """
+    own = [key for key in settings(summary) if key not in AXES]
+    if x is None:
+        numbers = [key for key in own if pd.api.types.is_numeric_dtype(summary[key])]
+        varying = (axis for axis in (*AXES, *numbers) if axis in summary and summary[axis].nunique() > 1)
+        return next(varying, "eps")
+    if x not in (*AXES, *own):
+        raise UserError(f"these rows have no setting {x!r} for the x axis: {nearest(x, [*AXES, *own])}")
+    return x
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:

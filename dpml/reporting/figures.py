@@ -18,13 +18,13 @@ from matplotlib.lines import Line2D
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
-from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, same_axis, settings
-from dpml.reporting.panels import Chart, Polyline, draw, is_zero, with_axis
+from dpml.reporting.charts import run_charts
+from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, same_axis
+from dpml.reporting.panels import Chart, Polyline, draw, is_zero
 from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
-from dpml.reporting.style import AXES, FLOORS, METRICS, REFERENCES, SIGNED, STYLE, Look, base_look, looks
+from dpml.reporting.style import FLOORS, METRICS, PAPER, REFERENCES, SIGNED, STYLE, Look, base_look, looks
 from dpml.reporting.tables import short
-from dpml.running.spec import Panel
 
 _BANDS = {"interval": "95 % intervals of the mean over", "sd": "one s.d. either way of the mean over"}
 
@@ -38,48 +38,23 @@ def plot(
         rows: the table that a run or a sweep wrote.
         folder: the folder of the two files.
         command: the command that the footer names.
-        x: a setting, or ``inverse_eps`` for 1/eps; by default the first of eps, delta, M, N and the settings of the
-            command line that has more than one value.
-        metrics: one panel for each; by default the loss, and accuracy or RMSE if measured.
+        x: as for `run_charts`.
+        metrics: one panel for each, as for `run_charts`.
 
     Raises:
         UserError: `x` or a metric is not in the rows.
     """
-    summary = summarise(rows)
-    x = _known_axis(summary, x)
-    present = list(rows["metric"].unique())
-    metrics = metrics or [name for name in ("loss", "accuracy", "rmse") if name in present] or present[:1]
-    for name in metrics:
-        if name not in present:
-            raise UserError(f"these rows have no metric {name!r}: {nearest(name, present)}")
-    summary = with_axis(summary, x)
-    charts = [Chart(Panel("", x, name), summary[summary["metric"] == name]) for name in metrics]
+    charts = run_charts(summarise(rows), x, metrics)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(3.9 * len(metrics) + 2.4, 3.7), layout="constrained")
-        panels = figure.subplots(1, len(metrics), squeeze=False)[0]
-        whole = _draw_all(panels, charts, len(metrics))
+        figure = Figure(figsize=(3.9 * len(charts) + 2.4, 3.7), layout="constrained")
+        panels = figure.subplots(1, len(charts), squeeze=False)[0]
+        whole = _draw_all(panels, charts, len(charts))
         entries = _legend(whole, charts)
         figure.legend(entries.values(), entries.keys(), loc="outside right center")
         heading = textwrap.fill(_everywhere(charts, whole.drawn), int(14 * figure.get_figwidth()))
         figure.suptitle(heading, fontsize=9, x=0.01, ha="left")
         _place_footer(figure, _footer(charts, whole, command))
         return save(figure, folder / "figure")
-
-
-def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
-    """The requested x axis, or the first setting that has more than one value.
-
-    Raises:
-        UserError: it is not a setting of these rows.
-    """
-    own = [key for key in settings(summary) if key not in AXES]
-    if x is None:
-        numbers = [key for key in own if pd.api.types.is_numeric_dtype(summary[key])]
-        varying = (axis for axis in (*AXES, *numbers) if axis in summary and summary[axis].nunique() > 1)
-        return next(varying, "eps")
-    if x not in (*AXES, *own):
-        raise UserError(f"these rows have no setting {x!r} for the x axis: {nearest(x, [*AXES, *own])}")
-    return x
 
 
 def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: str, base: Path) -> list[Path]:
@@ -108,6 +83,58 @@ def experiment_figure(charts: Sequence[Chart], title: str, columns: int, command
         said = [f"everywhere: {everywhere}"] if everywhere else []
         _place_footer(figure, [*_footer(charts, whole, command), *said])
     return figure
+
+
+def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]) -> tuple[Figure, str]:
+    """A figure to be put into a paper as it is, and what its caption should say.
+
+    It has no title and no command, the legend is below, and no text is smaller than 6 pt.
+
+    Args:
+        charts: its panels.
+        width: of the figure in inches.
+        names: what to write for algorithms, for entries of the legend, and for settings and metrics on axes.
+
+    Raises:
+        UserError: nothing of that name is shown.
+    """
+    across = min(len(charts), max(1, int(width / 2.1)))
+    lines = -(-len(charts) // across)
+    with mpl.rc_context(PAPER):
+        figure = Figure(figsize=(width, 1.0), layout="constrained")
+        panels = figure.subplots(lines, across, squeeze=False).ravel()
+        whole = _draw_all(panels, charts, across)
+        entries = _renamed(_legend(whole, charts), whole, charts, names)
+        for axes, chart in zip(panels, charts, strict=False):
+            axes.set_title(textwrap.fill(chart.panel.title, int(18 * width / across)), loc="left")
+            axes.set_xlabel(names.get(chart.panel.x, axes.get_xlabel()))
+            axes.set_ylabel(names.get(chart.panel.y, axes.get_ylabel()) if axes.get_ylabel() else "")
+        for axes in panels[len(charts) :]:
+            axes.set_axis_off()
+        fit = max(1, int(width / (0.45 + 0.055 * max(map(len, entries), default=1))))
+        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=fit)
+        titled = any(chart.panel.title for chart in charts)
+        figure.set_figheight(lines * (0.68 * min(width / across, 3.5) + 0.2 * titled) + 0.14 * -(-len(entries) // fit))
+    said = [*_footer(charts, whole, "")[1:], _everywhere(charts, whole.drawn)]
+    return figure, ". ".join(filter(None, said))
+
+
+def _renamed(
+    entries: Mapping[str, Any], whole: "_Figure", charts: Sequence[Chart], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """The legend with names of the user's own; UserError if one of them names nothing that is shown."""
+    algos = {line.label: line.algo for each in whole.drawn for line in each.lines}
+    shown = {*entries, *algos.values(), *(name for chart in charts for name in (chart.panel.x, chart.panel.y))}
+    for name in names:
+        if name not in shown:
+            raise UserError(f"--labels: the figure shows no {name!r}: {nearest(name, shown)}")
+
+    def renamed(label: str) -> str:
+        algo = algos.get(label, "")
+        own = label.replace(algo, names.get(algo, algo), 1) if label.startswith(algo) else names.get(algo, label)
+        return names.get(label, own)
+
+    return {renamed(label): handle for label, handle in entries.items()}
 
 
 @dataclass(frozen=True)
@@ -317,17 +344,28 @@ def save(figure: Figure, base: Path) -> list[Path]:
     """Write a figure as `base`.png and `base`.svg; the same figure gives the same bytes."""
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
-        picture = io.BytesIO()
-        # no date and no version in the file: the same rows give the same bytes
-        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        figure.savefig(picture, format=path.suffix[1:], metadata=metadata)
-        content = picture.getvalue()
-        if path.suffix == ".svg":
-            # coordinates need only a hundredth of a point; scales are not rounded
-            content = re.sub(rb' (?:d|x|y)="[^"]*"', lambda match: _rounded(match[0]), content)
-            content = re.sub(rb"\n\s+", b"\n", content)
-        write_atomically(path, content)
+        save_as(figure, path)
     return paths
+
+
+def save_for_paper(figure: Figure, path: Path) -> None:
+    """Write the figure of `paper_figure`, with 300 dots per inch if it has dots."""
+    with mpl.rc_context(PAPER):
+        save_as(figure, path, 300)
+
+
+def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
+    """Write a figure in the format of the path's suffix, .pdf, .png or .svg; the same figure gives the same bytes."""
+    picture, kind = io.BytesIO(), path.suffix[1:]
+    # no date and no version in the file: the same rows give the same bytes
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
+    figure.savefig(picture, format=kind, metadata=metadata[kind], dpi=dpi or "figure")
+    content = picture.getvalue()
+    if kind == "svg":
+        # coordinates need only a hundredth of a point; scales are not rounded
+        content = re.sub(rb' (?:d|x|y)="[^"]*"', lambda match: _rounded(match[0]), content)
+        content = re.sub(rb"\n\s+", b"\n", content)
+    write_atomically(path, content)
 
 
 def _rounded(content: bytes) -> bytes:

@@ -132,6 +132,22 @@ STYLE: Any = {
 }
 
 
+PAPER: Any = STYLE | {
+    "font.size": 7,
+    "axes.titlesize": 7,
+    "axes.labelsize": 7,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "legend.fontsize": 6.5,
+    "legend.handlelength": 2.6,
+    "grid.linewidth": 0.4,
+    "axes.linewidth": 0.6,
+    "lines.markersize": 3.5,
+    "pdf.fonttype": 42,  # journals refuse Type 3 fonts
+}
+"""The style of a figure of a column's width."""
+
+
 @dataclass(frozen=True)
 class Look:
     """How one curve is drawn."""

@@ -16,6 +16,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
+from dpml.reporting.numerals import SUPERSCRIPTS, tex_number
 from dpml.reporting.statistics import replication
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING
 
@@ -23,7 +24,7 @@ CONDITIONAL = ", if fixed beforehand"
 """Appended to a view: the eps proven for hyper-parameters that are not selected on the private rows."""
 _DECLARED = ", declared"
 
-_HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "budget_delta": "δ"}
+HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "budget_delta": "δ"}
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
@@ -49,7 +50,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     }
     if x == "partition.u" and "n_min" in summary:
         columns = _sizes(summary, places) | columns
-    return pd.DataFrame({_HEADS.get(x, x): [text(place) for place in places]} | columns)
+    return pd.DataFrame({HEADS.get(x, x): [text(place) for place in places]} | columns)
 
 
 def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | None]]:
@@ -99,7 +100,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     claims = set(map(tuple, given.loc[is_claim, names].to_numpy()))
     lines = shown[names].itertuples(index=False, name=None)
     shown.insert(len(names), "claimed", ["ε" if line in claims else "-" for line in lines])
-    return shown.rename(columns=_HEADS)
+    return shown.rename(columns=HEADS)
 
 
 def _telling(guarantees: pd.DataFrame, candidates: Iterable[str], also: Sequence[str]) -> list[str]:
@@ -162,14 +163,17 @@ def markdown(table: Texts) -> str:
 
 
 _TEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "ε": r"$\varepsilon$", "δ": r"$\delta$", "∞": r"$\infty$"}
-_TEX |= {character: f"\\{character}" for character in "&%$#_{}"}
+_TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
+    up: f"$^{{{down}}}$" for up, down in SUPERSCRIPTS.items()
+}
 
 
-def latex(table: Texts, caption: str) -> str:
-    """A LaTeX table for the booktabs package."""
+def latex(table: Texts, caption: str, numbers: bool = False) -> str:
+    r"""A LaTeX table for the package booktabs; with `numbers` they are ``\num{...}``, for siunitx."""
 
     def escape(text: str) -> str:
-        return "".join(_TEX.get(character, character) for character in text)
+        number = tex_number(text) if numbers else None
+        return number or "".join(_TEX.get(character, character) for character in text)
 
     head, *body = [" & ".join(map(escape, row)) + r" \\" for row in [table["columns"], *table["rows"]]]
     lines = [

@@ -80,9 +80,9 @@ def test_a_sweep_merges_its_rows_and_draws_a_figure(run_command, tmp_path) -> No
     assert len(rows) == sum(len(read(tmp_path / "sw" / str(job))) for job in range(2))
     assert (rows.loc[rows["algo"] == "nonpriv", "proven_eps"] == math.inf).all()
     assert (tmp_path / "sw/figure.png").stat().st_size > 10_000
-    again = run_command("dpml", "plot", "sw", "--x", "eps", "--metric", "accuracy")
+    again = run_command("dpml", "plot", "sw", "--x", "eps", "--metric", "accuracy", "-o", "sw/own.svg")
     assert again.code == 0
-    assert "figure.svg" in again.out
+    assert "sw/own.svg" in again.out
 
 
 def test_a_failing_job_does_not_stop_the_sweep(run_command, tmp_path) -> None:

@@ -40,7 +40,7 @@ COMMANDS = {
     "sweep": ["dpml-run", "-m", *RUN[1:], "eps=1,2", "hydra.sweep.dir=out"],
     "experiment": ["dpml-run", "--config-dir", "own", "experiment=mine/tiny", "results_dir=out"],
     "merge": ["dpml", "merge", "first", "second", "-o", "out/merged"],
-    "plot": ["dpml", "plot", "out"],
+    "plot": ["dpml", "plot", "out", "-o", "out/paper.pdf", "--force"],
     "report": ["dpml", "report", "out"],
     "get": ["dpml", "data", "get", "mini", "--config-dir", "own", "--data-dir", "out"],
     "describe": ["dpml", "data", "describe", "own.csv", "--label", "label", "--bounds-out", "out/bounds.yaml"],

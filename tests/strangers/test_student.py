@@ -56,7 +56,7 @@ def test_a_student_makes_a_figure_with_an_algorithm_of_their_own(typed, tmp_path
     swept = "eps=[0.1,1] delta=1e-5 M=10 calibration=tight hydra.sweep.dir=sweep"
     assert "centroid" in typed(f"dpml-run --config-dir conf algo=capefm,dpgd,centroid -m {swept}")
     assert (tmp_path / "sweep" / "figure.png").stat().st_size > 10_000
-    typed("dpml plot sweep --x eps --metric accuracy")
+    typed("dpml plot sweep --x eps --y accuracy -o accuracy.pdf --width 3.3in")
     typed("dpml-run experiment=imtiaz2019/fig5")
     typed("dpml report results")
     assert (tmp_path / "results" / "report" / "index.html").exists()

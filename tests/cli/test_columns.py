@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from dpml.cli.table import packed, print_table
+from dpml.cli.columns import packed, print_table
 
 HEADS = ("view", "proven ε", "source")
 LINES = [("release", "0.826578", "Gaussian DP of the joint view"), ("colluders", "1.20233", "-")]

@@ -1,0 +1,118 @@
+"""What a table or a figure for a paper is made of: the summary of a run, a sweep or a figure, or a part of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from dpml.errors import UserError, nearest
+from dpml.reporting.charts import run_charts, shown
+from dpml.reporting.curves import settings, text
+from dpml.reporting.manifest import Manifest, changed
+from dpml.reporting.panels import Chart
+from dpml.reporting.run_table import claims_in
+from dpml.reporting.statistics import summarise
+from dpml.reporting.tables import read_rows, read_table
+from dpml.running.spec import Panel
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A summary (`statistics.summarise`), what it claims (`run_table.claims_in`), and the panels of a figure."""
+
+    summary: pd.DataFrame
+    claims: set[tuple[str, ...]] | None = None
+    panels: Sequence[Panel] = ()
+
+    def where(self, conditions: Sequence[str]) -> "Chosen":
+        """The lines with these settings; a condition is ``KEY=VALUE`` or ``KEY=VALUE,VALUE``.
+
+        Raises:
+            UserError: there is no such key, or no line with such a value.
+        """
+        summary = self.summary
+        keys = ["algo", *settings(summary), "tuned"]
+        for condition in conditions:
+            key, equal, values = condition.partition("=")
+            if not equal or key not in keys:
+                raise UserError(f"--where {condition} is no KEY=VALUE of these rows: {nearest(key, keys)}")
+            own = summary[key].map(text)
+            wanted = {_as_text(value) for value in values.split(",")} if values not in set(own) else {values}
+            for value in sorted(wanted - set(own)):
+                raise UserError(f"--where: no row has {key}={value}: {nearest(value, set(own) - {''})}")
+            summary = summary[own.isin(wanted)]
+        if not len(summary):
+            raise UserError(f"--where {' '.join(conditions)}: no row has all of these together.")
+        return replace(self, summary=summary)
+
+    def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
+        """One chart for each metric against `x`, by default those of `plot`; a figure's own panels if both are None.
+
+        Raises:
+            UserError: there is no such setting or metric, or nothing varies along `x`.
+        """
+        if self.panels and x is None and metrics is None:
+            charts = [Chart(panel, rows) for panel in self.panels if len(rows := shown(self.summary, panel))]
+            if charts:
+                return charts
+        charts = run_charts(self.summary, x, metrics)
+        if x is not None and all(chart.summary[x].nunique() < 2 for chart in charts):
+            raise UserError(f"nothing varies along --x {x}: choose a setting with more than one value.")
+        return charts
+
+
+def _as_text(value: str) -> str:
+    try:
+        return text(float(value))
+    except ValueError:
+        return value
+
+
+# ---- files
+
+
+def chosen(path: Path) -> Chosen:
+    """The summary of what a path names: the folder of a run, a sweep or one figure, or ``results/PAPER/FIGURE``.
+
+    Raises:
+        UserError: nothing is there, several figures are, or a file was changed after it was written.
+    """
+    if path.is_dir() and not (path / "rows.csv").is_file():
+        figures = _figures(path)
+        if len(set(figures.values())) > 1:
+            raise UserError(f"{path} has several figures: add /NAME, one of {', '.join(figures)}.")
+        return _figure(path, next(iter(figures))) if figures else _run(path)  # its twin has the second name
+    if path.is_dir():
+        return _run(path)
+    known, name = _figures(path.parent), path.stem if path.suffix else path.name
+    if name in known:
+        return _figure(path.parent, name)
+    if known:
+        raise UserError(f"there is no figure {path}: {nearest(name, known)}")
+    return _run(path)
+
+
+def _run(folder: Path) -> Chosen:
+    rows = read_rows(folder / "rows.csv")
+    path = folder / "guarantees.csv"
+    claims = claims_in(read_table(path, ("algo", "eps"))) if path.is_file() else None
+    return Chosen(summarise(rows), claims)
+
+
+def _figures(folder: Path) -> dict[str, Path]:
+    """The manifests of the figures in a folder, by the figures' names."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        for figure in Manifest(path).read().get("figures") or ():
+            found[str(figure["name"])] = path
+    return found
+
+
+def _figure(folder: Path, name: str) -> Chosen:
+    about = Manifest(_figures(folder)[name]).read()
+    path = folder / f"{name}.csv"
+    if changed(path, about["files"]):
+        raise UserError(f"{path} is not as it was written: make it again.")
+    summary = read_table(path, ("algo", "metric", "mean", "interval"), low_memory=False)
+    return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])

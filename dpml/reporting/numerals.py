@@ -1,0 +1,94 @@
+"""Numbers of a table's column: means with half their intervals, under one power of ten, as text and for LaTeX."""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_WIDEST = (
+    4  # decades that one power of ten serves; where there are more, as in gaps over many eps, a number has its own
+)
+SUPERSCRIPTS = dict(zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True))
+_RAISED = {down: up for up, down in SUPERSCRIPTS.items()}
+_NUMBER = re.compile(rf"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:e([+-]?\d+)|·10([{''.join(SUPERSCRIPTS)}]+))?")
+
+
+class Numerals(NamedTuple):
+    """The numbers of a column, and the power of ten that its head names for all of them."""
+
+    power: int
+    cells: Sequence[str]
+
+
+def numerals(means: Sequence[float], halves: Sequence[float]) -> Numerals:
+    """The numbers of a column, half an interval in two digits and its mean to the same place, or three digits.
+
+    Numbers from 0.001 to 9999 are written out. Columns with others have one power of ten for all, in their head, or
+    one a number if the numbers are more than four decades apart.
+
+    >>> numerals([779000, -16700], [3e5, 6e2])
+    Numerals(power=5, cells=['7.8 ± 3.0', '-0.1670 ± 0.0060'])
+    >>> numerals([0.9163, 3e-8], [0.0034, 4e-9])
+    Numerals(power=0, cells=['0.9163 ± 0.0034', '(3.00 ± 0.40)·10⁻⁸'])
+
+    Args:
+        means: NaN and infinity are written as such.
+        halves: half the width of each interval; NaN or 0 if there is none.
+    """
+    pairs = list(zip(means, halves, strict=True))
+    exponents = [_exponent(size) for size in map(_size, pairs) if size]
+    if not exponents or (min(exponents) >= -3 and max(exponents) <= 3):
+        return Numerals(0, [_numeral(*pair, 0) for pair in pairs])
+    if max(exponents) - min(exponents) <= _WIDEST:
+        return Numerals(max(exponents), [_numeral(*pair, max(exponents)) for pair in pairs])
+    return Numerals(0, [_alone(*pair) for pair in pairs])
+
+
+def times(power: int) -> str:
+    """A power of ten as a factor, or nothing for 1: ``·10⁻⁵``."""
+    return f"·10{''.join(_RAISED[digit] for digit in str(power))}" if power else ""
+
+
+def tex_number(text: str) -> str | None:
+    r"""A number of a table, for LaTeX's package siunitx; None if it is no number.
+
+    >>> tex_number("(1.2 ± 0.3)·10⁻⁵"), tex_number("1e-05"), tex_number("capefm")
+    ('\\num{1.2 +- 0.3 e-5}', '\\num{1 e-5}', None)
+    """
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    mean, half, plain, raised = found.groups()
+    power = int(plain or "".join(SUPERSCRIPTS[digit] for digit in raised or "") or 0)
+    return rf"\num{{{mean}{f' +- {half}' if half else ''}{f' e{power}' if power else ''}}}"
+
+
+def _size(pair: tuple[float, float]) -> float:
+    """The larger of a mean and its half; 0 if there is none that has a first digit."""
+    return max([abs(number) for number in pair if math.isfinite(number)], default=0.0)
+
+
+def _alone(mean: float, half: float) -> str:
+    size = _size((mean, half))
+    power = _exponent(size) if size else 0
+    if -3 <= power <= 3 or not math.isfinite(mean):
+        return _numeral(mean, half, 0)
+    digits = _numeral(mean, half, power)
+    return f"({digits}){times(power)}" if "±" in digits else f"{digits}{times(power)}"
+
+
+def _numeral(mean: float, half: float, power: int) -> str:
+    """A number over ``10^power``."""
+    if not math.isfinite(mean):
+        return "NaN" if math.isnan(mean) else "∞" if mean > 0 else "-∞"
+    known = 0 < half < math.inf
+    if not known and not mean:
+        return "0"
+    last = _exponent(float(f"{half:.1e}")) - 1 if known else _exponent(float(f"{mean:.2e}")) - 2
+    numbers = [mean, half] if known else [mean]
+    return " ± ".join(f"{round(number, -last) / 10.0**power:.{max(0, power - last)}f}" for number in numbers)
+
+
+def _exponent(number: float) -> int:
+    """That of the first digit."""
+    return int(f"{abs(number):.15e}".split("e")[1])

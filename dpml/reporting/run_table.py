@@ -1,0 +1,145 @@
+"""The table of a run or a sweep: a line per setting, with its metrics, and what is claimed and proven."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dpml.atomic import write_atomically
+from dpml.errors import UserError, nearest
+from dpml.privacy.guarantee import DECLARED
+from dpml.privacy.safe import written
+from dpml.reporting.curves import constant, text
+from dpml.reporting.numerals import numerals, times
+from dpml.reporting.statistics import replication, settings
+from dpml.reporting.style import METRICS, ZERO
+from dpml.reporting.tables import HEADS, Texts, latex, markdown, texts
+from dpml.running.rows import PRIVACY
+
+FORMATS = ("md", "csv", "tex")
+FILES = tuple(f"table.{kind}" for kind in FORMATS)
+MAIN = ("accuracy", "rmse", "optimality_gap")
+"""The metrics of a table by default, if they were measured."""
+
+_ALGORITHM = ["algo", "variant", "calibration"]
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """A table of settings.
+
+    Attributes:
+        keys: the settings that vary, a column each.
+        metrics: those shown.
+        lines: the columns `keys`; METRIC, METRIC_interval (half the 95 % interval), METRIC_count and METRIC_missing of
+            every metric; claimed_eps, NaN if nobody claims one; proven_eps, proven_view; and declared_eps where the
+            word of code that is not part of dpml stands in place of a proof.
+        caption: what all lines share, and what the intervals are over.
+    """
+
+    keys: Sequence[str]
+    metrics: Sequence[str]
+    lines: pd.DataFrame
+    caption: str
+
+    @property
+    def texts(self) -> Texts:
+        """The table to read: every number with half its interval, the proven eps rounded up."""
+        columns = {HEADS.get(key, key): list(map(text, self.lines[key])) for key in self.keys}
+        for name in self.metrics:
+            means, halves = self.lines[name], self.lines[f"{name}_interval"]
+            rounding = (name == "optimality_gap") & (means.abs() < ZERO)
+            power, cells = numerals(means.mask(rounding, 0.0).tolist(), halves.mask(rounding).tolist())
+            head = METRICS.get(name, name) + (f" /{times(power)}".replace("·", " ") if power else "")
+            count, missing = self.lines[f"{name}_count"], self.lines[f"{name}_missing"]
+            columns[head] = [
+                "" if not n else f"NaN ({m:g} of {n:g})" if m else cell
+                for cell, n, m in zip(cells, count, missing, strict=True)
+            ]
+        columns["claimed ε"] = ["-" if np.isnan(eps) else text(eps) for eps in self.lines["claimed_eps"]]
+        pairs = self.lines[["proven_eps", "declared_eps"]].itertuples(index=False, name=None)
+        columns["proven ε"] = [proven_text(*pair).replace("inf", "∞") for pair in pairs]
+        columns["view"] = list(map(text, self.lines["proven_view"]))
+        return texts(pd.DataFrame(columns))
+
+    def written(self, kind: str) -> str:
+        """The file of a kind of `FORMATS`: a CSV file has all digits, a TeX file needs booktabs and siunitx."""
+        if kind == "csv":
+            return self.lines.to_csv(index=False)
+        if kind == "tex":
+            return latex(self.texts, self.caption, numbers=True)
+        return f"{markdown(self.texts)}\n{self.caption}\n"
+
+
+def run_table(
+    summary: pd.DataFrame, metrics: Sequence[str] | None = None, claims: Collection[tuple[str, ...]] | None = None
+) -> RunTable:
+    """The table of a run, a sweep or an experiment.
+
+    Args:
+        summary: of its rows (`statistics.summarise`).
+        metrics: those shown; by default `MAIN`, or all if none of these was measured.
+        claims: the algorithms, with variant and calibration, of which somebody claims a finite eps
+            (`claims_in`); None: those whose noise a paper states.
+
+    Raises:
+        UserError: a metric was not measured.
+    """
+    keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
+    present = list(dict.fromkeys(summary["metric"]))
+    for name in metrics or ():
+        if name not in present:
+            raise UserError(f"these rows have no metric {name!r}: {nearest(name, present)}")
+    shown = list(metrics or [name for name in MAIN if name in present] or present)
+    groups = summary.groupby([*keys, *PRIVACY], sort=False, dropna=False)
+    lines = pd.DataFrame([_line(group, keys, shown, claims) for _, group in groups])
+    over = replication(summary)
+    said = f"± is half a 95 % interval over {over}" if summary["interval"].notna().any() else f"No intervals: {over}"
+    same = constant(summary).replace("  ", ", ")
+    return RunTable(keys, shown, lines, f"Everywhere: {same}. {said}." if same else f"{said}.")
+
+
+def _line(
+    group: pd.DataFrame, keys: Sequence[str], metrics: Sequence[str], claims: Collection[tuple[str, ...]] | None
+) -> dict[str, object]:
+    first, measured = group.iloc[0], group.set_index("metric")
+    line = {key: first[key] for key in keys}
+    for name in metrics:
+        found = measured.loc[name] if name in measured.index else None
+        line |= {
+            name: np.nan if found is None else found["mean"],
+            f"{name}_interval": np.nan if found is None else found["interval"],
+            f"{name}_count": 0 if found is None else found["count"],
+            f"{name}_missing": 0 if found is None else found.get("missing", 0),  # old tables lack it
+        }
+    declared = str(first["not_proven"]).startswith(DECLARED)
+    claimed = first["calibration"] == "published" if claims is None else tuple(first[_ALGORITHM]) in claims
+    return line | {
+        "claimed_eps": first["claimed_eps"] if claimed and np.isfinite(first["claimed_eps"]) else np.nan,
+        "proven_eps": np.nan if pd.isna(first["proven_eps"]) else float(first["proven_eps"]),
+        "proven_view": first["proven_view"],
+        "declared_eps": float(first["conditional_eps"]) if declared else np.nan,
+    }
+
+
+def claims_in(guarantees: pd.DataFrame) -> set[tuple[str, ...]]:
+    """The algorithms, with their variants and calibrations, of which somebody has published a finite eps."""
+    claimed = guarantees[(guarantees["basis"] == "published") & np.isfinite(guarantees["eps"])]
+    return set(claimed[_ALGORITHM].itertuples(index=False, name=None)) if len(claimed) else set()
+
+
+def proven_text(proven: float, declared: float) -> str:
+    """The proven eps, rounded up, or what is declared in its place."""
+    if not np.isnan(declared):
+        return f"{written(declared)} ({DECLARED})"
+    return "-" if np.isnan(proven) else written(proven)
+
+
+def write_tables(table: RunTable, folder: Path) -> list[Path]:
+    """Write ``table.md``, ``table.csv`` and ``table.tex``."""
+    paths = [folder / name for name in FILES]
+    for path, kind in zip(paths, FORMATS, strict=True):
+        write_atomically(path, table.written(kind))
+    return paths

@@ -1,0 +1,176 @@
+"""What goes into a paper: figures at a column's width, tables, and what to cite."""
+
+import re
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+import pytest
+import yaml
+from matplotlib.text import Text
+
+import dpml
+from dpml.cli.cite import citations
+from dpml.reporting.chosen import chosen
+from dpml.reporting.figures import paper_figure
+from dpml.reporting.style import PAPER
+from dpml.version import __version__
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A sweep, and a figure."""
+    from harness import TINY, run, without_pictures
+
+    folder = tmp_path_factory.mktemp("made")
+    rows = dpml.run(algo=["capefm", "nonpriv"], eps=[0.1, 1], seed=[0, 1], draws=2, results_dir=str(folder))
+    (folder / "sweep").mkdir()
+    rows.rows.to_csv(folder / "sweep" / "rows.csv", index=False)
+    rows.guarantees.to_csv(folder / "sweep" / "guarantees.csv", index=False)
+    with without_pictures():
+        assert run(folder / "results", TINY) == 0
+    return folder
+
+
+@pytest.mark.parametrize("width", [1.5, 3.3, 7.0])
+@pytest.mark.parametrize("what", ["sweep", "results/mine/tiny"])
+def test_no_text_is_smaller_than_6_pt(made, what, width) -> None:
+    figure, caption = paper_figure(chosen(made / what).charts(None, None), width, {})
+    with mpl.rc_context(PAPER):
+        figure.canvas.draw()
+    sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+    assert min(sizes) >= 6
+    assert figure.get_figwidth() == width
+    assert "bands: 95 % intervals of the mean over" in caption
+
+
+def test_a_figure_is_as_asked_for(run_command, made, tmp_path) -> None:
+    (tmp_path / "names.yaml").write_text("capefm: CAPE-FM\naccuracy: Accuracy\neps: Budget\n")
+    words = ["--x", "eps", "--y", "accuracy", "--log", "x", "--labels", "names.yaml", "--where", "algo=capefm"]
+    done = run_command("dpml", "plot", f"{made}/sweep", *words, "--width", "84mm", "-o", "f.svg")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("f.svg\ncalibration: published; bands: ")
+    picture = Path("f.svg").read_text()
+    for word in ("CAPE-FM", "Accuracy", "Budget"):
+        assert f">{word}<" in picture
+    assert "nonpriv" not in picture
+    assert "dpml" not in re.sub(r"<!--.*?-->", "", picture).replace("dpml-", "")  # no command
+    (width,) = re.findall(r'<svg[^>]* width="([\d.]+)pt"', picture)
+    assert float(width) == pytest.approx(84 / 25.4 * 72, rel=1e-3)
+    again = run_command("dpml", "plot", f"{made}/sweep", *words, "--width", "84mm", "-o", "f.svg", "--force")
+    assert (again.code, Path("f.svg").read_text()) == (0, picture)
+
+
+@pytest.mark.parametrize("kind", ["pdf", "png", "svg"])
+def test_the_same_rows_give_the_same_bytes(run_command, made, kind) -> None:
+    for name in ("a", "b"):
+        assert run_command("dpml", "plot", f"{made}/sweep", "-o", f"{name}.{kind}").code == 0
+    assert Path(f"a.{kind}").read_bytes() == Path(f"b.{kind}").read_bytes()
+
+
+@pytest.mark.parametrize("what", ["sweep", "results/mine", "results/mine/tiny", "results/mine/tiny.csv"])
+@pytest.mark.parametrize("kind", ["md", "csv", "tex"])
+def test_a_table_of_anything(run_command, made, what, kind) -> None:
+    done = run_command("dpml", "table", f"{made}/{what}", "-o", f"t.{kind}", "--where", "algo=capefm", "--y", "loss")
+    assert (done.code, done.err) == (0, "")
+    assert {"md": "training loss f(w)", "csv": "loss_interval", "tex": r"\num{"}[kind] in Path(f"t.{kind}").read_text()
+
+
+def test_a_table_has_the_numbers_of_the_rows(run_command, made) -> None:
+    assert run_command("dpml", "table", f"{made}/sweep", "-o", "t.csv").code == 0
+    rows, table = pd.read_csv(made / "sweep" / "rows.csv"), pd.read_csv("t.csv")
+    assert len(table) == 4
+    for _, line in table.iterrows():
+        own = rows[(rows["algo"] == line["algo"]) & (rows["eps"] == line["eps"]) & (rows["metric"] == "accuracy")]
+        assert line["accuracy"] == pytest.approx(own["value"].mean(), rel=1e-12)
+        assert line["proven_eps"] == own["proven_eps"].max()
+
+
+MISTAKES = {
+    "--where algo=capfm": "--where: no row has algo=capfm: did you mean 'capefm'?",
+    "--where alga=fm": "--where alga=fm is no KEY=VALUE of these rows: did you mean 'algo'?",
+    "--where algo=nonpriv eps=3": "--where: no row has eps=3",
+    "--y acuracy": "these rows have no metric 'acuracy': did you mean 'accuracy'?",
+    "-o t.doc": "-o t.doc must end in .",
+}
+
+
+@pytest.mark.parametrize("command", ["plot", "table"])
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_sentence(run_command, made, command, words) -> None:
+    done = run_command("dpml", command, f"{made}/sweep", *words.split())
+    assert done.code == 2
+    assert MISTAKES[words] in done.err
+    assert done.err.count("\n") == 1
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--width 3.3", "--width must be 1.5in to 20in, such as 3.3in, 84mm, 8.4cm or 240pt, got 3.3."),
+        ("--x epsilon", "no setting 'epsilon' for the x axis: did you mean 'eps'?"),
+        ("--x M", "nothing varies along --x M"),
+        ("--labels none.yaml", "--labels none.yaml cannot be read as YAML"),
+    ],
+)
+def test_a_mistake_in_a_figure(run_command, made, words, said) -> None:
+    done = run_command("dpml", "plot", f"{made}/sweep", *words.split())
+    assert (done.code, said in done.err, done.err.count("\n")) == (2, True, 1), done.err
+
+
+def test_names_of_what_is_not_shown(run_command, made, tmp_path) -> None:
+    for content, said in (("capfm: A", "shows no 'capfm': did you mean 'capefm'?"), ("- a", "must have a line NAME")):
+        (tmp_path / "names.yaml").write_text(content)
+        done = run_command("dpml", "plot", f"{made}/sweep", "--labels", "names.yaml")
+        assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_nothing_is_overwritten_silently(run_command, made) -> None:
+    for command, name in (("plot", "figure.pdf"), ("table", "t.md")):
+        Path(name).write_text("mine")
+        words = [command, f"{made}/sweep", "-o", name]
+        done = run_command("dpml", *words)
+        assert done.code == 2
+        assert f"{name} is there already: choose another name with -o, or add --force" in done.err
+        assert Path(name).read_text() == "mine"
+        assert run_command("dpml", *words, "--force").code == 0
+        assert Path(name).read_bytes() != b"mine"
+
+
+def test_a_figure_that_is_not_there(run_command, made) -> None:
+    assert "did you mean 'tiny'" in run_command("dpml", "table", f"{made}/results/mine/tinny").err
+    assert "there is no nowhere/rows.csv" in run_command("dpml", "table", "nowhere").err
+    path = made / "results" / "mine" / "tiny.csv"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"0", b"1", 1))
+    try:
+        assert "tiny.csv is not as it was written" in run_command("dpml", "table", f"{made}/results/mine/tiny").err
+    finally:
+        path.write_bytes(whole)
+
+
+# ---- citations
+
+
+def test_every_paper_of_the_results_is_cited(run_command) -> None:
+    root = Path(dpml.__file__).parents[1]
+    papers = {path.parent.name for path in (root / "dpml" / "papers").glob("*/claims.py")}
+    assert set(citations()) == {"dpml", *papers}
+    assert papers <= {path.name for path in (root / "results").iterdir()}
+    for name, entry in citations().items():
+        kind, body = re.fullmatch(r"@(\w+)\{\w+,\n(.*)\n\}", entry, re.DOTALL).groups()
+        assert kind in ("software", "misc", "inproceedings")
+        fields = dict(re.findall(r"^  (\w+) = \{(.*)\},$", body, re.MULTILINE))
+        assert len(fields) == body.count("\n") + 1
+        assert {"author", "title", "year"} <= set(fields)
+        assert body.count("{") == body.count("}")
+        assert run_command("dpml", "cite", name).out == f"{entry}\n"
+    about = yaml.safe_load((root / "CITATION.cff").read_text())
+    assert f"version = {{{__version__}}}" in citations()["dpml"]
+    assert f"title = {{{about['title']}}}" in citations()["dpml"]
+
+
+def test_an_unknown_name_to_cite(run_command) -> None:
+    done = run_command("dpml", "cite", "imtiaz2018")
+    assert (done.code, done.err) == (2, "dpml: error: there is no 'imtiaz2018' to cite: did you mean 'imtiaz2019'?\n")

@@ -1,0 +1,123 @@
+"""The table of a run or a sweep, and the numbers of its columns."""
+
+import io
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpml.errors import UserError
+from dpml.reporting.numerals import SUPERSCRIPTS, numerals, tex_number
+from dpml.reporting.run_table import run_table
+from dpml.reporting.statistics import summarise
+from dpml.running.rows import COLUMNS
+
+SIZES = st.floats(1e-30, 1e30)
+COLUMN = st.lists(st.tuples(st.sampled_from([-1, 1]), SIZES, st.one_of(st.just(math.nan), SIZES)), min_size=1)
+
+
+def read(cell: str, power: int) -> tuple[float, float]:
+    """A number of a table and its half, read as a person does."""
+    found = re.fullmatch(r"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:·10(.+))?", cell)
+    assert found, cell
+    own = int("".join(SUPERSCRIPTS[digit] for digit in found[3])) if found[3] else 0
+    return float(found[1]) * 10.0 ** (power + own), float(found[2] or "nan") * 10.0 ** (power + own)
+
+
+@given(COLUMN)
+def test_a_column_says_every_number_to_its_last_digit(column):
+    means, halves = [sign * size for sign, size, _ in column], [half for _, _, half in column]
+    power, cells = numerals(means, halves)
+    for mean, half, cell in zip(means, halves, cells, strict=True):
+        written_mean, written_half = read(cell, power)
+        if math.isnan(half):
+            assert "±" not in cell
+            assert written_mean == pytest.approx(mean, rel=0.0051)
+        else:
+            assert written_half == pytest.approx(half, rel=0.051)
+            assert abs(written_mean - mean) <= 0.06 * half + 1e-12 * abs(mean)
+        assert 10 ** (power + 1) > abs(mean) or not power
+
+
+def test_one_power_of_ten_a_column():
+    assert numerals([3e-5, -2e-4], [math.nan, 1.2e-5]) == (-4, ["0.300", "-2.00 ± 0.12"])
+    assert numerals([math.nan, math.inf, 0.0, 5.0], [math.nan] * 4) == (0, ["NaN", "∞", "0", "5.00"])
+
+
+@pytest.mark.parametrize(
+    ("text", "tex"),
+    [
+        ("0.916 ± 0.003", r"\num{0.916 +- 0.003}"), ("-0.5", r"\num{-0.5}"), ("1e-05", r"\num{1 e-5}"), ("inf", None),
+        ("(-1.2 ± 3.0)·10⁻²²", r"\num{-1.2 +- 3.0 e-22}"), ("1.5·10⁶", r"\num{1.5 e6}"), ("a ± b", None), ("", None),
+    ],
+)  # fmt: skip
+def test_numbers_for_siunitx(text, tex):
+    assert tex_number(text) == tex
+
+
+def rows() -> pd.DataFrame:
+    """Two algorithms at two eps, three seeds of two draws each: accuracy and gap."""
+    rng, lines = np.random.default_rng(0), []
+    about = dict.fromkeys(COLUMNS, "x") | {"delta": 1e-5, "M": 2, "N": 10, "d": 3, "not_proven": None, "n_min": 5}
+    about |= {"conditional_eps": np.nan, "n_max": 5, "tuned": "fixed", "calibration": "tight"}
+    for algo in ("a_b", "nonpriv"):
+        for eps in (0.1, 1.0):
+            privacy = {"algo": algo, "eps": eps, "claimed_eps": eps, "proven_eps": eps * 1.00012}
+            privacy |= {"claimed_eps": math.inf, "proven_eps": math.inf} if algo == "nonpriv" else {}
+            for metric, scale in (("loss", 1.0), ("optimality_gap", 2e-5), ("accuracy", 0.5)):
+                size = 1e-20 if algo == "nonpriv" and metric == "optimality_gap" else scale
+                for seed in range(3):
+                    values = size * (1 + 0.1 * rng.standard_normal(2))
+                    lines += [
+                        about | privacy | {"metric": metric, "seed": seed, "draw": draw, "value": value}
+                        for draw, value in enumerate(values)
+                    ]
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def test_a_line_per_setting_with_its_metrics_and_its_privacy():
+    table = run_table(summarise(rows()), claims={("a_b", "x", "tight")})
+    assert (list(table.keys), list(table.metrics)) == (["algo", "eps"], ["accuracy", "optimality_gap"])
+    head, *lines = table.texts["columns"], *table.texts["rows"]
+    assert head == ["algo", "ε", "test accuracy", "optimality gap / 10⁻⁵", "claimed ε", "proven ε", "view"]
+    assert [line[:2] for line in lines] == [["a_b", "0.1"], ["a_b", "1"], ["nonpriv", "0.1"], ["nonpriv", "1"]]
+    assert [line[4:6] for line in lines] == [["0.1", "0.1001"], ["1", "1.001"], ["-", "∞"], ["-", "∞"]]  # rounded up
+    assert [line[3] for line in lines[2:]] == ["0", "0"]  # what an optimiser leaves is no gap
+    assert "Everywhere: dataset=x" in table.caption
+    assert table.caption.endswith("± is half a 95 % interval over 3 seeds, 2 draws each.")
+
+
+def test_the_csv_has_the_summary_in_all_digits():
+    table = pd.read_csv(io.StringIO(run_table(summarise(rows())).written("csv")))
+    summary = summarise(rows())
+    for _, line in table.iterrows():
+        for metric in ("accuracy", "optimality_gap"):
+            own = summary[["algo", "eps", "metric"]].eq([line["algo"], line["eps"], metric]).all(axis=1)
+            (expected,) = summary[own].to_dict("records")
+            assert line[metric] == expected["mean"]
+            assert line[f"{metric}_interval"] == expected["interval"]
+            assert line["proven_eps"] == expected["proven_eps"]
+
+
+def test_latex_has_every_number_for_siunitx():
+    text = run_table(summarise(rows())).written("tex")
+    assert r"a\_b & \num{0.1} & \num{" in text
+    assert "optimality gap / 10$^{-}$$^{5}$" in text
+    body = text[text.index("midrule") : text.index("bottomrule")]
+    assert "±" not in body
+    assert not re.search(r"& -?\d", body)
+
+
+def test_a_value_that_is_missing_is_counted():
+    some = rows()
+    some.loc[some.index[(some["metric"] == "accuracy") & (some["algo"] == "a_b")][0], "value"] = math.nan
+    assert run_table(summarise(some)).texts["rows"][0][2] == "NaN (1 of 6)"
+
+
+def test_a_metric_that_was_not_measured():
+    with pytest.raises(UserError, match="these rows have no metric 'acuracy': did you mean 'accuracy'"):
+        run_table(summarise(rows()), ["acuracy"])
