@@ -1,5 +1,6 @@
 """The best linear model without privacy: a ridge by cross-validation."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +14,7 @@ from dpml.errors import UserError
 from dpml.mechanism.guarantees import unprotected
 from dpml.mechanism.options import check_common
 from dpml.optim.convex import optimum
-from dpml.optim.losses import LOSSES, Loss, mean_loss
+from dpml.optim.losses import LOSSES, Loss, scores
 from dpml.privacy import Calibration
 
 RIDGES = tuple(10.0**power for power in range(-6, 0))
@@ -24,8 +25,9 @@ FOLDS = 5
 class CrossValidated:
     """`nonpriv_cv`: the minimiser of the pooled risk + ridge/2 ||w||^2, its ridge by cross-validation. No privacy.
 
-    A ceiling for private algorithms, which `nonpriv` is none of where the training loss overfits. The ridge is that of
-    1e-6, 1e-5, .., 0.1 with the least mean loss of five held-out fifths of the private rows; test rows are not used.
+    A ceiling for private algorithms, which `nonpriv` is none of where the training loss overfits. Of the ridges 1e-6,
+    1e-5, .., 0.1 it is the largest whose mean loss on five held-out fifths of the private rows is within one standard
+    error of the least (Breiman, Friedman, Olshen & Stone 1984, Sec. 3.4.3). Test rows are not used.
 
     Args:
         loss: logistic, squared or softmax: what is minimised, and what chooses.
@@ -58,14 +60,17 @@ class CrossValidated:
         if len(y) < FOLDS:
             raise UserError(f"algo={self.name} needs {FOLDS} private rows or more, one for each fold, got {len(y)}.")
         fold = rng.permutation(len(y)) % FOLDS
-        losses = [self._held_out(X, y, fold, ridge) for ridge in RIDGES]
-        ridge = RIDGES[int(np.argmin(losses))]
+        losses = np.stack([self._held_out(X, y, fold, ridge) for ridge in RIDGES])
+        least = losses[np.argmin(losses.mean(axis=1))]
+        most = least.mean() + least.std(ddof=1) / math.sqrt(len(y))
+        ridge = max(ridge for ridge, own in zip(RIDGES, losses, strict=True) if own.mean() <= most)
         return Fixed(optimum(self.loss, X, y, ridge), {"ridge": ridge})
 
-    def _held_out(self, X: Array, y: Array, fold: Array, ridge: float) -> float:
-        """The mean loss of rows under models of the other folds."""
-        return sum(self._of_fold(X, y, fold == k, ridge) for k in range(FOLDS)) / len(y)
-
-    def _of_fold(self, X: Array, y: Array, out: Array, ridge: float) -> float:
-        w = optimum(self.loss, X[~out], y[~out], ridge)
-        return float(out.sum() * mean_loss(self.loss, X[out], y[out], w[None])[0])
+    def _held_out(self, X: Array, y: Array, fold: Array, ridge: float) -> Array:
+        """The loss of every row under the model of the other folds."""
+        losses = np.empty(len(y))
+        for k in range(FOLDS):
+            out = fold == k
+            w = optimum(self.loss, X[~out], y[~out], ridge)
+            losses[out] = self.loss.value(scores(X[out], w[None], self.loss.width(y)), y[out])[:, 0]
+        return losses
