@@ -105,6 +105,42 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "DP-SGD (oracle, not private)": ("#222222", "s"),
     "AMP (oracle, not private)": ("#333333", "^"),
 }
+NAMES = {
+    "nonpriv": "no privacy",
+    "nonpriv_cv": "no privacy, ridge by cross-validation",
+    "nn_nonpriv": "no privacy",
+    "fm": "FM, Gaussian",
+    "capefm": "capeFM",
+    "conv": "conventional",
+    "local": "one site alone",
+    "dpfm": "FM, Laplace",
+    "objpert": "objective perturbation",
+    "outpert": "output perturbation",
+    "nn_cape": "CAPE",
+    "nn_conv": "conventional",
+    "batch": "all rows, no privacy",
+    "indiv": "every party alone",
+    "soft": "soft labels",
+    "vote": "majority votes",
+    "avg": "average of models",
+    "la": "local aggregation",
+    "gop": "Gaussian objective perturbation",
+    "psgd": "private gradient descent (psgd)",
+    "wddp": "WD-DP",
+    "jayaraman": "Jayaraman et al., MPC",
+    "jayaraman_local": "Jayaraman et al., eq. (2)",
+    "wang": "Wang et al.",
+    "cape": "CAPE",
+    "heikkila2017": "Heikkilä et al.",
+    "dpgd": "DP-GD",
+    "wdgd": "whitened DP-GD",
+    "ssp": "SSP",
+    "adassp": "AdaSSP",
+    "ssp_descent": "SSP + descent",
+    "newton": "noisy Newton",
+    "amp": "AMP",
+}
+"""What legends say for algorithms."""
 REFERENCES = {
     "nonpriv": "--", "nonpriv_cv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":", "constant": (0, (1, 2))
 }  # fmt: skip
