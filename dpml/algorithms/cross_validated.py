@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.prepared import Fixed
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.guarantees import unprotected
@@ -66,7 +66,7 @@ class CrossValidated:
         ridge = max(ridge for ridge, own in zip(RIDGES, losses, strict=True) if own.mean() <= most)
         return Fixed(optimum(self.loss, X, y, ridge), {"ridge": ridge})
 
-    def _held_out(self, X: Array, y: Array, fold: Array, ridge: float) -> Array:
+    def _held_out(self, X: Array, y: Array, fold: Index, ridge: float) -> Array:
         """The loss of every row under the model of the other folds."""
         losses = np.empty(len(y))
         for k in range(FOLDS):

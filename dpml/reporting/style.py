@@ -142,7 +142,8 @@ NAMES = {
 }
 """What legends say for algorithms."""
 REFERENCES = {
-    "nonpriv": "--", "nonpriv_cv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":", "constant": (0, (1, 2))
+    "nonpriv": "--", "nonpriv_cv": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":",
+    "constant": (0, (1, 2)),
 }  # fmt: skip
 _SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
 _FREE = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")

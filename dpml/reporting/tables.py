@@ -52,8 +52,8 @@ def _column(
     name: str, rows: Sequence[Mapping[Any, Any]], x: str, places: Sequence[Any]
 ) -> tuple[str, list[str | None]]:
     """A column with its head: one power of ten for all its entries, and absolute values where figures draw those."""
-    means = [abs(row["mean"]) if row["metric"] in SIGNED else row["mean"] for row in rows]
-    power, numbers = numerals(means, [row["interval"] for row in rows])
+    means = [abs(row["mean"]) if row.get("metric") in SIGNED else row["mean"] for row in rows]
+    power, numbers = numerals(means, [row.get("interval", math.nan) for row in rows])
     entries: dict[Any, list[str]] = {}
     for row, number in zip(rows, numbers, strict=True):
         entries.setdefault(row[x], []).append(value(row) if row.get("missing", 0) > 0 else number)
