@@ -23,7 +23,7 @@ from dpml.running.plan import Plan, Task
 
 
 def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[Path]:
-    """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .md .tex``.
+    """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .pdf .md .tex``.
 
     The rows are also there compressed, to be published (`dpml.reporting.evidence`).
 
@@ -69,7 +69,7 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     facts["figures"].append({"name": target.name, "twin": twin, "drawn": bool(charts), "sections": content})
     files = []
     if charts:
-        files += plot_experiment(charts, experiment.title, experiment.columns, results.publication.command, target)
+        files += plot_experiment(charts, experiment.title, experiment.columns, target)
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
     write_atomically(files[-3], summary.to_csv(index=False, float_format="%.6g"))
     write_atomically(files[-2], figure_page(facts, facts["figures"][-1]))

@@ -23,9 +23,23 @@ from dpml.reporting.curves import Curve, algorithms, constant, label, moving, na
 from dpml.reporting.panels import Chart, Polyline, draw, is_zero
 from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
-from dpml.reporting.style import FLOORS, METRICS, PAPER, REFERENCES, SIGNED, STYLE, Look, base_look, looks
+from dpml.reporting.style import (
+    FLOORS,
+    METRICS,
+    NAMES,
+    PAPER,
+    REFERENCES,
+    SIGNED,
+    STYLE,
+    ZERO,
+    Look,
+    base_look,
+    looks,
+)
 from dpml.reporting.tables import short
 
+COLUMN, PAGE = 3.3, 6.9
+"""Widths of a column and of a page of a paper in inches."""
 _BANDS = {"interval": "95 % intervals of the mean over", "sd": "one s.d. either way of the mean over"}
 
 
@@ -53,17 +67,23 @@ def plot(
         figure.legend(entries.values(), entries.keys(), loc="outside right center")
         heading = textwrap.fill(_everywhere(charts, whole.drawn), int(14 * figure.get_figwidth()))
         figure.suptitle(heading, fontsize=9, x=0.01, ha="left")
-        _place_footer(figure, _footer(charts, whole, command))
+        _place_footer(figure, [command, *_footer(charts, whole)])
         return save(figure, folder / "figure")
 
 
-def plot_experiment(charts: Sequence[Chart], title: str, columns: int, command: str, base: Path) -> list[Path]:
-    """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png`` and ``base.svg``."""
+def plot_experiment(charts: Sequence[Chart], title: str, columns: int, base: Path) -> list[Path]:
+    """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png``, ``.svg`` and ``.pdf``.
+
+    The PDF is for a paper: as wide as a column, or as a page if there are more than three panels.
+    """
     with mpl.rc_context(STYLE):
-        return save(experiment_figure(charts, title, columns, command), base)
+        written = save(experiment_figure(charts, title, columns), base)
+    pdf = base.with_name(f"{base.name}.pdf")
+    save_as(paper_figure(charts, COLUMN if len(charts) <= 3 else PAGE, {})[0], pdf)
+    return [*written, pdf]
 
 
-def experiment_figure(charts: Sequence[Chart], title: str, columns: int, command: str) -> Figure:
+def experiment_figure(charts: Sequence[Chart], title: str, columns: int) -> Figure:
     """The figure that `plot_experiment` writes."""
     columns = min(columns, len(charts))
     lines = -(-len(charts) // columns)
@@ -78,10 +98,10 @@ def experiment_figure(charts: Sequence[Chart], title: str, columns: int, command
         for axes in panels[len(charts) :]:
             axes.set_axis_off()
         heading = textwrap.fill(title, int(12.5 * figure.get_figwidth()))
-        _place_title(figure, heading, _legend(whole, charts), 6 if columns == 1 else 8)
+        _place_title(figure, heading, _renamed(_legend(whole, charts), whole, charts, {}), 6 if columns == 1 else 8)
         everywhere = _everywhere(charts, whole.drawn)
         said = [f"everywhere: {everywhere}"] if everywhere else []
-        _place_footer(figure, [*_footer(charts, whole, command), *said])
+        _place_footer(figure, [*_footer(charts, whole), *said])
     return figure
 
 
@@ -115,24 +135,26 @@ def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]
         figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=fit)
         titled = any(chart.panel.title for chart in charts)
         figure.set_figheight(lines * (0.68 * min(width / across, 3.5) + 0.2 * titled) + 0.14 * -(-len(entries) // fit))
-    said = [*_footer(charts, whole, "")[1:], _everywhere(charts, whole.drawn)]
+    said = [*_footer(charts, whole), _everywhere(charts, whole.drawn)]
     return figure, ". ".join(filter(None, said))
 
 
 def _renamed(
     entries: Mapping[str, Any], whole: "_Figure", charts: Sequence[Chart], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The legend with names of the user's own; UserError if one of them names nothing that is shown."""
+    """The legend with the usual names of algorithms, or the user's; UserError if one of these names nothing shown."""
     algos = {line.label: line.algo for each in whole.drawn for line in each.lines}
     shown = {*entries, *algos.values(), *(name for chart in charts for name in (chart.panel.x, chart.panel.y))}
     for name in names:
         if name not in shown:
             raise UserError(f"--labels: the figure shows no {name!r}: {nearest(name, shown)}")
 
+    usual = {**NAMES, **names}
+
     def renamed(label: str) -> str:
-        algo = algos.get(label, "")
-        own = label.replace(algo, names.get(algo, algo), 1) if label.startswith(algo) else names.get(algo, label)
-        return names.get(label, own)
+        algo = algos.get(label) or re.split(r"[ ,]", label)[0]
+        own = label.replace(algo, usual.get(algo, algo), 1) if label.startswith(algo) else usual.get(algo, label)
+        return names.get(label, own.replace(" algo.", " "))
 
     return {renamed(label): handle for label, handle in entries.items()}
 
@@ -242,17 +264,16 @@ def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
             [], [], color=look.colour, marker=look.marker, linestyle=look.dashes, linewidth=look.width
         )
     points = [chart.published for chart in charts if chart.published is not None]
-    published = {algo for own in points for algo in own.loc[~own["peer"], "algo"]}
+    published = {algo for own in points for algo in own.loc[~own["peer"] & (own["mean"].abs() > ZERO), "algo"]}
     if published:
         entries["published (hollow)"] = _hollow("o", "#555555")
     for algo in dict.fromkeys(algo for own in points for algo in own.loc[own["peer"], "algo"]):
         colour, marker = base_look(algo)
         entries[algo] = _hollow(marker or "d", colour)
-    # algorithms with published points whose curve is 0, and so missing on a log axis
-    for algo in sorted(published & {algo for each in figure.drawn for algo in each.zeros}):
-        if algo not in {line.algo for line in lines.values()}:
-            colour, marker = base_look(algo)
-            entries[f"{algo}, published"] = _hollow(marker or "d", colour)
+    # algorithms with published points but no curve: not run, or 0, which has no place on a log axis
+    for algo in sorted(published - {line.algo for line in lines.values()}):
+        colour, marker = base_look(algo)
+        entries[f"{algo}, published"] = _hollow(marker or "d", colour)
     return entries
 
 
@@ -279,12 +300,12 @@ def _legend_columns(labels: Sequence[str], width: float, most: int) -> int:
     return most if sum(widths) <= width else min(most, max(1, int(width / max(widths))))
 
 
-def _footer(charts: Sequence[Chart], figure: _Figure, command: str) -> list[str]:
-    """The command, the calibration, what the bands are, and the largest excess of a proven eps over the claimed one."""
+def _footer(charts: Sequence[Chart], figure: _Figure) -> list[str]:
+    """The calibration, what the bands are, and the largest excess of a proven eps over the claimed one."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas
-        return [command]
+        return []
     calibration = ", ".join(map(str, private["calibration"].unique()))
     facts = [f"calibration: {calibration}"] if calibration else []
     band = charts[0].panel.band
@@ -292,7 +313,7 @@ def _footer(charts: Sequence[Chart], figure: _Figure, command: str) -> list[str]
     facts += _about_axes(charts, figure.drawn)
     if len(private):
         facts.append(_largest_excess(private))
-    return [command, "; ".join(facts)]
+    return ["; ".join(facts)]
 
 
 def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:

@@ -16,8 +16,9 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
-from dpml.reporting.numerals import SUPERSCRIPTS, tex_number
+from dpml.reporting.numerals import SUPERSCRIPTS, numerals, tex_number, times
 from dpml.reporting.statistics import replication
+from dpml.reporting.style import SIGNED
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING
 
 CONDITIONAL = ", if fixed beforehand"
@@ -35,22 +36,30 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     always = [key for key in curve if key != "algo"]
     panel = curves(summary, x, always)
     keys = named(panel, always)
-    entries: dict[str, dict[Any, list[str]]] = {}
+    lines: dict[str, list[dict[Any, Any]]] = {}
     for each in panel:
-        column = entries.setdefault(label(each, keys), {})
-        for row in each.rows.to_dict("records"):
-            column.setdefault(row[x], []).append(value(row))
-    places = list(dict.fromkeys(place for column in entries.values() for place in column))
+        lines.setdefault(label(each, keys), []).extend(each.rows.to_dict("records"))
+    places = list(dict.fromkeys(row[x] for rows in lines.values() for row in rows))
     if is_numeric_dtype(summary[x]):
         places.sort()
-    columns: dict[str, list[str | None]] = {
-        # two entries in one cell differ in no setting: they are two statements about the same setting
-        name: [" or ".join(dict.fromkeys(column[place])) if place in column else None for place in places]
-        for name, column in entries.items()
-    }
+    columns = dict(_column(name, rows, x, places) for name, rows in lines.items())
     if x == "partition.u" and "n_min" in summary:
         columns = _sizes(summary, places) | columns
     return pd.DataFrame({HEADS.get(x, x): [text(place) for place in places]} | columns)
+
+
+def _column(
+    name: str, rows: Sequence[Mapping[Any, Any]], x: str, places: Sequence[Any]
+) -> tuple[str, list[str | None]]:
+    """A column with its head: one power of ten for all its entries, and absolute values where figures draw those."""
+    means = [abs(row["mean"]) if row.get("metric") in SIGNED else row["mean"] for row in rows]
+    power, numbers = numerals(means, [row.get("interval", math.nan) for row in rows])
+    entries: dict[Any, list[str]] = {}
+    for row, number in zip(rows, numbers, strict=True):
+        entries.setdefault(row[x], []).append(value(row) if row.get("missing", 0) > 0 else number)
+    head = name + (f" /{times(power).replace('·', ' ')}" if power else "")
+    # two entries in one cell differ in no setting: they are two statements about the same setting
+    return head, [" or ".join(dict.fromkeys(entries[place])) if place in entries else None for place in places]
 
 
 def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | None]]:

@@ -9,7 +9,7 @@ import pytest
 from dpml.errors import UserError
 from dpml.reporting import style
 from dpml.reporting.charts import read_published, shown
-from dpml.reporting.figures import experiment_figure, plot
+from dpml.reporting.figures import experiment_figure, plot, plot_experiment
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import AXES, base_look, looks
@@ -35,7 +35,7 @@ def rows():
 def drawn(*charts, columns=1):
     """The figure of charts, or of one panel of the rows."""
     given = [c if isinstance(c, Chart) else Chart(c, with_axis(summarise(rows()), c.x)) for c in charts]
-    return experiment_figure(given, "Title", columns, "command")
+    return experiment_figure(given, "Title", columns)
 
 
 def summary(*lines, metric="loss"):
@@ -230,7 +230,7 @@ def test_what_is_zero_is_said_once_below_and_not_over_a_curve():
         assert (axes.get_xlabel(), axes.get_yscale(), len(axes.texts)) == ("ε", "log", 0)
         assert set(lines_of(axes)) == {"conv"}
     assert figure.get_supxlabel().replace("\n", " ").count("and so on no log axis: training loss f(w) of nonpriv") == 1
-    assert [entry.get_text() for entry in figure.legends[0].get_texts()] == ["conv"]
+    assert [entry.get_text() for entry in figure.legends[0].get_texts()] == ["conventional"]
 
 
 def test_a_reference_far_below_makes_no_log_axis():
@@ -299,7 +299,7 @@ def test_no_entry_of_a_legend_stands_there_twice():
     charts = [Chart(Panel("", "eps", "loss", curve=["variant"]), table) for table in (*tables, both)]
     figure = drawn(*charts, columns=3)
     names = [entry.get_text() for entry in figure.legends[0].get_texts()]
-    assert sorted(names) == ["nn_cape variant=authors", "nn_cape variant=paper", "nn_nonpriv"]
+    assert sorted(names) == ["CAPE variant=authors", "CAPE variant=paper", "no privacy"]
 
 
 def test_legends_are_read_line_by_line_in_the_order_of_the_curves():
@@ -380,7 +380,7 @@ def test_thin_curves_have_no_band_and_do_not_stretch_the_axis():
     widths = {line.get_label(): line.get_linewidth() for line in axes.lines}
     assert widths["gop"] == style.THIN < widths["fm"]
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["fm", "gop"]
+    assert [text.get_text() for text in legend.get_texts()] == ["FM, Gaussian", "Gaussian objective perturbation"]
 
 
 def test_programs_of_others_are_hollow_points_with_names_of_their_own():
@@ -390,7 +390,7 @@ def test_programs_of_others_are_hollow_points_with_names_of_their_own():
     chart = Chart(Panel("", "eps", "accuracy"), table, pd.DataFrame(points, columns=columns))
     figure = drawn(chart)
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["fm", "theirs"]
+    assert [text.get_text() for text in legend.get_texts()] == ["FM, Gaussian", "theirs"]
     assert figure.axes[0].get_ylim()[0] > 0.1  # an arrow says that a point lies below
     assert "arrows at an end of an axis" in figure.get_supxlabel().replace("\n", " ")
 
@@ -402,3 +402,19 @@ def test_points_of_papers_and_of_others_are_told_apart(tmp_path):
         (tmp_path / "p" / name).write_text(text)
     assert read_published([tmp_path], "p")["peer"].tolist() == [False, True]
     assert len(read_published([tmp_path], "q")) == 0
+
+
+def test_published_points_without_a_curve_have_an_entry_and_points_at_zero_none(tmp_path) -> None:
+    points = pd.DataFrame(
+        [["a", 1.0, "dpfm", "loss", 0.5, 0.0, 5, False], ["a", 1.0, "nonpriv", "loss", 0.0, 0.0, 5, False]],
+        columns=["series", "x", "algo", "metric", "mean", "std", "n", "peer"],
+    )
+    lines = summary(*({"algo": "conv", "eps": eps, "mean": 0.4} for eps in (1.0, 2.0)))
+    chart = Chart(Panel("a", "eps", "loss"), lines, points)
+    figure = experiment_figure([chart], "Title", 1)
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend == ["conventional", "published (hollow)", "FM, Laplace, published"]
+    assert [path.suffix for path in plot_experiment([chart], "Title", 1, tmp_path / "f")] == [".png", ".svg", ".pdf"]
+    first = (tmp_path / "f.pdf").read_bytes()
+    plot_experiment([chart], "Title", 1, tmp_path / "f")
+    assert (tmp_path / "f.pdf").read_bytes() == first

@@ -27,12 +27,20 @@ def test_wide_tables_read_as_markdown_and_latex():
     )
     table = texts(wide(summary, "eps"))
     assert markdown(table).splitlines() == [
-        "| ε | a_b | c |", "| --- | --- | --- |", "| 0.1 | 1 ± 0.5 | 2 |", "| 1 |  | 3 ± 1 |"
+        "| ε | a_b | c |", "| --- | --- | --- |", "| 0.1 | 1.00 ± 0.50 | 2.00 |", "| 1 |  | 3.0 ± 1.0 |"
     ]  # fmt: skip
     text = latex(table, "50 % of a_b")
     assert r"\caption{50 \% of a\_b}" in text
     assert r"$\varepsilon$ & a\_b & c \\" in text
-    assert r"0.1 & 1 $\pm$ 0.5 & 2 \\" in text
+    assert r"0.1 & 1.00 $\pm$ 0.50 & 2.00 \\" in text
+
+
+def test_a_column_has_one_power_of_ten_and_the_absolute_values_that_figures_draw():
+    lines = [("noisy_objective", 0.1, -16700.0, 600.0), ("noisy_objective", 1, 32000.0, 1e3)]
+    summary = pd.DataFrame(lines, columns=["metric", "eps", "mean", "interval"]).assign(algo="c")
+    table = wide(summary, "eps")
+    assert table.columns[1] == "c / 10⁴"
+    assert table.iloc[:, 1].tolist() == ["1.670 ± 0.060", "3.20 ± 0.10"]
 
 
 def write(folder, table):
@@ -75,7 +83,7 @@ def test_two_settings_never_share_an_entry():
 
 def test_two_statements_about_the_same_settings_are_both_shown():
     lines = [{"algo": "conv", "eps": 1, "mean": mean, "interval": 0.0} for mean in (1.0, 2.0)]
-    assert wide(pd.DataFrame(lines), "eps")["conv"].tolist() == ["1 or 2"]
+    assert wide(pd.DataFrame(lines), "eps")["conv"].tolist() == ["1.00 or 2.00"]
 
 
 def test_a_caption_says_what_intervals_are_over_and_what_is_the_same():

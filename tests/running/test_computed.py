@@ -67,7 +67,8 @@ def calls():
 def test_an_experiment_of_computed_blocks_only(tmp_path):
     assert run(tmp_path, ALONE) == 0
     made = digests(tmp_path)
-    assert {"tiny.csv", "tiny.png", "tiny.svg", "tiny.md", "tiny.tex", "tiny_rows.csv", "tiny_rows.csv.xz"} == set(made)
+    kinds = {"tiny.csv", "tiny.png", "tiny.svg", "tiny.pdf", "tiny.md", "tiny.tex"}
+    assert kinds | {"tiny_rows.csv", "tiny_rows.csv.xz"} == set(made)
     table = pd.read_csv(tmp_path / "mine" / "tiny.csv")
     ours = table[(table["block"] == "small_tau") & (table["metric"] == "delta") & (table["reading"] == "ours")]
     np.testing.assert_allclose(ours["mean"], 2 * ours["tau"] ** 2)
