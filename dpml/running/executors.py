@@ -7,6 +7,7 @@ and number of workers.
 """
 
 import importlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -226,6 +227,7 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise UserError("run.engine=dask needs Dask: pip install '.[cluster]' in a clone of dpml.") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is said in one sentence, below
     cluster: Any = address
     try:
         if address is None:
