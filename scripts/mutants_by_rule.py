@@ -135,7 +135,8 @@ class Contexts:
         folder.mkdir(exist_ok=True, parents=True)
         names = sorted({name for room in rooms for name in (room, *BESIDES.get(room, ()))})
         options = ["--cov=dpml", "--cov-context=test", "--cov-report=", f"--junitxml={folder / 'times.xml'}"]
-        words = ["-q", "-n", str(jobs if jobs > 1 else 0), "-p", "no:cacheprovider", *options]
+        processes = ["-n", str(jobs)] if jobs > 1 else ["-n", "0", "--dist", "no"]  # else no context is recorded
+        words = ["-q", *processes, "-p", "no:cacheprovider", *options]
         environment = os.environ | {"COVERAGE_FILE": str(folder / "contexts")}
         command = [sys.executable, "-m", "pytest", *words, *(f"tests/{name}" for name in names)]
         if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
