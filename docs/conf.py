@@ -24,7 +24,7 @@ extensions = [
     "dpml_docs.pages",
     "dpml_docs.links",
 ]
-exclude_patterns = ["_build", "_ext", "examples"]
+exclude_patterns = ["_build", "_ext", "examples", "**.ipynb"]
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -217,7 +217,7 @@ def _watched(received: dict[int, np.ndarray]) -> Transport:
         def noting(server: Server, message: bytes, sender: int) -> None:
             if server.stage is Stage.MASKED:
                 body = unpack(message, session.name).body
-                received[sender], _ = unpack_masked(body, session.length, session.beside)
+                received[sender], *_ = unpack_masked(body, session.length, session.beside, session.parties)
             receive(server, message, sender)
 
         with patch.object(Server, "receive", noting):

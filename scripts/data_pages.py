@@ -14,15 +14,12 @@ from dpml.data.info import Column
 from dpml.data.preprocess import STEPS
 from dpml.data.table import Tabular
 
-_FITTED = [
-    "",
-    "A step that is fitted is fitted to the training rows in use, which spends privacy that no budget counts:",
-    "every row of results names it under `private_preprocessing`, and the run's manifest has the details.",
-    "`dataset.steps=[...]` chooses others.",
-    "",
-]
+_NONE = "None that can be chosen."
 _PUBLIC = [
-    "Scaling as the papers do it is fitted to private training rows, and no budget counts that. With",
+    "## Public ranges",
+    "",
+    "Scaling as the papers do it is fitted to private training rows, which spends privacy that no budget counts: every",
+    "row of results names it under `private_preprocessing`, and `dataset.steps=[...]` chooses other steps. With",
     "`dataset.bounds=public` no preprocessing step reads a row: what is known of a column without its rows, a range",
     "or a list of values, takes the place of what would be fitted. The page of a data set has its ranges and where",
     "they are from: its documentation, or what the quantity means.",
@@ -41,6 +38,7 @@ _PUBLIC = [
     "were published is not counted here: the page says where it is known.",
     "",
 ]
+_VALUES = 8  # that are shown of a column
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
 
 
@@ -70,6 +68,10 @@ def index(sources: dict[str, Source]) -> str:
             "| --- | --- | ---: | ---: | --- | --- |",
             *rows,
             "",
+            "## Steps",
+            "",
+            *(f"- `{step}`: {_first_line(step)}" for step in STEPS),
+            "",
             *_PUBLIC,
             "Rows of your own in a CSV file need no code: [own data](../own_data.md).",
             "",
@@ -93,35 +95,41 @@ def index(sources: dict[str, Source]) -> str:
 def page(name: str, source: Source) -> str:
     """One data set's page."""
     info = source.info
-    train, d = source.size(None)
     steps: tuple[str, ...] = getattr(source, "steps", ())
-    how = ", official split" if info.train_rows else ", drawn at random" if train < _used(source) else ""
     lines = [
         f"# {name}: {info.title}",
         "",
         f"`dpml-run dataset={name}`",
         "",
-        "## Counts",
+        _counts(source),
         "",
-        "| what | number |",
-        "| --- | ---: |",
-        f"| rows in use | {_used(source):,} |",
-        f"| training rows{how} | {train:,} |",
-        f"| test rows | {_used(source) - train:,} |",
-        f"| features after one-hot coding | {info.features:,} |",
-        f"| features an algorithm sees | {d:,} |",
+        info.schema,
+        "",
     ]
-    whole = "" if _used(source) == info.rows else f", of {info.rows:,} rows in the files"
-    lines += [f"| rows with label {label:+g}{whole} | {count:,} |" for label, count in sorted(info.classes.items())]
-    lines += ["", f"Task: {info.task}. Parties: {info.parties}.", "", "## Schema", "", info.schema, ""]
     lines += ["## Preprocessing", ""]
-    lines += [f"- `{step}`: {_first_line(step)}" for step in steps] or ["None that can be chosen."]
+    chosen = ", ".join(f"`{step}`" for step in steps)
+    lines += [
+        f"{chosen}, fitted to training rows, for which [no budget pays](README.md#public-ranges)." if steps else _NONE
+    ]
     if info.task == "regression" and isinstance(source, Tabular):
-        lines += ["- The target is divided by its largest absolute value over the training rows."]
-    lines += [*_FITTED, *_ranges(info), "## In the papers", "", info.papers, ""]
+        lines += ["", "The target is divided by its largest absolute value over the training rows."]
+    lines += ["", *_ranges(info), "## In the papers", "", info.papers, ""]
     lines += ["## What we do differently", "", info.differences, ""]
     lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
-    return "\n".join([*lines, "Written by `python scripts/data_pages.py`.", ""])
+    return "\n".join(lines)
+
+
+def _counts(source: Source) -> str:
+    """How many rows and features there are, as a sentence."""
+    info, (train, _) = source.info, source.size(None)
+    how = ", by the official split" if info.train_rows else ", drawn at random" if train < _used(source) else ""
+    whole = "" if _used(source) == info.rows else f" (of {info.rows:,} in the files)"
+    labels = "; ".join(f"{count:,} rows of label {label:+g}" for label, count in sorted(info.classes.items()))
+    labels = f" {labels}." if labels else ""
+    return (
+        f"Task: {info.task}. {_used(source):,} rows{whole}, {train:,} of them for training{how}; {_width(source)} "
+        f"features after one-hot coding.{labels} Parties: {info.parties}."
+    )
 
 
 def _ranges(info: Info) -> list[str]:
@@ -144,13 +152,16 @@ def _names(names: list[str]) -> str:
 
 
 def _stated(column: Column) -> str:
-    return str(column) if isinstance(column, Range) else ", ".join(column)
+    if isinstance(column, Range):
+        return str(column)
+    shown = ", ".join(column[:_VALUES])
+    return shown if len(column) <= _VALUES else f"{shown}, ... ({len(column)} values)"
 
 
 def _files(info: Info) -> list[str]:
     if not info.files:
         return [info.how_to_get]
-    shown = info.files if len(info.files) <= 5 else info.files[:4]
+    shown = info.files if len(info.files) <= 5 else info.files[:1]
     lines = [line for raw in shown for line in _file(raw)]
     if len(info.files) > len(shown):
         lines += [f"- and so on up to `{info.files[-1].name}`, from the same places"]

@@ -27,6 +27,8 @@ PAPERS = {
 }
 """The main algorithm of each paper."""
 CLAIMED, PROVEN, ATTACKED = "#7F7F7F", "#0072B2", "#D55E00"
+_BEYOND = {"arrowstyle": "->", "color": "#444444", "lw": 1}  # to what lies beyond an axis
+_LEAST = 0.75  # accuracy that is drawn as it is
 OURS = (("dpgd", None, "#AA4499", "o", "-"), ("gop", 2.0, "#332288", ">", "-"), ("ssp", None, "#DDAA33", "s", "-"))
 OTHERS = (("DP-SGD", "#111111", "o"), ("diffprivlib (pure ε)", "#444444", "D"))
 
@@ -78,6 +80,8 @@ def draw_guarantees(ax: Axes, lines: list[Headline]) -> None:
             (reached, ATTACKED, "X"),
         ):
             ax.plot(value, place, marker, color=colour, ms=14 if marker == "|" else 7, mew=2 if marker == "|" else 0)
+        if line.attacked <= 0:
+            ax.annotate("0", (0.02, place), (0.026, place), va="center", color=ATTACKED, arrowprops=_BEYOND)
     ax.set_yticks(range(len(lines)), [f"{line.paper}\n{line.algo}, view: {line.view}" for line in lines])
     ax.invert_yaxis()
     ax.set_ylim(len(lines) - 0.5, -0.5)
@@ -90,7 +94,7 @@ def draw_guarantees(ax: Axes, lines: list[Headline]) -> None:
     names = (("claimed", CLAIMED, "|"), ("proven by dpml", PROVEN, "o"), ("reached by an attack (95 %)", ATTACKED, "X"))
     for name, colour, marker in names:
         ax.plot([], [], marker, color=colour, label=name, ms=10 if marker == "|" else 7, mew=2 if marker == "|" else 0)
-    ax.legend(loc="upper left", frameon=False, handletextpad=0.4)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.17), ncols=3, frameon=False, handletextpad=0.4)
 
 
 def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
@@ -104,14 +108,17 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
         ax.fill_between(curve["eps"], low, high, color=colour, alpha=0.2, lw=0)
     for name, colour, marker in OTHERS:
         points = peers[(peers["series"] == "adult") & (peers["algo"] == name)].sort_values("x")
-        ax.plot(points["x"], points["mean"], marker, mfc="white", color=colour, label=name, ms=5.5)
+        shown = points[points["mean"] >= _LEAST]
+        ax.plot(shown["x"], shown["mean"], marker, mfc="white", color=colour, label=name, ms=5.5)
+        for x, mean in points.loc[points["mean"] < _LEAST, ["x", "mean"]].itertuples(index=False):
+            ax.annotate(f"◇ {mean:.2f}", (x, _LEAST - 0.012), (x, _LEAST), ha="center", va="top", arrowprops=_BEYOND)
     for algo, name, dash in (("nonpriv", "no privacy", "--"), ("constant", "no feature used", ":")):
         ax.axhline(adult[adult["algo"] == algo]["mean"].iloc[0], ls=dash, color="black", lw=1, label=name)
     ax.set_xscale("log")
     ticks = sorted(adult["eps"][np.isfinite(adult["eps"])].unique())
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    ax.set_ylim(0.67, 0.86)
+    ax.set_ylim(_LEAST - 0.012, 0.86)
     ax.set_xlabel("ε proven, δ = 1e-5 (diffprivlib: δ = 0)")
     ax.set_ylabel("test accuracy, Adult")
     ax.set_title("One trusted centre, 30,162 records", loc="left")

@@ -46,13 +46,13 @@ def in_single(right):
 def cut_too_low(right):
     """The slope is cut where tanh is 1 - 2 clip, rounded to single precision: up to 3e-8 too low, whatever the clip."""
 
-    def bend(least, h):
+    def bend(least, h, labels):
         np.tanh(h, out=h)
         np.maximum(h, np.float32(1 + float(least)), out=h)
         h -= 1
 
-    def bends(loss, clip, dtype):
-        own, scale = right(loss, clip, dtype)
+    def bends(loss, clip, dtype, classes):
+        own, scale = right(loss, clip, dtype, classes)
         return partial(bend, *own.args), scale
 
     return bends
@@ -61,11 +61,11 @@ def cut_too_low(right):
 def folded(right):
     """Equal rows are one row with a weight, where that leaves at most 95 of 100: sums are then in another order."""
 
-    def of(loss, X, y, v=None, dtype=np.float32, clip=None):
+    def of(loss, X, y, v=None, dtype=np.float32, clip=None, classes=1):
         first, _, counts = distinct(X, y)
         if v is not None or len(first) > 0.95 * len(X):
-            return right(loss, X, y, v, dtype, clip)
-        return right(loss, X[first], y[first], counts.astype(float), dtype, clip)
+            return right(loss, X, y, v, dtype, clip, classes)
+        return right(loss, X[first], y[first], counts.astype(float), dtype, clip, classes)
 
     return of
 

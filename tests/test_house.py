@@ -24,7 +24,7 @@ PACKAGE = ROOT / "dpml"
 
 # a module imports from its own line and the lines above it, never from those below
 ORDER = (
-    ("errors", "arrays", "sums", "atomic", "seeds", "version", "paths", "code"),
+    ("errors", "arrays", "sums", "atomic", "seeds", "version", "paths", "code", "printable", "screen"),
     ("privacy",),
     ("data",),
     ("optim",),
@@ -280,7 +280,7 @@ def test_views_have_the_names_that_all_algorithms_use(algo: str) -> None:
     problem = Problem(M=5, N=500, d=3, auxiliary=50, classes=2, colluders=1, smallest=100)
     views = {guarantee.view for guarantee in algorithm.guarantees(Budget(1.0, 1e-5), problem)}
     assert views <= set(get_args(View))
-    if algo in ("psgd", "ssp", "dpgd", "ssp_descent"):
+    if algo in ("psgd", "ssp", "dpgd", "ssp_descent", "wdgd"):
         tight = replace(algorithm, calibration="tight").guarantees(Budget(1.0, 1e-5), problem)
         assert {guarantee.view for guarantee in tight} == {"release", "aggregate", "colluders"}
 

@@ -1,5 +1,6 @@
 """The README's first table and the words around the version are what results and code say."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import dpml
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 overview = pytest.importorskip("overview")
+notebook = pytest.importorskip("notebook")
 
 
 def test_the_first_table_is_that_of_the_committed_results() -> None:
@@ -43,3 +45,20 @@ def test_one_version() -> None:
     newest = re.search(r"^## (\S+)(?: - (\S+))?$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert newest is not None
     assert newest[1] == "Unreleased" or (newest[1], newest[2]) == (dpml.__version__, str(citation["date-released"]))
+
+
+def test_the_notebook_is_the_first_tutorial() -> None:
+    """Written by scripts/notebook.py; every command of the page is in a cell of its own kind."""
+    page = notebook.PAGE.read_text(encoding="utf-8")
+    written = notebook.NOTEBOOK.read_text(encoding="utf-8")
+    assert written == notebook.notebook(page)
+    cells = json.loads(written)["cells"]
+    commands = [line for cell in cells if cell["cell_type"] == "code" for line in cell["source"]]
+    assert [line.strip().removeprefix("!") for line in commands] == re.findall(r"^dpml.*$", page, flags=re.MULTILINE)
+
+
+def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
+    """Only a clone has it: a name on an index could be anybody's."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "dpml").rglob("*.py")]
+    told = re.compile(r"\binstall\s+(?:-[a-zA-Z-]+\s+)*['\"]?(?:multiparty-dp|dpml)\b")
+    assert not [path for path in pages if told.search(path.read_text(encoding="utf-8"))]

@@ -20,4 +20,4 @@ def test_the_privacy_table_is_the_one_that_the_command_prints(run_command) -> No
 
 
 def test_it_fits_on_a_few_screens() -> None:
-    assert len(README.splitlines()) < 150
+    assert len(README.splitlines()) < 80

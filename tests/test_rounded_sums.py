@@ -121,7 +121,7 @@ def test_no_term_is_longer_than_its_clip(loss, clip) -> None:
         longest = clip
     rows = Rows.of(loss, np.ones((1, 1)), np.ones(1), clip=clip)
     scores = np.concatenate([np.linspace(-40, 40, 10_001), [np.inf, -np.inf, np.nan, 1e38]]).astype(np.float32)
-    rows.bend(scores)
+    rows.bend(scores, None)
     assert np.abs(scores.astype(float)).max() * rows.common / 2 <= longest
 
 

@@ -35,10 +35,13 @@ class DescentRule:
 DESCENT_RULES: dict[tuple[str, Unit], DescentRule] = {
     ("logistic", "sample"): DescentRule(300, 0.1, 0.1, 60.0),
     ("logistic", "party"): DescentRule(400, "adaptive", 0.05, 60.0),
+    ("softmax", "sample"): DescentRule(300, 0.2, 0.1, 60.0),
+    ("softmax", "party"): DescentRule(400, "adaptive", 0.05, 60.0),
     ("squared", "sample"): DescentRule(100, "step", 0.01, 0.3),
     ("squared", "party"): DescentRule(100, "step", 0.01, 0.3),
 }
-"""Those for the logistic loss on Adult, those for the squared loss on Crime."""
+"""Those for the logistic loss on Adult, and as they are for softmax, but a clip of twice that, as a row has two slopes;
+those for the squared loss on Crime."""
 
 COUNTING_SHARE = 0.05
 """The part of mu^2 that the counts of an adaptive clip get. On Adult."""
@@ -57,6 +60,46 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
     ("squared", "party"): (20, 0.1),
 }
 """T and the clip of `ssp_descent`. On Adult."""
+
+
+@dataclass(frozen=True)
+class WhitenedRule:
+    """Hyper-parameters of `wdgd`: T, the least clip, half of how far noise moves a model in a round, and limits.
+
+    The clip grows in proportion to n mu/d from `enough` on, up to `longest`; for a rare class to `rare` at most. A step
+    is at most `largest`, or what the curvature allows if that is more.
+    """
+
+    rounds: int
+    clip: float
+    longest: float
+    noise_step: float = 0.1
+    enough: float = 20.0
+    rare: float = 0.5
+    largest: float = 8.0
+
+
+WHITENED_RULES: dict[tuple[str, Unit], WhitenedRule] = {
+    ("logistic", "sample"): WhitenedRule(150, 0.1, 1.0),
+    ("logistic", "party"): WhitenedRule(400, 0.3, 1.0, noise_step=0.05, largest=60.0),
+    ("softmax", "sample"): WhitenedRule(150, 0.2, 1.41),
+    ("softmax", "party"): WhitenedRule(400, 0.3, 1.41, noise_step=0.05, largest=60.0),
+    ("squared", "sample"): WhitenedRule(200, 1e-3, 4.0),
+    ("squared", "party"): WhitenedRule(200, 0.3, 4.0, noise_step=0.01, largest=0.3),
+}
+"""Those for the logistic loss on Adult, Bank, 401(k), card fraud and Default; softmax as it, with twice the clip."""
+FLAT = 0.1
+"""The least eigenvalue of noisy X'X/n that classifiers whiten with, in units of 1/d: the mean of unit rows'. On
+Adult."""
+LABEL_SHARE = 0.02
+"""The part of mu^2 that the sums of labels get. On the same."""
+RARE = 0.015
+"""How long a clip is, times the share of the rarer classes. On the same."""
+REACH = 0.2
+"""By how much noise may move predictions of the squared loss, about, in units of the targets' range. On Crime, and on
+rows about wages, fares and marks."""
+LAST_CLIP = 0.1
+"""The least clip of the squared loss in the last half of the rounds, unless it was smaller before. On the same."""
 
 NEWTON_ROUNDS, NEWTON_SHARE, NEWTON_NORM = 12, 0.5, 1.0
 """T of `newton`, the part of mu^2 that pays for gradients, and the length of the model that R is best for. On Adult."""

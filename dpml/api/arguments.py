@@ -1,6 +1,7 @@
 """The arguments of the API's functions as `Settings`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,10 @@ def one_job(
     """
     settings, swept = settings_of(overrides, keys, config_dir)
     several = {word.key_or_group: word.input_line for word in parsed(settings.words) if word.is_sweep_override()}
-    several |= {key: f"{key}={','.join(map(str, values))}" for key, values in swept.items()}
+    several |= {key: f"{key}={','.join(map(str, values))}" for key, values in swept.items() if len(values) > 1}
     for key, given in several.items():
         raise UserError(f"dpml.{function} takes one {key}, got {given}.")
-    return settings
+    return replace(settings, values={**settings.values, **{key: values[0] for key, values in swept.items()}})
 
 
 def plain(value: Any, key: str) -> Any:

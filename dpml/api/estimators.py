@@ -8,6 +8,7 @@ is fitted.
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -68,7 +69,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     # many parameters: those of scikit-learn's estimators are their whole configuration
     def __init__(
         self,
-        algo: str = "dpgd",
+        algo: str = "wdgd",
         eps: float = 1.0,
         delta: float | None = 1e-5,
         parties: int = 1,
@@ -133,7 +134,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
         algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
         if not getattr(algorithm, "linear", True):
-            raise UserError(f"algo={name} releases no linear model: choose another, such as dpgd.")
+            raise UserError(f"algo={name} releases no linear model: choose another, such as wdgd.")
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
         return algorithm
@@ -349,14 +350,20 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
                 f"{type_of_target(y)}. ({error})"
             ) from None
 
+    def _takes_several(self) -> bool:
+        """Whether the algorithm takes more than two classes."""
+        with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
+            return bool(self._algorithm("multiclass"))
+        return False
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False  # as for the default algorithm and most others
+        tags.classifier_tags.multi_class = self._takes_several()
         tags.classifier_tags.poor_score = True
         return tags
 
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
-        return {"binary_only": True, "poor_score": True}
+        return {"binary_only": not self._takes_several(), "poor_score": True}
 
 
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
@@ -383,7 +390,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     # many parameters: those of scikit-learn's estimators are their whole configuration
     def __init__(
         self,
-        algo: str = "dpgd",
+        algo: str = "wdgd",
         eps: float = 1.0,
         delta: float | None = 1e-5,
         parties: int = 1,

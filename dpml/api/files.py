@@ -75,7 +75,7 @@ def _check(estimator: Any, path: Path, floating: bool, unsafe: bool, declared: b
     if not (floating or facts.exact):
         raise UserError(
             f"this model of algo={estimator.algo} has floating-point noise, whose last bits can tell neighbours apart: "
-            "fit one whose noise is exact, such as algo='dpgd' with calibration='tight', or save(path, floating=True), "
+            "fit one whose noise is exact, such as algo='wdgd' with calibration='tight', or save(path, floating=True), "
             "and its file says that it is proven for real numbers, not for these bits."
         )
     if facts.author and not declared:

@@ -125,7 +125,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
 
 def default_rows(algorithm: Any) -> int:
     """The default number of rows of a party."""
-    if hasattr(algorithm, "epochs"):
+    if hasattr(algorithm, "epochs") or getattr(algorithm, "mapped", False):
         return FEW_ROWS
     return PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
 

@@ -176,5 +176,14 @@ def undecided_parties(problem: Problem) -> Pair:
     return with_rows(first, first.X, labels), with_rows(second, second.X, turned)
 
 
+def in_classes(pair: Pair, classes: int) -> Pair:
+    """The same rows, with the class 0 for the label -1 and 1 for +1, of K classes."""
+    first, second = (
+        synthetic_parties("multiclass", each.X, (each.y > 0).astype(float), each.sizes, None, max(classes, 2))
+        for each in pair
+    )
+    return first, second
+
+
 def _crowd(problem: Problem, row: Array) -> Parties:
     return one_replaced("binary", problem, row, row, labels=(1.0, 1.0), rest=row)[0]

@@ -24,6 +24,7 @@ from dpml.arrays import Array
 from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared
 from dpml.audit.neighbours import (
     in_a_crowd,
+    in_classes,
     one_replaced,
     one_replaced_for_loss,
     turned_label,
@@ -182,6 +183,8 @@ def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair
         pairs = [(whole_party(first), whole_party(second)) for first, second in pairs]
         if algorithm.loss.name != "squared":
             pairs.append(undecided_parties(problem))
+    if algorithm.loss.name == "softmax":
+        pairs = [in_classes(pair, problem.classes) for pair in pairs]
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
 
@@ -232,7 +235,8 @@ def of_adaptive_statistics(algorithm: AdaptiveStatistics, budget: Budget, proble
 @worst_case.register(PreconditionedDescent)
 def of_balanced_labels(algorithm: ClippedDescent | PreconditionedDescent, budget: Budget, problem: Problem) -> Pair:
     """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
-    return undecided(problem) if algorithm.unit == "sample" else undecided_parties(problem)
+    pair = undecided(problem) if algorithm.unit == "sample" else undecided_parties(problem)
+    return in_classes(pair, problem.classes) if algorithm.loss.name == "softmax" else pair
 
 
 @worst_case.register

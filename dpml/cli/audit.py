@@ -7,8 +7,6 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from rich.console import Console
-
 from dpml.audit import Finding
 from dpml.audit.scores import CONFIDENCE
 from dpml.cli.table import print_table, set_aside_common
@@ -16,6 +14,7 @@ from dpml.commands.audit import AttackRequest
 from dpml.commands.settings import Settings
 from dpml.privacy import Problem
 from dpml.privacy.safe import written
+from dpml.screen import Screen
 
 
 def run(arguments: Namespace) -> None:
@@ -52,7 +51,7 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
         numbers[1] = written(f.held)
         lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.judgement])
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
-    console = Console()
+    console = Screen()
     print_table(console, heads, lines, wrapped=("by", "verdict"))
     if any(finding.view == "colluders" for finding in findings):
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"

@@ -12,6 +12,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.statistics import replication, settings, summarise
 from dpml.running.rows import PRIVACY
+from dpml.screen import Screen
 
 _METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
 _ALGORITHM = ["algo", "variant", "calibration"]
@@ -33,7 +34,7 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     keys = [*(key for key in settings(rows) if key != "block"), "tuned"]
     varying = [key for key in keys if summary[key].nunique(dropna=False) > 1]
     common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
-    console = Console()
+    console = Screen()
     shown = [
         f"{key}={short(value)}"
         for key, value in common.items()
@@ -47,6 +48,18 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     else:
         _show_setting(console, summary, guarantees)
     console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
+
+
+def show_least_noise(rows: pd.DataFrame) -> None:
+    """Print what the rows of a run give with the least noise that is proven to give its eps."""
+    summary = summarise(rows).set_index("metric")
+    metric = next(name for name in ("accuracy", "rmse", "loss") if name in summary.index)
+    Console().print(
+        f"{metric} {_mean(summary.loc[metric])} with the least noise that is proven to give this eps: "
+        "calibration=tight (why: docs/concepts/calibration.md).",
+        markup=False,
+        highlight=False,
+    )
 
 
 def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:

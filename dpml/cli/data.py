@@ -6,9 +6,8 @@ import textwrap
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Screen
+from rich.table import Table as Lines
 
 from dpml.cli import load
 from dpml.config import catalogue
@@ -17,6 +16,7 @@ from dpml.data.sources import cache
 from dpml.data.sources.files import change, difference, fresh_content, known_content
 from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
+from dpml.screen import Screen
 
 _COLOURS = {"ready": "green", "raw only": "yellow", "incomplete": "red", "missing": "red"}  # of states
 _PARTIES, _SOURCES = 110, 160  # terminal widths from which `dpml data list` shows these columns
@@ -59,9 +59,9 @@ def state(source: Source, files: Files) -> str:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    files, console = _files(arguments), Console()
+    files, console = _files(arguments), Screen()
     wide = console.width >= _SOURCES
-    screen = Screen(box=SIMPLE_HEAD, show_lines=wide)
+    screen = Lines(box=SIMPLE_HEAD, show_lines=wide)
     for column in ("name", "task"):
         screen.add_column(column, no_wrap=True)
     for column in ("rows", "d"):

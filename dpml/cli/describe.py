@@ -4,15 +4,16 @@ import re
 import shlex
 from argparse import Namespace
 
-from rich.console import Console
-
 from dpml.atomic import write_atomically
+from dpml.cli.files import in_options, written
 from dpml.cli.table import print_table
 from dpml.data.csv import column_bounds
 from dpml.data.csv.columns import ColumnProfile
 from dpml.data.csv.csv_rows import CsvOptions
+from dpml.data.csv.dates import iso
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.errors import UserError
+from dpml.screen import Screen
 
 _SHOWN = 3  # categories shown per column
 
@@ -25,9 +26,10 @@ def run(arguments: Namespace) -> None:
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
     stated = None if arguments.bounds is None else column_bounds.load(arguments.bounds)
-    wanted = CsvOptions(str(arguments.file), arguments.label, party=arguments.party, drop=tuple(arguments.drop))
-    description = describe(wanted, stated)
-    console = Console()
+    roles = {"party": arguments.party, "drop": tuple(arguments.drop)}
+    with in_options():
+        description = describe(CsvOptions(str(arguments.file), arguments.label, **roles, **written(arguments)), stated)
+    console = Screen()
     lines = [_line(found, len(description.columns.X)) for found in description.features]
     print_table(console, ["column", "type", "values", "missing", "note"], lines, wrapped=("values", "note"))
     sentences = [*_labels(description, arguments), *_rows(description, arguments)]
@@ -40,7 +42,7 @@ def run(arguments: Namespace) -> None:
         ] or [f"No value is outside what {stated.path} states."]
         if found_outside:
             sentences.append("A run clips such numbers to their range, and counts such categories as none.")
-    for sentence in sentences:
+    for sentence in [*description.noticed, *sentences]:
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     if target is not None:
         write_atomically(target, bounds_text(description, arguments.label))
@@ -49,7 +51,7 @@ def run(arguments: Namespace) -> None:
 
 def _line(found: ColumnProfile, rows: int) -> list[str]:
     note = f"refused: it {found.problem}" if found.problem else found.hint
-    if not found.problem and (len(found.values) == 1 or found.low == found.high):
+    if not found.problem and (found.low == found.high or (found.kind != "date" and len(found.values) == 1)):
         note = "one value only"
     missing = f"{found.missing:,}" + (f" ({found.missing / rows:.0%})" if found.missing else "")
     return [found.name, found.kind, _values(found), missing, note or "-"]
@@ -58,6 +60,8 @@ def _line(found: ColumnProfile, rows: int) -> list[str]:
 def _values(found: ColumnProfile) -> str:
     if found.kind == "number":
         return "-" if found.missing and found.low != found.low else f"{found.low:g} to {found.high:g}"
+    if found.kind == "date":
+        return found.values[0] if found.problem else f"{iso(found.low)} to {iso(found.high)}"
     shown = ", ".join(found.values[:_SHOWN])
     return shown if len(found.values) <= _SHOWN else f"{shown}, ... ({len(found.values):,})"
 
@@ -72,6 +76,14 @@ def _labels(description: Description, arguments: Namespace) -> list[str]:
     counts = zip(labels.names.items(), description.classes, strict=True)
     classes = "; ".join(f"{number} is {name} ({rows:,.0f} rows)" for (number, name), rows in counts)
     return [f"label {arguments.label}: {labels.task}, {classes}"]
+
+
+def _written(options: CsvOptions) -> list[str]:
+    """The words of a command line that say how the file is written."""
+    usual = CsvOptions()
+    keys = [key for key in ("encoding", "separator", "decimal") if getattr(options, key) != getattr(usual, key)]
+    na = ",".join(_value(str(text)) for text in options.na)
+    return [f"dataset.{key}={_value(getattr(options, key))}" for key in keys] + ([f"dataset.na=[{na}]"] if na else [])
 
 
 def _value(text: str) -> str:
@@ -101,6 +113,7 @@ def _rows(description: Description, arguments: Namespace) -> list[str]:
         named = {"path": arguments.file, "label": arguments.label, "party": arguments.party, "bounds": arguments.bounds}
         words = ["dataset=csv", *(f"dataset.{key}={_value(str(value))}" for key, value in named.items() if value)]
         words += [f"dataset.drop=[{drop}]"] if drop else []
+        words += _written(description.options)
         sentences.append(f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm")
     sentences.append("All this is read from the rows, and as private as they are.")
     return sentences

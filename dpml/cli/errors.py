@@ -12,6 +12,9 @@ from types import FrameType
 from typing import NoReturn
 
 from dpml.errors import UserError
+from dpml.printable import guarded, printable
+
+_LONGEST = 2000
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
@@ -30,7 +33,8 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
         signal.signal(signal.SIGINT, interrupt)
     try:
         try:
-            main()
+            with guarded():
+                main()
         finally:
             sys.stdout.flush()  # an error here would otherwise appear when Python exits
     except KeyboardInterrupt:
@@ -51,7 +55,8 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
 
 def fail(program: str, message: str) -> NoReturn:
     """Exit with 2 and one sentence on stderr."""
-    print(f"{program}: error: {message}", file=sys.stderr)
+    short = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."  # what others wrote may be in it
+    print(printable(f"{program}: error: {short}"), file=sys.stderr)
     sys.exit(2)
 
 

@@ -1,38 +1,51 @@
 """`dpml federate`: train one model on the rows of parties that keep them on their own machines."""
 
 import json
+import sys
 import tempfile
+import time
 from argparse import Namespace
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-
-from rich.console import Console
+from subprocess import DEVNULL, Popen
 
 from dpml.atomic import write_atomically
-from dpml.config.build import instantiate
 from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
-from dpml.federated.aggregator import check_free
-from dpml.federated.flower import write_app
-from dpml.federated.local import federation, parties
-from dpml.federated.party import Member, serve, signing_key
+from dpml.federated.aggregator import aggregate, check_free, publish
+from dpml.federated.agreed import agreed_of
+from dpml.federated.certificates import write_certificates
+from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
+from dpml.federated.party import Member, signing_key
 from dpml.federated.party_rows import own_rows
 from dpml.federated.plan import (
     FederationPlan,
     Seat,
     check_columns,
-    check_setting,
-    compose_setting,
     most_dropouts,
     read_card,
     read_plan,
-    with_exact_noise,
+    task_of,
 )
+from dpml.optim.losses import for_task
+from dpml.release.ledger import Cap
+from dpml.running.cell import limit_blas
+from dpml.screen import Screen
 
 
 def run(arguments: Namespace) -> None:
     """Carry out the action."""
-    actions = {"card": _card, "plan": _plan, "party": _party, "app": _app, "try": _try}
+    actions = {
+        "card": _card,
+        "plan": _plan,
+        "sign": _sign,
+        "tls": _tls,
+        "party": _party,
+        "aggregator": _aggregator,
+        "try": _try,
+    }  # fmt: skip
     actions[arguments.action](arguments)
 
 
@@ -48,47 +61,112 @@ def _plan(arguments: Namespace) -> None:
     _say(plan)
 
 
+def _sign(arguments: Namespace) -> None:
+    """Add the signature of a key, and those in other copies, to the plan's file."""
+    plan = read_plan(arguments.plan)
+    for path in arguments.copies:
+        other = read_plan(path)
+        if other.digest != plan.digest:
+            raise UserError(f"{path} is another plan than {arguments.plan}: sign one and the same.")
+        plan = replace(plan, signatures={**other.signatures, **plan.signatures})
+    if arguments.key is not None:
+        plan = plan.signed(signing_key(arguments.key, make=False))
+    _say(plan)
+    _write(arguments.plan, plan.text)
+
+
+def _tls(arguments: Namespace) -> None:
+    write_certificates(arguments.host, arguments.folder)
+
+
 def _party(arguments: Namespace) -> None:
+    address = address_of(arguments.aggregator)
+    context = client_tls(address, arguments.ca)
+    check_free(arguments.output)
     plan = read_plan(arguments.plan)
     ledger = arguments.ledger or arguments.data.with_name(f"{arguments.data.name}.ledger")
-    member = Member(plan, signing_key(arguments.key), arguments.data, ledger)
+    signer = signing_key(arguments.key, make=False)
+    cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta)
+    member = Member(plan, signer, arguments.data, ledger, cap=cap)
     _say(plan)
-    print(f"party {plan.seats[member.number].name} answers on {arguments.socket}; end it with Ctrl-C.", flush=True)
-    try:
-        serve(member, arguments.socket)
-    except KeyboardInterrupt:
-        arguments.socket.unlink(missing_ok=True)
+    print(f"party {plan.seats[member.number].name} takes part; end it with Ctrl-C.", flush=True)
+    with limit_blas():
+        model = take_part(signer, plan, member.answer, address, arguments.wait, context)
+    member.receive_model(model, arguments.output)
+    print(arguments.output)
 
 
-def _app(arguments: Namespace) -> None:
-    write_app(arguments.folder)
+def _aggregator(arguments: Namespace) -> None:
+    address = address_of(arguments.listen)
+    context = server_tls(address, arguments.certificate, arguments.certificate_key)
+    check_free(arguments.output)
+    plan = read_plan(arguments.plan)
+    plan.require_signatures()
+    _say(plan)
+    with listening(plan, address, arguments.timeout, context) as (called, _):
+        _aggregate(plan, called, arguments)
+
+
+def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace) -> None:
+    """One release with the parties that call, whose model is written and handed to them."""
+    called.await_all(arguments.wait)
+    start = time.monotonic()
+
+    def progress(done: int, parties: int) -> None:
+        used, whole = time.monotonic() - start, len(plan.sums.lengths)
+        left = f", about {used / done * (whole - done):.0f} s left" if done < whole else ""
+        print(f"sum {done} of {whole}, of {parties} of {len(plan.seats)} parties: {used:.1f} s{left}", file=sys.stderr)
+
+    with limit_blas():
+        made = aggregate(plan, range(len(plan.seats)), called.exchange, progress)
+    publish(made, arguments.output)
+    called.end(made.model.text())
+    for refusal in made.refused:
+        print(f"refused: {refusal}", file=sys.stderr)
+    names = ", ".join(plan.seats[party].name for party in made.survivors)
+    print(f"{arguments.output} has a model of the rows of {names}.")
 
 
 def _try(arguments: Namespace) -> None:
-    """The whole federation on this machine: keys, plan, parties, Flower, and one release."""
+    """The whole federation on this machine: keys, a plan that all sign, a process for each party, one release."""
     check_free(arguments.output)
     with tempfile.TemporaryDirectory(prefix="dpml") as temporary, ExitStack() as stack:
         folder = Path(temporary)
         keys = [folder / f"{k}.key" for k in range(len(arguments.files))]
         seats = [_seat(arguments, data, key) for data, key in zip(arguments.files, keys, strict=True)]
         plan = _agreed(arguments, seats)
-        place = folder / "plan.yaml"
+        for key in keys:
+            plan = plan.signed(signing_key(key))
+        place = folder / "plan.json"
         _write(place, plan.text)
         _say(plan)
-        sockets = stack.enter_context(parties(place, arguments.files, keys, folder))
-        flower = stack.enter_context(federation(sockets, folder / "run"))
-        said = flower.run(place, arguments.output)
-    if not arguments.output.exists():
-        ours = [line for line in said.splitlines() if line.startswith("dpml: ")] or said.splitlines()[-1:] or [""]
-        raise UserError(f"there is no model: {' '.join(ours).removeprefix('dpml: ')}")
-    print(arguments.output)
+        called, port = stack.enter_context(listening(plan, ("127.0.0.1", 0), arguments.timeout, None))
+        running = [
+            stack.enter_context(_started(data, place, key, folder / f"{k}.json", port, arguments.wait))
+            for k, (data, key) in enumerate(zip(arguments.files, keys, strict=True))
+        ]
+        _aggregate(plan, called, arguments)
+        for process in running:
+            process.wait(arguments.timeout)
+
+
+@contextmanager
+def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: float) -> Iterator[Popen[bytes]]:
+    """A party's process, which ends with the context."""
+    words = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "federate", "party", str(data), "--plan", plan]
+    words += ["--key", key, "--aggregator", f"127.0.0.1:{port}", "--wait", str(wait), "-o", model]
+    process = Popen([str(word) for word in words], stdin=DEVNULL, stdout=DEVNULL)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _seat(arguments: Namespace, data: Path, key: Path) -> Seat:
     """A party of this plan, with its number of rows; creates its key if it has none."""
-    check_setting(arguments.overrides)
     stated = load(arguments.bounds)
-    dataset = instantiate(compose_setting(arguments.overrides).dataset, "dataset")
+    dataset = agreed_of(arguments.overrides).dataset
     check_columns(dataset, stated)
     _, y = own_rows(dataset, stated, data)
     return Seat(data.stem, len(y), signing_key(key).public_key().public_bytes_raw())
@@ -98,18 +176,24 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
     stated = load(arguments.bounds)
-    setting = with_exact_noise(arguments.overrides, stated, arguments.floating)
-    plan = FederationPlan(setting, stated, tuple(seats), colluders, dropouts)
+    terms = agreed_of(arguments.overrides)
+    terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
+    plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)
     return plan
 
 
 def _say(plan: FederationPlan) -> None:
-    console = Console()
+    """What all parties agree on: what is guaranteed, who they are, and what to compare by telephone."""
+    console = Screen()
     sums = len(plan.sums.lengths)
     rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
     messages = f"The release is {rounds}: {5 * sums} messages to every party."
-    for sentence in (*plan.statement, messages):
+    seats = [
+        f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in plan.unsigned else ', signed'}"
+        for seat in plan.seats
+    ]
+    for sentence in (*plan.statement, messages, f"Plan {plan.digest}", *seats):
         console.print(sentence, highlight=False, markup=False)
 
 

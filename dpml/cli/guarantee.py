@@ -3,13 +3,12 @@
 import json
 from argparse import Namespace
 
-from rich.console import Console
-
 from dpml.atomic import check_writable, write_atomically
 from dpml.cli.table import print_table, set_aside_common
 from dpml.commands.guarantee import certificate_of, guarantees_of
 from dpml.commands.settings import Settings
 from dpml.privacy.safe import written
+from dpml.screen import Screen
 
 
 def run(arguments: Namespace) -> None:
@@ -28,7 +27,7 @@ def run(arguments: Namespace) -> None:
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     if any(guarantee.view == "colluders" for guarantee in guarantees):
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"
-    console = Console()
+    console = Screen()
     print_table(console, heads, lines, wrapped=("source",))
     if common:
         console.print("  ".join(f"{head} {value}" for head, value in common.items()), highlight=False)

@@ -5,14 +5,13 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Any, get_args
 
-from rich.console import Console
-
 from dpml.cli.table import print_table
 from dpml.errors import UserError
 from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written
 from dpml.release.exactness import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
+from dpml.screen import Screen
 
 _SEEN = {"release": "those who see what is published", "worst": "whoever sees most of every release"}
 _NEVER = "not published, and counted: nobody can know what was seen of it"
@@ -52,7 +51,7 @@ def _totals(entries: list[LedgerEntry], delta: float) -> list[dict[str, Any]]:
 
 
 def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[Cap]) -> None:
-    console = Console()
+    console = Screen()
     heads = ["release", "time (UTC)", "unit", "eps published", "eps worst view", "delta", "setting", "model"]
     lines = []
     for entry in entries:

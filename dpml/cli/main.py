@@ -1,11 +1,15 @@
 """`dpml`: its commands and their options. Each command is in the module of its name, which is loaded when it runs."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes
+from dpml.cli.files import add_written
+from dpml.cli.words import refuse_dashed_keys
+from dpml.errors import UserError
 from dpml.version import __version__
 
 
@@ -15,8 +19,11 @@ def main() -> None:
 
 
 def _main() -> None:
+    if sys.argv[1:2] == ["run"]:
+        raise UserError("runs and sweeps have a command of their own: write dpml-run, with a dash.")
     commands = parser()
     arguments, more = commands.parse_known_args()
+    refuse_dashed_keys(sys.argv[1:], more)
     if "overrides" in arguments:  # argparse takes overrides only before an option
         arguments.overrides += [word for word in more if not word.startswith("-")]
         more = [word for word in more if word.startswith("-")]
@@ -25,9 +32,16 @@ def _main() -> None:
     load(arguments.command).run(arguments)
 
 
+class _Parser(argparse.ArgumentParser):
+    """No option may be shortened: `--delta 1e-5` would be taken for `--delta-anyway`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dpml", description="Multiparty differentially private learning. Runs and sweeps: see dpml-run --help."
     )
     parser.add_argument("--version", action="version", version=f"dpml {__version__}")
@@ -45,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
         _verify,
         _ledger,
         _report,
+        _completion,
     )
     for add in parts:
         add(commands)
@@ -77,8 +92,8 @@ def _audit(commands: Any) -> None:
         "overrides",
         nargs="*",
         metavar="KEY=VALUE",
-        help="as for dpml-run, one value; N (default 2000 M; algo.unit=party: 100 M; networks: 20 M), d (2), draws "
-        "(100000), algo.rounds (20) and algo.epochs (10) are the audit's own",
+        help="as for dpml-run, one value; N (default 2000 M; algo.unit=party: 100 M; networks, wdgd: 20 M), d (2), "
+        "draws (100000), algo.rounds (20) and algo.epochs (10) are the audit's own",
     )
     audit.add_argument(
         "--figure", type=Path, metavar="FILE", help="draw what attacks achieve: FILE.png and FILE.svg, a panel a view"
@@ -139,6 +154,7 @@ def _describe(actions: Any) -> None:
     describe.add_argument(
         "--drop", nargs="+", default=[], metavar="COLUMN", help="columns that are not used (dataset.drop)"
     )
+    add_written(describe)
     describe.add_argument(
         "--bounds", type=Path, metavar="FILE.yaml", help="count the values outside what this file states"
     )
@@ -181,7 +197,7 @@ def _secagg(commands: Any) -> None:
 
 
 def _federate(commands: Any) -> None:
-    description = "one model of the rows of parties on machines of their own, through Flower"
+    description = "one model of the rows of parties on machines of their own"
     federate = commands.add_parser(
         "federate", help=description, description=f"{description.capitalize()}: docs/federation.md."
     )
@@ -207,6 +223,17 @@ def _federate(commands: Any) -> None:
         parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
         parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
 
+    _add_agreeing(action, adversary)
+    _add_taking_part(action)
+    trial = action("try", "all of it on this machine, a party for each file", setting=True)
+    trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
+    adversary(trial)
+    _floating(trial)
+    _waiting(trial, answers=True)
+    trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+
+
+def _add_agreeing(action: Any, adversary: Any) -> None:
     card = action("card", "a party's card for a plan: how many rows it has, and its verification key", setting=True)
     card.add_argument("data", type=Path, metavar="FILE.csv")
     card.add_argument("--key", type=Path, required=True, help="the signing key, made if there is none; tell nobody")
@@ -215,20 +242,45 @@ def _federate(commands: Any) -> None:
     plan.add_argument("cards", type=Path, nargs="+", metavar="NAME.card")
     adversary(plan)
     _floating(plan)
-    plan.add_argument("-o", "--output", type=Path, required=True, metavar="plan.yaml")
-    party = action("party", "take part: answer what a node of Flower relays, until it is ended")
+    plan.add_argument("-o", "--output", type=Path, required=True, metavar="plan.json")
+    sign = action("sign", "sign a plan, and take in the signatures of other copies of it")
+    sign.add_argument("plan", type=Path, metavar="plan.json")
+    sign.add_argument("--key", type=Path, help="the signing key; without it signatures are only put together")
+    sign.add_argument("--copies", type=Path, nargs="+", default=[], metavar="plan.json", help="that others signed")
+
+
+def _add_taking_part(action: Any) -> None:
+    tls = action("tls", "an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key")
+    tls.add_argument("host", metavar="HOST", help="the name or address by which parties call the aggregator")
+    tls.add_argument("-o", "--folder", type=Path, required=True)
+    party = action("party", "take part in a release: call the aggregator, answer, and get the model")
     party.add_argument("data", type=Path, metavar="FILE.csv")
     party.add_argument("--plan", type=Path, required=True)
     party.add_argument("--key", type=Path, required=True)
-    party.add_argument("--socket", type=Path, required=True, help="where the node finds it")
+    party.add_argument("--aggregator", required=True, metavar="HOST:PORT")
+    party.add_argument("--ca", type=Path, metavar="FILE.pem", help="the authority of the aggregator's certificate")
     party.add_argument("--ledger", type=Path, help="default: FILE.csv.ledger")
-    app = action("app", "write the folder for flwr run")
-    app.add_argument("folder", type=Path)
-    trial = action("try", "all of it on this machine, a party for each file", setting=True)
-    trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
-    adversary(trial)
-    _floating(trial)
-    trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+    party.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
+    party.add_argument(
+        "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="of the cap (default: %(default)s)"
+    )
+    _waiting(party)
+    party.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+    aggregator = action("aggregator", "take the sums of the parties that call, and make the model")
+    aggregator.add_argument("--plan", type=Path, required=True)
+    aggregator.add_argument("--listen", required=True, metavar="HOST:PORT")
+    aggregator.add_argument("--certificate", type=Path, metavar="FILE.pem", help="its certificate, for TLS")
+    aggregator.add_argument("--certificate-key", type=Path, metavar="FILE.pem")
+    _waiting(aggregator, answers=True)
+    aggregator.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+
+
+def _waiting(parser: argparse.ArgumentParser, answers: bool = False) -> None:
+    parser.add_argument("--wait", type=float, default=60.0, help="seconds for all to be there (default: %(default)s)")
+    if answers:
+        parser.add_argument(
+            "--timeout", type=float, default=60.0, help="seconds for the answers of a round (default: %(default)s)"
+        )
 
 
 def _release(commands: Any) -> None:
@@ -268,6 +320,9 @@ def _predict(commands: Any) -> None:
     predict = commands.add_parser("predict", help=description, description=f"Print {description}, as CSV.")
     predict.add_argument("model", type=Path, metavar="MODEL", help="the model's file")
     predict.add_argument("file", type=Path, metavar="FILE", help="a CSV file with the columns that the model needs")
+    predict.add_argument("--proba", action="store_true", help="print the probability of each class, and no prediction")
+    predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
+    add_written(predict)
     predict.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: the screen)")
 
 
@@ -277,6 +332,12 @@ def _ledger(commands: Any) -> None:
     ledger.add_argument("ledger", type=Path, metavar="FILE", help="the ledger, as `dpml release` names it")
     ledger.add_argument("--delta", type=float, default=1e-5, help="at which eps is told (default: %(default)g)")
     ledger.add_argument("--json", action="store_true", help="all that is in it, as JSON")
+
+
+def _completion(commands: Any) -> None:
+    description = "a script that completes dpml's commands and options: source it in the start file of your shell"
+    completion = commands.add_parser("completion", help=description, description=f"Print {description}.")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
 def _report(commands: Any) -> None:

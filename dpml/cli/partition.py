@@ -4,7 +4,6 @@ import sys
 from argparse import Namespace
 
 import numpy as np
-from rich.console import Console
 
 from dpml.arrays import Array, Index
 from dpml.cli.table import print_table
@@ -12,6 +11,7 @@ from dpml.commands.data import dealt
 from dpml.commands.settings import Settings, is_private
 from dpml.data.heterogeneity import Skew, distances
 from dpml.data.partition import Parties, Partition
+from dpml.screen import Screen
 
 _EXPLAINED = (
     "distance: total variation between a party's mix of classes and that of all rows, 0 (alike) to 1; by chance: of "
@@ -33,7 +33,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _show(skew: Skew, rule: Partition, parties: Parties) -> None:
-    console = Console()
+    console = Screen()
     lines = [
         ["rows", *_summary(skew.sizes)],
         ["classes", *_summary(skew.held)],

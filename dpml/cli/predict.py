@@ -9,39 +9,66 @@ import pandas as pd
 
 from dpml.arrays import Array
 from dpml.atomic import write_atomically
+from dpml.cli.files import in_options
 from dpml.data.csv.columns import feature
+from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.reading import open_file, read
 from dpml.errors import UserError, nearest
-from dpml.release.model import Model, read_model
+from dpml.printable import plain_cell
+from dpml.release.model import PROBABILITY, Model, read_model
 
 
 def run(arguments: Namespace) -> None:
-    """Write a table with a prediction for every row of the file."""
+    """Write a table with a prediction for every row of the file, in the file's order."""
     model = read_model(arguments.model)
-    table = pd.DataFrame(model.predictions(_rows(model, arguments.file))).to_csv(index=False)
+    written = dialect(arguments.encoding, arguments.separator, arguments.decimal, arguments.na)
+    with in_options():
+        found = pd.DataFrame(model.predictions(_rows(model, arguments.file, written)))
+    if model.task != "regression":
+        found["prediction"] = [plain_cell(name) for name in found["prediction"]]
+    table = _asked(model, found, arguments).to_csv(index=False)
     if arguments.output is None:
         sys.stdout.write(table)
     else:
         write_atomically(arguments.output, table)
 
 
-def _rows(model: Model, path: Path) -> Array:
+def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFrame:
+    """The columns that are asked for.
+
+    Raises:
+        UserError: the model has no probabilities, or no such class.
+    """
+    if not arguments.proba and arguments.wanted is None:
+        return found
+    columns = [str(name) for name in found.columns if str(name).startswith(PROBABILITY)]
+    if not columns:
+        what = "a number" if model.task == "regression" else f"a class by the loss {model.loss}"
+        raise UserError(f"{arguments.model} predicts {what} and gives no probabilities: leave out --proba and --class.")
+    if arguments.wanted is None:
+        return found[columns]
+    if arguments.wanted not in model.stated.classes:
+        known = nearest(arguments.wanted, model.stated.classes)
+        raise UserError(f"--class {arguments.wanted} is no class of {arguments.model}: {known}")
+    return found[[PROBABILITY + arguments.wanted]]
+
+
+def _rows(model: Model, path: Path, written: Dialect) -> Array:
     """The features (n, p) of the rows of a file, encoded by the columns that the model states.
 
     Raises:
         UserError: a column is missing or of another kind, or a value that the model needs is missing.
     """
-    file, stated = open_file(path), model.stated
+    file, stated = open_file(path, written), model.stated
     names = list(stated.columns)
     for name in names:
         if name not in file.names:
             raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
     kinds = {name: stated.kind(name) for name in names}
-    columns = read(file, names, [name for name in names if kinds[name] == "category"])
+    columns = read(file, names, stated.texts(names))
     X = np.empty((len(columns.X), len(names)))
     for place, name in enumerate(names):
-        known = stated.columns[name]
-        X[:, place] = feature(columns, name, kinds[name], known if isinstance(known, tuple) else ())
+        X[:, place] = feature(columns, name, kinds[name], stated.values(name))
         if kinds[name] == "category":
             X[np.isnan(X[:, place]), place] = -1.0
     missing = np.isnan(X)

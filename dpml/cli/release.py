@@ -2,13 +2,12 @@
 
 from argparse import Namespace
 
-from rich.console import Console
-
 from dpml.commands.release import request_of
 from dpml.commands.settings import Settings
 from dpml.data.sources import cache
 from dpml.release.ledger import Cap, Ledger
 from dpml.release.release import release
+from dpml.screen import Screen
 
 
 def run(arguments: Namespace) -> None:
@@ -21,7 +20,7 @@ def run(arguments: Namespace) -> None:
         ledger = Ledger(arguments.ledger or beside)
         cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
         model, entry = release(request, ledger, cap, arguments.output, arguments.card)
-    console = Console()
+    console = Screen()
     for sentence in (*model.statement, ""):
         console.print(sentence, highlight=False, markup=False)
     console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}", highlight=False, markup=False)

@@ -23,8 +23,9 @@ from omegaconf import DictConfig
 
 from dpml import paths
 from dpml.cli import sweeper
-from dpml.cli.console import axes, show
+from dpml.cli.console import axes, show, show_least_noise
 from dpml.cli.errors import exit_on_mistakes
+from dpml.cli.words import multirun_first, refuse_dashed_keys
 from dpml.commands.folders import close_log, discard_if_empty, keep_failure, keep_log, log
 from dpml.commands.jobs import (
     ERROR,
@@ -42,6 +43,7 @@ from dpml.commands.jobs import (
     options_of,
     write_jobs,
 )
+from dpml.commands.least_noise import least_noise
 from dpml.commands.settings import Settings
 from dpml.config.compose import register_experiments, register_options
 from dpml.errors import UserError
@@ -63,6 +65,8 @@ def main() -> None:
 
 
 def _main() -> None:
+    refuse_dashed_keys(sys.argv[1:], sys.argv[1:])
+    sys.argv[1:] = multirun_first(sys.argv[1:])
     command = Command()
     token = _command.set(command)
     try:
@@ -204,6 +208,9 @@ class Command:
             print(f"done: {job.settings.text}")
         else:
             _show_tables(*(one.tables or job.tables(plan)), job.folder, f"dpml-run {job.settings.text}".strip())
+            tight = least_noise(plan, job)
+            if tight is not None:
+                show_least_noise(tight)
             print(f"Written to {os.path.relpath(job.folder)}/: rows.csv, guarantees.csv, manifest.json")
 
     def _report_failures(self) -> None:

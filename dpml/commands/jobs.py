@@ -29,6 +29,7 @@ from dpml.running.plan import Options, Plan, Tables, Task, make_plan
 from dpml.running.runner import announce, carry_out
 from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
+from dpml.screen import Screen
 
 INTERRUPTED = 130
 ERROR = "error.txt"
@@ -268,7 +269,7 @@ def compute_jobs(  # many parameters: the jobs, and what the command says of how
         UserError: nothing of the only job can be computed on this machine.
     """
     plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
-    console, errors = Console(highlight=False), Console(stderr=True, highlight=False)
+    console, errors = Screen(highlight=False), Screen(stderr=True, highlight=False)
     if len(jobs) == 1 and not options.dry:
         jobs[0].check(plan)
     announce(plan, options, console)
@@ -326,7 +327,7 @@ def failures(plan: Plan, command: str) -> int:
     failed = plan.counts()["failed"]
     if failed:
         message = f"dpml-run: {failed} cells failed; to try only them again: {command} run.only=failed"
-        _tell(Console(stderr=True, highlight=False), message, "red")
+        _tell(Screen(stderr=True, highlight=False), message, "red")
     return 1 if failed else 0
 
 

@@ -21,6 +21,8 @@ from dpml.config.build import (
 from dpml.config.complete import require_complete
 from dpml.data import Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
+from dpml.data.csv.csv_rows import roles
+from dpml.data.csv.reading import open_file
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
@@ -28,7 +30,7 @@ from dpml.optim.losses import for_task
 from dpml.release.exactness import exact_algorithm
 from dpml.release.release import Request
 
-_DEFAULTS = {"calibration": "tight", "algo": "dpgd"}
+_DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
 """Where those of an experiment are another."""
 
 
@@ -106,7 +108,10 @@ def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
                 "a release needs ranges that are stated, not taken from private rows: dataset.bounds=FILE.yaml; "
                 "`dpml data describe` writes one to edit."
             )
-        return load(dataset.paths["bounds"]), str(dataset.label)
+        stated, path = load(dataset.paths["bounds"]), dataset.paths["rows"]
+        # in the order of the file's columns, as the weights are
+        features = roles(open_file(path, dataset.written), dataset)
+        return replace(stated, columns=stated.of(features, path)), str(dataset.label)
     if not isinstance(dataset, Tabular) or dataset.bounds != "public":
         raise UserError(
             f"a release needs ranges that are stated, not taken from private rows: set dataset.bounds=public, where "

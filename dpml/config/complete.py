@@ -17,7 +17,12 @@ def require_complete(dataset: DictConfig, given: Container[str]) -> None:
         return
     if "dataset.missing" not in given:
         dataset.missing = "refuse"
-    if dataset.missing == "drop":
+    require_all_rows(dataset.missing)
+
+
+def require_all_rows(missing: str) -> None:
+    """Raise UserError if rows with missing values would be left out."""
+    if missing == "drop":
         raise UserError(
             "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
             "how many there are: what is released needs dataset.missing=refuse, or keep with the step impute."

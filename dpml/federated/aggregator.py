@@ -11,9 +11,10 @@ import numpy as np
 from dpml.arrays import Array, Index
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.federated.opening import MESSAGE, OPEN, Opening
 from dpml.federated.plan import FederationPlan
-from dpml.federated.relay import MESSAGE, OPEN, Opening
 from dpml.federated.sums import Summed
+from dpml.printable import printable
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.server import Server
@@ -35,22 +36,32 @@ class Federated:
     refused: tuple[str, ...]
 
 
-def aggregate(plan: FederationPlan, nodes: Iterable[int], exchange: Exchange) -> Federated:
+_SHOWN = 200  # bytes of what a party says of itself
+
+Progress = Callable[[int, int], None]
+"""Told after every sum: how many are done, and of how many parties the last one is."""
+
+
+def aggregate(
+    plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress = lambda *_: None
+) -> Federated:
     """Run the rounds of one release with the parties behind some nodes.
 
     Raises:
+        UserError: a party has not signed the plan.
         ProtocolError: too few parties are left: there is no sum and no model.
     """
-    run = _Run(plan, nodes, exchange)
+    plan.require_signatures()
+    run = _Run(plan, nodes, exchange, progress)
     weights = plan.sums.model(run.ask)
     return Federated(_model(plan, weights[None]), np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 
 class _Run:
-    """The secure sums of a release, one after the other. A party that drops out of one is not asked in the next."""
+    """The secure sums of a release, one after the other. A party that drops out of one may be in the next."""
 
-    def __init__(self, plan: FederationPlan, nodes: Iterable[int], exchange: Exchange) -> None:
-        self._plan, self._nodes, self._exchange = plan, tuple(nodes), exchange
+    def __init__(self, plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress) -> None:
+        self._plan, self._nodes, self._exchange, self._progress = plan, tuple(nodes), exchange, progress
         self._number = 0
         self.refused: list[str] = []
         self.seen: set[int] = set()  # the parties whose rows are in a sum
@@ -62,20 +73,19 @@ class _Run:
         mail = dict.fromkeys(self._nodes, OPEN + opening.content)
         party_of: dict[int, int] = {}
         while server.stage is not Stage.DONE:
-            answered = []
             for node, answer in sorted(self._exchange(mail).items()):
                 try:
                     if answer[:1] != MESSAGE:
-                        raise RefusedError(answer[1:].decode("utf-8", "replace"))
+                        raise RefusedError(printable(answer[1 : _SHOWN + 1].decode("utf-8", "replace")))
                     party_of.setdefault(node, server.receive(answer[1:], party_of.get(node)))
-                    answered.append(node)
                 except RefusedError as error:
                     self.refused.append(str(error))
             node_of = {party: node for node, party in party_of.items()}
             mail = {node_of[party]: MESSAGE + message for party, message in advance(server, self.refused).items()}
         self._number += 1
-        self._nodes = tuple(answered)
+        self.refused += server.liars.values()
         self.seen.update(server.survivors.tolist())
+        self._progress(self._number, len(server.survivors))
         return Summed(server.total, server.beside, server.survivors)
 
 
@@ -90,7 +100,7 @@ def _model(plan: FederationPlan, weights: Array) -> Model:
         guarantees=tuple(plan.guarantees),
         statement=plan.statement,
         certificate=plan.facts.certificate,
-        setting=" ".join(plan.setting),
+        setting=" ".join(plan.terms.words),
         versions=provenance()["versions"],
     )
 

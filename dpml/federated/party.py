@@ -1,30 +1,33 @@
 """A party as a separate process: only this process reads the party's rows and signing key.
 
-It listens on a Unix socket that only its owner may open. For any request of the relay on the other side, the party
-returns only messages of the protocol, and its vector once for each secure sum of the plan.
+To whatever the aggregator says, it returns only messages of the protocol, and its vector once for each secure sum of
+the plan.
 """
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
-from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
 from dpml.arrays import Array
+from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.federated.aggregator import check_free
+from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan
-from dpml.federated.relay import LONGEST, MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.sums import Answer
+from dpml.printable import printable
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.party import Party
-from dpml.release.ledger import Ledger
+from dpml.release.ledger import Cap, Ledger, LedgerEntry
+from dpml.release.model import read_model
 from dpml.release.release import entropy
 
 
@@ -46,13 +49,17 @@ class Member:
         data: Path,
         ledger: Path,
         source: Callable[[], Generator] = entropy,
+        cap: Cap | None = None,
     ) -> None:
+        plan.require_signatures()
         self.plan, self.number = plan, plan.number_of(signer.public_key().public_bytes_raw())
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
+        self._used, self._cap = ledger.with_name(f"{ledger.name}.used"), cap
         agreed_rows(plan, self.number, data)  # report a mistake before others wait
         self._party: Party | None = None
         self._next = 0  # the next secure sum of the release: no vector was sent to it yet
         self._answer: Answer | None = None
+        self._entry: LedgerEntry | None = None
 
     def answer(self, said: bytes) -> bytes:
         """The answer to a message of the aggregator; its first byte gives the kind of answer.
@@ -66,8 +73,27 @@ class Member:
         except Exception as error:  # the message may contain private data
             return self._refused(str(error), "it cannot take part; its own log says why.")
 
+    def receive_model(self, text: str, place: Path) -> None:
+        """Write the model that the aggregator made to the path `place`, and its checksum into the ledger.
+
+        Raises:
+            UserError: it is no model of this plan, or the path exists.
+        """
+        check_free(place)
+        partial = place.with_name(f".{place.name}.received")
+        try:
+            write_atomically(partial, text)
+            model = read_model(partial)
+            if model.guarantees != tuple(self.plan.guarantees) or model.setting != " ".join(self.plan.terms.words):
+                raise UserError("what the aggregator hands over is no model of this plan.")
+            partial.replace(place)
+        finally:
+            partial.unlink(missing_ok=True)
+        if self._entry is not None:
+            self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
+
     def _refused(self, own: str, told: str) -> bytes:
-        print(f"dpml: {own}", file=sys.stderr, flush=True)
+        print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)
         return REFUSED + f"party {self.number}: {told}".encode()
 
     def _open(self, said: bytes) -> bytes:
@@ -78,9 +104,25 @@ class Member:
             raise RefusedError(f"the release has {len(self.plan.sums.lengths)} secure sums, and no more.")
         if opening.number < self._next:
             raise RefusedError("it has sent its part of this release already; it has to be started again for another.")
+        self.plan.sums.read(opening.number, opening.told)  # before anything is spent on it
+        self._use(opening)
         vector = partial(self._contribution, opening)
         self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()
+
+    def _use(self, opening: Opening) -> None:
+        """Keep an opening beside the ledger: each begins one session, also of a party that is started again.
+
+        Raises:
+            RefusedError: it was used before.
+        """
+        line = hashlib.sha256(opening.content).hexdigest() + "\n"
+        with os.fdopen(os.open(self._used, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii") as file:
+            if line in file.readlines():
+                raise RefusedError("the aggregator names a session that was used before.")
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
 
     def _receive(self, message: bytes) -> bytes:
         if self._party is None:
@@ -91,45 +133,22 @@ class Member:
         self._next = opening.number + 1
         if self._answer is None:
             X, y = agreed_rows(self.plan, self.number, self._data)
-            facts = self.plan.facts
-            self._ledger.enter(" ".join(self.plan.setting), facts.held, parties=facts.parties)
-            self._answer = self.plan.sums.party(X, y, self.number, self._source())
+            ready, facts = self.plan.sums.ready(X, y, self.number), self.plan.facts
+            self._entry = self._ledger.enter(" ".join(self.plan.terms.words), facts.held, self._cap, facts.parties)
+            self._answer = ready(self._source())
         return self._answer(opening.number, opening.told)
 
 
-def serve(member: Member, socket: Path) -> None:
-    """Answer messages on a Unix socket, one after the other, until the process is ended.
-
-    Raises:
-        UserError: the socket cannot be created.
-    """
-    try:
-        mask = os.umask(0o177)  # only the owner may open it
-        try:
-            listener = Listener(str(socket), "AF_UNIX")
-        finally:
-            os.umask(mask)
-    except OSError as error:
-        raise UserError(f"{socket} cannot be listened on: {error.strerror or error}.") from None
-    with listener:
-        while True:
-            with listener.accept() as connection:
-                _one(member, connection)
-
-
-def _one(member: Member, connection: Connection) -> None:
-    with suppress(EOFError, OSError):  # the relay is gone
-        connection.send_bytes(member.answer(connection.recv_bytes(LONGEST)))
-
-
-def signing_key(path: Path) -> Ed25519PrivateKey:
-    """The signing key in a file; if there is none, the file is created, readable by its owner only.
+def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
+    """The signing key in a file; if there is none and one is to be made, the file is created for its owner only.
 
     Raises:
         UserError: the file contains no key, or cannot be created.
     """
     try:
-        if not path.exists():
+        if path.exists() and path.stat().st_mode & 0o077:
+            raise UserError(f"{path} may be read by others: a signing key is its owner's alone (chmod 600 {path}).")
+        if make and not path.exists():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w") as file:
                 file.write(Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n")

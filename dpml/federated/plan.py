@@ -1,30 +1,31 @@
-"""The plan that the parties of a federation have agreed on: one YAML file, the same for all.
+"""The plan that the parties of a federation have agreed on: one JSON file, the same for all.
 
 A party does not rely on the aggregator for the amount of noise, the list of parties, or the number of drop-outs: all of
-it is in the plan. Every party compares the plan's checksum before it answers any message.
+it is in the plan. Every party has signed the plan's checksum before any answers a message.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpml.algorithms import Algorithm
-from dpml.config.build import algorithm_of, budget, check_keys, instantiate
-from dpml.config.complete import require_complete
-from dpml.config.compose import compose
 from dpml.data import Task
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.extent import after_one_hot
 from dpml.data.preprocess import maps, width
 from dpml.data.sets.csv import CSV
-from dpml.errors import UserError, nearest
-from dpml.federated.relay import Opening
+from dpml.errors import UserError
+from dpml.federated.agreed import Agreed
+from dpml.federated.opening import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
 from dpml.optim.losses import for_task
 from dpml.privacy import Guarantee, Problem, worst
@@ -32,14 +33,16 @@ from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
 from dpml.release.certificate import certificate
-from dpml.release.exactness import exact_algorithm, has_exact_noise, require_exact
 from dpml.release.facts import Facts, facts_about, named
 from dpml.release.statement import statement
 
-FORMAT = "dpml plan 1"
+FORMAT = "dpml plan 2"
 
-_WORDS = ("algo", "eps", "delta", "loss", "dataset.label", "dataset.drop", "dataset.missing", "dataset.steps")
-_KEYS = ("format", "setting", "stated", "parties", "colluders", "dropouts")
+_KEYS = ("format", "terms", "stated", "parties", "colluders", "dropouts", "signatures")
+_SIGNED = b"dpml plan signature "  # before the checksum
+_LONGEST = 1 << 24  # bytes of a plan or a card
+_MOST_PARTIES, _MOST_ROWS = 10_000, 10**9
+_NAME = re.compile(r"\w[\w .-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -50,50 +53,91 @@ class Seat:
     rows: int
     key: bytes
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the key, to be compared by telephone: the first 16 bytes of its SHA-256."""
+        digits = hashlib.sha256(self.key).hexdigest()[:32]
+        return " ".join(digits[k : k + 4] for k in range(0, 32, 4))
+
 
 @dataclass(frozen=True)
 class FederationPlan:
     """The content of the agreement.
 
     Attributes:
-        setting: algorithm, budget and columns, in the words of the command line.
+        terms: algorithm, budget and the role of every column.
         stated: the public statements about the columns.
         seats: the parties, in the order of their numbers.
         colluders: the number of parties that may pool their knowledge with the aggregator.
         dropouts: the number of parties that may be missing from the sum. The noise is wide enough without that of the
             colluders and of the drop-outs, so the guarantees hold for every possible sum.
+        signatures: of parties under the checksum of all the rest, by name.
     """
 
-    setting: tuple[str, ...]
+    terms: Agreed
     stated: ColumnBounds
     seats: tuple[Seat, ...]
     colluders: int
     dropouts: int
+    signatures: Mapping[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [seat.name for seat in self.seats]
         if len(set(names)) < len(names) or len({seat.key for seat in self.seats}) < len(names):
             raise UserError("two parties of the plan have the same name or the same key.")
-        check_setting(self.setting)
         _ = self.topology, self.sums, self.guarantees  # refuse an invalid plan now, not when all parties are connected
 
     @property
     def text(self) -> str:
         """The content of its file."""
-        content = {
+        signatures = {name: signature.hex() for name, signature in sorted(self.signatures.items())}
+        return _written({**self._content, "signatures": signatures})
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
-            "setting": list(self.setting),
+            "terms": self.terms.content(),
             "stated": self.stated.content(),
             "parties": {seat.name: {"rows": seat.rows, "key": seat.key.hex()} for seat in self.seats},
             "colluders": self.colluders,
             "dropouts": self.dropouts,
         }
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"  # JSON is YAML
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what is agreed on, independent of the layout of the file and of who has signed."""
+        return hashlib.sha256(_written(self._content).encode()).hexdigest()
+
+    def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
+        """The same with one more signature.
+
+        Raises:
+            UserError: it is not a party's key.
+        """
+        seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
+        return replace(self, signatures={**self.signatures, seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
     @property
-    def digest(self) -> str:
-        """SHA-256 of the content, independent of the layout of the file."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+    def unsigned(self) -> tuple[str, ...]:
+        """The parties that have not signed it."""
+        return tuple(seat.name for seat in self.seats if not self._has_signed(seat))
+
+    def _has_signed(self, seat: Seat) -> bool:
+        try:
+            key = Ed25519PublicKey.from_public_bytes(seat.key)
+            key.verify(self.signatures.get(seat.name, b""), _SIGNED + self.digest.encode())
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    def require_signatures(self) -> None:
+        """Raise UserError unless all parties have signed: a plan that others have not seen may be for one victim."""
+        if self.unsigned:
+            raise UserError(
+                f"the plan lacks the signature of {', '.join(self.unsigned)}: every party signs it with "
+                "`dpml federate sign`, and nobody takes part before."
+            )
 
     @property
     def task(self) -> Task:
@@ -101,19 +145,14 @@ class FederationPlan:
         return task_of(self.stated)
 
     @cached_property
-    def _config(self) -> Any:
-        return compose_setting(self.setting)
-
-    @cached_property
     def dataset(self) -> CSV:
         """The options of the columns; no file is named."""
-        dataset: CSV = instantiate(self._config.dataset, "dataset")
-        return dataset
+        return self.terms.dataset
 
     @cached_property
     def algorithm(self) -> Algorithm:
         """The algorithm, with the least noise that is proven to suffice."""
-        return algorithm_of(self._config.algo, for_task(self.task, self._config.loss), "tight")
+        return self.terms.algorithm(for_task(self.task, self.terms.loss))
 
     @property
     def problem(self) -> Problem:
@@ -125,8 +164,7 @@ class FederationPlan:
     @cached_property
     def sums(self) -> Sums:
         """The parties' messages, and the computation on them."""
-        chosen = budget(self._config.eps, self._config.delta)
-        return sums_of(self.algorithm, Setting(chosen, self.problem, self._sizes, self.task))
+        return sums_of(self.algorithm, Setting(self.terms.budget, self.problem, self._sizes, self.task))
 
     @cached_property
     def facts(self) -> Facts:
@@ -140,7 +178,7 @@ class FederationPlan:
             f"{self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing, who "
             "count as colluders"
         )
-        chosen = budget(self._config.eps, self._config.delta)
+        chosen = self.terms.budget
         facts = facts_about(
             self.algorithm, self.problem, chosen, self.dropouts, dealt="natural",
             parties=named(seat.key.hex() for seat in self.seats), trust=trust, missing=self.dataset.missing == "drop",
@@ -161,6 +199,11 @@ class FederationPlan:
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
         return statement(self.facts)
+
+    @property
+    def longest(self) -> int:
+        """Bytes that no message of a party exceeds."""
+        return 8 * (max(self.sums.lengths) + self.sums.beside) + 256 * len(self.seats) + 4096
 
     @property
     def topology(self) -> Topology:
@@ -216,40 +259,6 @@ def most_dropouts(parties: int, colluders: int) -> int:
     return max(0, parties - max(2, least_quorum(parties, colluders)))
 
 
-def check_setting(words: Iterable[str]) -> None:
-    """Raise UserError when a word is not one that a plan may contain: none names code that a party would then run."""
-    for word in words:
-        key, equals, _ = word.partition("=")
-        if "_target_" in word or key == "algo.local":
-            raise UserError(f"a plan has no {key!r}: it may name no code, only algorithms that come with dpml.")
-        if not equals or not (key in _WORDS or key.startswith("algo.")) or key == "algo.protocol":
-            raise UserError(f"a plan has no {key!r}: {nearest(key, _WORDS)}")
-
-
-def with_exact_noise(words: Sequence[str], stated: ColumnBounds, floating: bool) -> tuple[str, ...]:
-    """The words of a plan, with `algo.noise=discrete` where they say nothing of the noise and there is such noise.
-
-    Raises:
-        UserError: the noise would be floating-point numbers, and it is not said that this may be.
-    """
-    config = compose_setting(words)
-    said = any(word.startswith("algo.noise=") for word in words)
-    node = {key: value for key, value in config.algo.items() if key != "noise" or said}
-    algorithm = exact_algorithm(node, for_task(task_of(stated), config.loss), "tight")
-    if not floating:
-        require_exact(algorithm, "say --floating", ("dpgd", "ssp"))
-    return tuple(words) if said or not has_exact_noise(algorithm) else (*words, "algo.noise=discrete")
-
-
-def compose_setting(words: Iterable[str]) -> Any:
-    """The configuration of a plan's words."""
-    words = list(words)
-    config = compose([*words, "dataset=csv"])
-    check_keys(config)
-    require_complete(config.dataset, {word.partition("=")[0] for word in words})
-    return config
-
-
 def task_of(stated: ColumnBounds) -> Task:
     """The prediction task, from the statement about the label."""
     if stated.target is not None:
@@ -270,23 +279,24 @@ def read_plan(path: Path) -> FederationPlan:
     Raises:
         UserError: there is no plan, or it cannot be carried out.
     """
-    import yaml  # slow to load
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    except (UnicodeDecodeError, yaml.YAMLError):
-        raise UserError(f"{path} is no plan: it is not YAML.") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT or set(content) != set(_KEYS):
+    content = _json(path, "plan such as `dpml federate plan` writes")
+    if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(f"{path} is no plan of this dpml: it must have format: {FORMAT!r}, and {', '.join(_KEYS[1:])}.")
     try:
-        seats = tuple(_seat(name, said) for name, said in content["parties"].items())
-        setting = tuple(str(word) for word in content["setting"])
-        numbers = int(content["colluders"]), int(content["dropouts"])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is no plan: {error!r}.") from None
-    return FederationPlan(setting, bounds_from(path, content["stated"]), seats, *numbers)
+        parties = content["parties"]
+        if not isinstance(parties, dict) or not 2 <= len(parties) <= _MOST_PARTIES:
+            raise UserError(f"it must have 2 to {_MOST_PARTIES:,} parties.")
+        seats = tuple(_seat(name, said) for name, said in parties.items())
+        colluders, dropouts = (_whole(content[key], key, 0, _MOST_PARTIES) for key in ("colluders", "dropouts"))
+        terms = Agreed.read(content["terms"])
+        if not isinstance(content["stated"], dict):
+            raise UserError("stated must have the columns, and the classes or the target.")
+        signatures = _signatures(content["signatures"])
+        plan = FederationPlan(terms, bounds_from(path, content["stated"]), seats, colluders, dropouts, signatures)
+        check_columns(plan.dataset, plan.stated)
+        return plan
+    except UserError as error:
+        raise UserError(f"{path} is no plan that can be carried out: {error}") from None
 
 
 def read_card(path: Path) -> Seat:
@@ -295,20 +305,66 @@ def read_card(path: Path) -> Seat:
     Raises:
         UserError: the file is not a card.
     """
+    content = _json(path, "card such as `dpml federate card` writes")
     try:
-        return _seat(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        return _seat(path.stem, content)
+    except UserError as error:
+        raise UserError(f"{path} is no card such as `dpml federate card` writes: {error}") from None
+
+
+def _json(path: Path, what: str) -> dict[str, Any]:
+    """The JSON object in a small file, in which no key occurs twice.
+
+    Raises:
+        UserError: there is none.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a key occurs twice")
+        return dict(pairs)
+
+    try:
+        with path.open("rb") as file:
+            text = file.read(_LONGEST + 1)
+        content = json.loads(text.decode("utf-8"), object_pairs_hook=once) if len(text) <= _LONGEST else None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    except (KeyError, TypeError, ValueError):
-        raise UserError(f"{path} is no card such as `dpml federate card` writes.") from None
+    except (ValueError, RecursionError):  # also of what is not UTF-8
+        content = None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is no {what}: it is no JSON object of at most {_LONGEST:,} bytes.")
+    return content
 
 
-def _seat(name: Any, said: Mapping[str, Any]) -> Seat:
-    key = bytes.fromhex(said["key"])
-    rows = said["rows"]
-    if len(key) != KEY_BYTES or not isinstance(rows, int) or rows < 1:
-        raise ValueError(f"party {name!r} needs a key of {KEY_BYTES} bytes and one row or more")
-    return Seat(str(name), rows, key)
+def _seat(name: str, said: Any) -> Seat:
+    if not isinstance(said, dict) or set(said) != {"rows", "key"}:
+        raise UserError("a party must have rows and key.")
+    if not _NAME.fullmatch(name):
+        raise UserError(f"the name {name[:64]!r} of a party must be letters, digits, blanks, dots and dashes.")
+    key = said["key"]
+    if not isinstance(key, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", key):
+        raise UserError(f"the key of a party must be {2 * KEY_BYTES} hexadecimal digits.")
+    return Seat(name, _whole(said["rows"], "rows", 1, _MOST_ROWS), bytes.fromhex(key))
+
+
+def _signatures(said: Any) -> dict[str, bytes]:
+    if not isinstance(said, dict) or len(said) > _MOST_PARTIES:
+        raise UserError("the signatures must be a name with a signature each.")
+    for signature in said.values():
+        if not isinstance(signature, str) or not re.fullmatch(r"[0-9a-f]{128}", signature):
+            raise UserError("a signature must be 128 hexadecimal digits.")
+    return {str(name): bytes.fromhex(signature) for name, signature in said.items()}
+
+
+def _written(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _whole(value: Any, key: str, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise UserError(f"{key} must be a whole number from {least} to {most:,}.")
+    return value
 
 
 def with_file(dataset: CSV, path: Path, bounds: Path) -> CSV:

@@ -24,6 +24,7 @@ from dpml.arrays import Array, Index
 from dpml.data import Dataset, Task
 from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.federated.agreed import no_sums
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, sums_in
 from dpml.mechanism.program import Program
@@ -140,16 +141,29 @@ class Sums:
         With the same `rng` its message equals the one that it has when a single process plays all parties. For this
         the noise of all parties is drawn, and only its own is used.
         """
+        return self.ready(X, y, party)(rng)
+
+    def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
+        """The same with all that is done before noise is needed, and so may fail before anything is spent."""
         own = Own(party)
         mechanism = replace(self._prepared(party, (X, y)), transport=own)
-        carrier = Carrier(mechanism, [self.setting.budget], rng, 1, None)
+        return lambda rng: self._answering(own, Carrier(mechanism, [self.setting.budget], rng, 1, None))
+
+    def _answering(self, own: Own, carrier: Carrier) -> Answer:
 
         def answer(number: int, content: bytes) -> tuple[Ring, Array]:
-            message = self._numbers[number]
-            carrier.ask(message, *_read(self._statistic(message), content, self.setting.problem.d))
+            carrier.ask(self._numbers[number], *self.read(number, content))
             return own.ring, own.beside
 
         return answer
+
+    def read(self, number: int, content: bytes) -> list[Array]:
+        """What the aggregator says that the sum of that number is about.
+
+        Raises:
+            RefusedError: it is invalid.
+        """
+        return _read(self._statistic(self._numbers[number]), content, self.setting.problem.d)
 
     def model(self, ask: Ask) -> Array:
         """The model (d,), which depends on the survivors' rows only."""
@@ -186,10 +200,7 @@ def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
         messages = program.messages(setting.budget, setting.problem)
         if sharing.secure and sums_in(messages) and not any(message.constant for message in messages):
             return Sums(program, setting)
-    raise UserError(
-        f"algo={algorithm.name} cannot run between parties on machines of their own: choose an algorithm of secure "
-        "sums, as algo=ssp, ssp_descent, dpgd, capefm or psgd."
-    )
+    raise UserError(no_sums(algorithm.name))
 
 
 def _read(statistic: Statistic, content: bytes, d: int) -> list[Array]:

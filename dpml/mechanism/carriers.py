@@ -45,7 +45,7 @@ class Carried(Protocol):
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]: ...
     def sharing(self, problem: Problem) -> Sharing: ...
     def run(self, carrier: "Carrier") -> Release: ...
-    def together(self, d: int) -> int | None: ...
+    def together(self, problem: Problem) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Prepared:
         for i, budget in enumerate(budgets):
             messages = self.algorithm.messages(budget, self.problem)
             alike.setdefault(tuple((message.of, message.times) for message in messages), []).append(i)
-        most = self.algorithm.together(self.problem.d) or draws
+        most = self.algorithm.together(self.problem) or draws
         found: list[tuple[list[int], Release]] = []
         for numbers in alike.values():
             own = rng if len(alike) == 1 else deepcopy(rng)

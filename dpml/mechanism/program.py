@@ -59,7 +59,7 @@ class Program(ABC):
         """What is drawn before any noise, and is public: an initial model, say."""
         return None
 
-    def together(self, d: int) -> int | None:
+    def together(self, problem: Problem) -> int | None:
         """How many draws run at once; None: all."""
         return None
 
@@ -116,8 +116,18 @@ class Program(ABC):
         return stated(proofs, claims, self.unit, budget, delta)
 
     def prepare(self, parties: Parties, rng: Generator) -> Prepared:
-        """Check the rows, and draw what is public."""
+        """Check the rows, and draw what is public.
+
+        Raises:
+            UserError: they break an assumption of the guarantee; or one party's rows are to be protected together, and
+                there is no other.
+        """
         require_domain(parties, self.loss)
+        if self.unit == "party" and parties.problem.M == 1:
+            raise UserError(
+                f"algo.unit=party of algo={self.name} protects all rows of a party together, and with M=1 those are "
+                "all: set algo.unit=sample, or more parties."
+            )
         return Prepared(self, parties, self.begin(parties, rng))
 
 

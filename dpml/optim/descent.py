@@ -12,6 +12,8 @@ products there is one pass over the scores, because with u = y x and h = tanh(u'
 
     logistic: loss'(t, y) x = (h - 1)/2 u,      sigmoid: loss'(t, y) x = (h^2 - 1)/4 u.
 
+The softmax loss of K classes has K columns for a run, one after the other, and a vector of K slopes for a row.
+
 Slopes that are *clipped* at c are ``max(h - 1, -2c)/2`` for the logistic loss, and for the squared loss that of the
 label subtracted from the score, cut on both sides. So every row has its own term, and none is longer than what is
 counted for it: where the clip is tiny, so are the terms, and nothing large is added to be taken away again.
@@ -34,6 +36,7 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array, blocks
 from dpml.data.preprocess import distinct
+from dpml.optim.logistic import hard_targets
 from dpml.optim.losses import LOSSES as ALL_LOSSES
 from dpml.optim.losses import Loss
 from dpml.sums import LONG, SHORT, PairwiseSum
@@ -50,7 +53,7 @@ LEAST_CLIP = 1e-6
 
 _RUNS, _FEWEST = 64, 128  # approximate numbers of runs and rows that are multiplied together
 _PRODUCTS = 1_000_000  # OpenBLAS multiplies without packing up to this number
-_BLOCKS = 16  # that are added up at once, in double precision
+BLOCKS = 16  # that are added up at once, in double precision
 _SCORES = 1 << 17  # held at once: 512 KiB
 _NOISE = 1 << 20  # numbers drawn at once: 8 MiB
 _LINE = 64  # bytes of a cache line
@@ -60,16 +63,19 @@ _LINE = 64  # bytes of a cache line
 class Rows:
     """The rows that some runs descend on: ``grad = common sum_i f_i bend(half_i'w - label_i) half_i``.
 
-    `half` has the u_i/2, (K, h, d), or x_i/2 for the squared loss: K blocks of h rows, the last filled up with zeros.
-    `factors` are the f_i, at most 1, (K h, 1), or None if all are 1; `labels` (K h, 1), or None if all are 0. `bend`
-    works in place. What it makes of any score is at most ``2 G / common`` in size, G the longest gradient where f = 1.
+    `half` has the u_i/2, (P, h, d), or x_i/2 for the squared and the softmax loss: P blocks of h rows, the last filled
+    up with zeros. `factors` are the f_i, at most 1, (P h, 1), or None if all are 1; `labels` (P h, 1), (P h, K) for
+    softmax, with one for the class of the row and else 0, or None if all are 0. `bend` works in place, on scores (n, B)
+    and `labels`. What it makes of any score is at most ``2 G / common`` in size, G the longest gradient where f = 1; of
+    the K scores of `classes`, a vector at most that long.
     """
 
     half: Single
     factors: Single | None
     common: float
-    bend: Callable[[Single], None]
+    bend: Callable[[Single, Single | None], None]
     labels: Single | None = None
+    classes: int = 1
 
     @classmethod
     def of(  # many parameters: the rows, what is made of them, and in which precision
@@ -80,6 +86,7 @@ class Rows:
         v: Array | None = None,
         dtype: type[np.floating] = np.float32,
         clip: float | None = None,
+        classes: int = 1,
     ) -> "Rows":
         """Rows X (n, d) with labels y and weights v (n,), 1 if there are none; each slope is cut at `clip` in size.
 
@@ -88,18 +95,20 @@ class Rows:
         n, d = X.shape
         count = -(-n // SHORT)
         height = -(-n // count)
-        bend, scale = _bend(loss, clip, dtype)
+        bend, scale = _bend(loss, clip, dtype, classes)
         half = np.zeros((count * height, d), dtype)
-        own = None if loss.name == "squared" else y[:, None]
-        np.multiply(X, 0.5 if own is None else own / 2, out=half[:n], casting="same_kind")
-        labels = _column(y / 2, len(half), dtype) if own is None else None
+        signed = loss.name not in ("squared", "softmax")
+        np.multiply(X, y[:, None] / 2 if signed else 0.5, out=half[:n], casting="same_kind")
+        labels = None if signed else _columns(labels_of(loss, y, classes), len(half), dtype)
         most = 1.0 if v is None else float(v.max())
         equal = v is None or float(v.min()) == most
-        factors = None if equal or v is None else _column(v / most, len(half), dtype)
-        return cls(half.reshape(count, height, d), factors, scale * most, bend, labels)
+        factors = None if equal or v is None else _columns(v[:, None] / most, len(half), dtype)
+        return cls(half.reshape(count, height, d), factors, scale * most, bend, labels, classes)
 
     def gradient(self, w: Array | Single, out: Array) -> None:
-        """Write the gradients of the models `w` (B, d) to `out` (B, d), in double precision."""
+        """Write the gradients of the models `w` (B, K d) to `out` (B, K d), in double precision."""
+        d = self.half.shape[-1]
+        w, out = w.reshape(-1, d), out.reshape(-1, d)
         tiles = self.tiles(len(w))
         models = [aligned(w[runs].T, self.half.dtype) for runs in tiles]
         totals = [np.empty(each.shape) for each in models]
@@ -108,9 +117,13 @@ class Rows:
             np.multiply(total.T, self.common, out=out[runs])
 
     def tiles(self, runs: int) -> list[slice]:
-        """The runs, in slices that are multiplied together: about 64, or enough to make a product worth a call."""
+        """The runs, in slices that are multiplied together: about 64, or enough to make a product worth a call.
+
+        All classes of a run are in one.
+        """
         count, height, d = self.half.shape
         width = max(_RUNS, _PRODUCTS // (d * min(count * height, _FEWEST)) // _RUNS * _RUNS)
+        width = -(-width // self.classes) * self.classes
         tiles = max(1, round(runs / width))
         return [slice(i * width, (i + 1) * width if i + 1 < tiles else runs) for i in range(tiles)]
 
@@ -138,9 +151,7 @@ class Rows:
     def slopes(self, models: Single, out: Single) -> Single:
         """``f_i bend(half_i'w - label_i)`` of `models` (d, B), written to `out` (rows with the filling, B)."""
         np.matmul(self.half.reshape(-1, len(models)), models, out=out)
-        if self.labels is not None:
-            out -= self.labels
-        self.bend(out)
+        self.bend(out, self.labels)
         if self.factors is not None:
             out *= self.factors
         return out
@@ -160,14 +171,14 @@ class Rows:
             yield slice(start, stop), half, part.slopes(models, scores[: len(half)])
             start = stop
 
-    def _parts(self, runs: int, most: int = _BLOCKS) -> tuple[list["Rows"], int]:
+    def _parts(self, runs: int, most: int = BLOCKS) -> tuple[list["Rows"], int]:
         """The rows in parts of as many blocks as are multiplied together for so many runs, and their number."""
         count, height, _ = self.half.shape
         few = max(1, min(most, count, _SCORES // (height * runs)))
         parts = [
             Rows(
                 self.half[some], _part(self.factors, some, height), self.common, self.bend,
-                _part(self.labels, some, height),
+                _part(self.labels, some, height), self.classes,
             )
             for some in blocks(count, most=few)
         ]  # fmt: skip
@@ -233,50 +244,87 @@ class MergedRows:
         return Rows.of(LOGISTIC, signed[first], np.ones(len(first)), counts.astype(float), np.float64)
 
 
-def _column(values: Array, rows: int, dtype: type[np.floating]) -> Single:
-    """Values (n,) as a column (rows, 1), zeros at its end."""
-    column = np.zeros((rows, 1), dtype)
-    column[: len(values), 0] = values
-    return column
+def labels_of(loss: Loss, y: Array, classes: int) -> Array:
+    """What labels y (n,) of a loss take away from half of a row's scores, (n, 1), or from its probabilities, (n, K)."""
+    return hard_targets(y, classes) if loss.name == "softmax" else y[:, None] / 2
 
 
-def _bend(loss: Loss, clip: float | None, dtype: type[np.floating]) -> tuple[Callable[[Single], None], float]:
+def _columns(values: Array, rows: int, dtype: type[np.floating]) -> Single:
+    """Values (n, K) as (rows, K), zeros at the end."""
+    columns = np.zeros((rows, values.shape[1]), dtype)
+    columns[: len(values)] = values
+    return columns
+
+
+def _bend(
+    loss: Loss, clip: float | None, dtype: type[np.floating], classes: int
+) -> tuple[Callable[[Single, Single | None], None], float]:
     """What is made of scores, and what it has to be multiplied by.
 
     The slope -sigma(-u'w) of the row u = y x is ``tanh(half'w) - 1`` of half = u/2, over 2, and the slope 2 (x'w - y)
-    of the row x is ``8 (half'w - y/2)`` of half = x/2, over 2.
+    of the row x is ``8 (half'w - y/2)`` of half = x/2, over 2. The slopes p - e_y of the K scores x'w of softmax are
+    those of 2 half, over 1/2.
     """
     if loss.name == "squared":
         assert clip is not None  # without it slopes have no bound
-        return partial(_cut, _below(clip / 4, dtype)), 8.0
+        return partial(_cut, below(clip / 4, dtype)), 8.0
+    if loss.name == "softmax":
+        longest = float(loss.lipschitz or 0) if clip is None else clip
+        return partial(_softmax, classes, below(longest, dtype)), 2.0
     if loss.name == "sigmoid":
         return _sigmoid, 0.5
     largest = 2.0 if clip is None else min(2 * clip, 2.0)
-    return partial(_logistic, -_below(largest, dtype)), 1.0
+    return partial(_logistic, -below(largest, dtype)), 1.0
 
 
-def _below(value: float, dtype: type[np.floating]) -> np.floating:
+def below(value: float, dtype: type[np.floating]) -> np.floating:
     """The number of this type next to a positive `value`, towards 0."""
     rounded = dtype(value)
     return rounded if float(rounded) <= value else np.nextafter(rounded, dtype(0))
 
 
-def _logistic(least: np.floating, h: Single) -> None:
+def _logistic(least: np.floating, h: Single, labels: Single | None) -> None:
     np.tanh(h, out=h)
     h -= 1
     np.fmax(h, least, out=h)  # also where a score is not a number
 
 
-def _sigmoid(h: Single) -> None:
+def _sigmoid(h: Single, labels: Single | None) -> None:
     np.tanh(h, out=h)
     np.square(h, out=h)
     h -= 1
     np.fmax(h, -1, out=h)
 
 
-def _cut(most: np.floating, h: Single) -> None:
+def _cut(most: np.floating, h: Single, labels: Single | None) -> None:
+    if labels is not None:
+        h -= labels
     np.fmin(h, most, out=h)
     np.fmax(h, -most, out=h)
+
+
+def _softmax(classes: int, clip: np.floating, h: Single, labels: Single | None) -> None:
+    h *= 2  # the scores of whole rows
+    assert labels is not None
+    cut_vectors(h.reshape(len(h), -1, classes), labels[:, None], clip)
+
+
+def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
+    """Make ``p - e_y`` of the softmax loss's scores (..., K), in place, cut to the length of a clip, (...,) or one.
+
+    `labels` are one for the class of the row, else 0, (..., K). The length is computed in this precision, and the cut a
+    little shorter: the error is less than K + 32 roundings, so that no vector is longer than the clip.
+    """
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
+    scores -= labels
+    np.fmin(scores, 1, out=scores)  # also where a score is not a number
+    np.fmax(scores, -1, out=scores)
+    lengths = np.sqrt(np.einsum("...k,...k->...", scores, scores))
+    shorter = clip * scores.dtype.type(1 - (scores.shape[-1] + 32) * float(np.finfo(scores.dtype).eps))
+    cut = shorter / np.maximum(lengths, shorter)
+    scores *= cut[..., None]
 
 
 def aligned(values: Array | Single, dtype: Any = None) -> Single:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index, blocks
-from dpml.optim.descent import Single
+from dpml.optim.descent import Single, cut_vectors, labels_of
 from dpml.optim.losses import Loss
 from dpml.sums import TALL, PairwiseSum
 
@@ -23,7 +23,7 @@ _HELD = 1 << 22  # numbers held at once: 16 MiB
 
 @dataclass(frozen=True)
 class Bucket:
-    """P parties of at most m rows each: `half` (P, m, d), `labels` (P, m, 1) or None, `rows` (P,).
+    """P parties of at most m rows each: `half` (P, m, d), `labels` (P, m, 1 or K) or None, `rows` (P,).
 
     `members` (P,) are their numbers.
     """
@@ -36,24 +36,28 @@ class Bucket:
 
 @dataclass(frozen=True)
 class PartyGradients:
-    """The parties' rows in buckets, in the form of `descent.Rows`: gradients are ``scale (half' bend(scores))``."""
+    """The parties' rows in buckets, in the form of `descent.Rows`: gradients are ``scale (half' bend(scores))``.
+
+    K columns of models belong together for softmax; K is 1 for other losses.
+    """
 
     scale: float
     buckets: Sequence[Bucket]
+    classes: int = 1
 
     @classmethod
     def of(
-        cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32
+        cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32, classes: int = 1
     ) -> "PartyGradients":
         """Rows X (N, d) with labels y (N,), ordered by party; party k has ``offsets[k]:offsets[k + 1]``."""
-        squared = loss.name == "squared"
-        half = (X * (0.5 if squared else y[:, None] / 2)).astype(dtype)
-        labels = (y / 2).astype(dtype) if squared else None
+        signed = loss.name == "logistic"
+        half = (X * (y[:, None] / 2 if signed else 0.5)).astype(dtype)
+        labels = None if signed else labels_of(loss, y, classes).astype(dtype)
         buckets = [_bucket(half, labels, offsets, members) for members in _alike(np.diff(offsets))]
-        return cls(8.0 if squared else 1.0, buckets)
+        return cls({"squared": 8.0, "softmax": 2.0}.get(loss.name, 1.0), buckets, classes)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """For models w (B, d): the sum over parties of their mean gradients, each clipped to `clip` (B,): (B, d);
+        """For models w (B, K d): the sum over parties of their mean gradients, each clipped to `clip` (B,): (B, K d);
         and the number of parties whose gradients were not longer than that, (B,). In units of the clip.
         """
         total, below = PairwiseSum(), np.zeros(len(w))
@@ -63,7 +67,7 @@ class PartyGradients:
         return total.result(), below
 
     def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """The same for every party separately, (M, B, d) and (M, B)."""
+        """The same for every party separately, (M, B, K d) and (M, B)."""
         M = sum(len(bucket.members) for bucket in self.buckets)
         each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
         for members, gradients, within in self._clipped(w, clip):
@@ -71,16 +75,17 @@ class PartyGradients:
         return each, below
 
     def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[NDArray[np.intp], Array, NDArray[np.bool_]]]:
-        """Parties, their gradients (P, B, d) in units of the clip (B,), none longer than 1, and which were not."""
-        for members, gradients in self._gradients(np.ascontiguousarray(w.T)):
-            exact = gradients.transpose(0, 2, 1).astype(float)
+        """Parties, their gradients (P, B, K d) in units of the clip (B,), none longer than 1, and which were not."""
+        columns = np.ascontiguousarray(w.reshape(len(w) * self.classes, -1).T)
+        for members, gradients in self._gradients(columns):
+            exact = gradients.transpose(0, 2, 1).astype(float).reshape(len(members), *w.shape)
             exact /= clip[:, None]
             lengths = np.sqrt(np.einsum("pbd,pbd->pb", exact, exact))
             exact /= np.maximum(lengths, 1)[..., None]
             yield members, exact, lengths <= 1
 
     def _gradients(self, models: Single) -> Iterator[tuple[NDArray[np.intp], Single]]:
-        """Groups of parties, one after the other, and their mean gradients (P, d, B)."""
+        """Groups of parties, one after the other, and their mean gradients (P, d, B) at the columns `models` (d, B)."""
         d, B = models.shape
         for bucket in self.buckets:
             P, m, _ = bucket.half.shape
@@ -90,6 +95,10 @@ class PartyGradients:
                 if bucket.labels is None:
                     np.tanh(scores, out=scores)
                     scores -= 1
+                elif self.classes > 1:
+                    scores *= 2  # of whole rows
+                    each = scores.reshape(*scores.shape[:2], -1, self.classes)
+                    cut_vectors(each, bucket.labels[some][:, :, None], models.dtype.type(2))  # no slopes are longer
                 else:
                     scores -= bucket.labels[some]
                 gradients = np.matmul(half.transpose(0, 2, 1), scores)
@@ -122,5 +131,5 @@ def _bucket(half: Single, labels: Single | None, offsets: Index, members: NDArra
     used = np.arange(sizes.max()) < sizes[:, None]
     places = np.where(used, offsets[members][:, None] + np.arange(sizes.max()), 0)
     own = half[places] * used[..., None]
-    few = None if labels is None else (labels[places] * used)[..., None]
+    few = None if labels is None else labels[places] * used[..., None]
     return Bucket(members, own, few, sizes.astype(half.dtype))

@@ -1,8 +1,9 @@
 """Authentication of messages: Ed25519 signatures of the parties over session, round and message.
 
 Every party has its own signing key, and all others know the verification key before the run (`Session.identities`). A
-signature is over ``"dpml secagg 2 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
-kind is the round, and the context identifies the session and all public facts about it (`Session.context`).
+signature is over ``"dpml secagg 3 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
+kind is the round, and the context identifies the session and all public facts about it, with the keys of this run
+(`Session.context`).
 """
 
 import hashlib

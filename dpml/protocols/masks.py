@@ -2,7 +2,7 @@
 
 Every key is ``HKDF-SHA256(secret, salt = context of the session, info)`` with
 
-    ``info = "dpml secagg 2 " | purpose | 0 | sender (4) | its public key (32) | receiver (4) | its public key (32)``
+    ``info = "dpml secagg 3 " | purpose | 0 | sender (4) | its public key (32) | receiver (4) | its public key (32)``
 
 so each key serves one purpose, in one session, in one direction between two parties with exactly these public keys.
 This binding is necessary. With X25519 alone, different public keys can agree on the same secret with a third one (a key

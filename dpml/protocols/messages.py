@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.protocols.errors import RefusedError
+from dpml.protocols.roster import HASH_BYTES, depth
 from dpml.protocols.shamir import LIMBS
 
-VERSION = 2
+VERSION = 3
 """Version of the messages and of the key schedule: increment it when either changes."""
 SESSION_BYTES = 16
 KEY_BYTES = 32
@@ -33,10 +34,10 @@ class Kind(IntEnum):
     """The kinds of message, in the order in which a party sends and receives them."""
 
     KEYS = 1  # party: its two public keys
-    NEIGHBOURS = 2  # server: the public keys of the party's neighbours
+    NEIGHBOURS = 2  # server: the party's path to the roster, and its neighbours' public keys
     SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
     INBOX = 4  # server: the sealed shares that neighbours made for the party
-    MASKED = 5  # party: its masked vector, and the numbers that it sends openly
+    MASKED = 5  # party: its masked vector, the numbers that it sends openly, and whose shares do not open
     SURVIVORS = 6  # server: which of all parties are in the sum
     CONSISTENCY = 7  # party: the same list, signed
     SIGNATURES = 8  # server: the signatures under that list
@@ -125,14 +126,17 @@ def unpack_keys(body: bytes) -> tuple[bytes, bytes]:
     return body[:KEY_BYTES], body[KEY_BYTES:]
 
 
-def pack_neighbours(keys: Iterable[Key]) -> bytes:
+def pack_neighbours(path: bytes, keys: Iterable[Key]) -> bytes:
     """The body of NEIGHBOURS."""
-    return b"".join(_KEY.pack(*key) for key in keys)
+    return path + b"".join(_KEY.pack(*key) for key in keys)
 
 
-def unpack_neighbours(body: bytes) -> list[Key]:
-    """Neighbour, sealing key, masking key and the signature of its KEYS, for each of NEIGHBOURS."""
-    return list(_entries(Kind.NEIGHBOURS, _KEY, body))
+def unpack_neighbours(body: bytes, parties: int) -> tuple[bytes, list[Key]]:
+    """The path to the roster, and neighbour, sealing key, masking key and signature of KEYS for each of NEIGHBOURS."""
+    end = HASH_BYTES * depth(parties)
+    if len(body) < end:
+        raise RefusedError(f"a message NEIGHBOURS has a wrong length: {len(body)} bytes hold no path to the roster.")
+    return body[:end], list(_entries(Kind.NEIGHBOURS, _KEY, body[end:]))
 
 
 def pack_shares(commitment: bytes, sealed: Iterable[Sealed]) -> bytes:
@@ -157,15 +161,24 @@ def unpack_inbox(body: bytes) -> list[Sealed]:
     return list(_entries(Kind.INBOX, _SEALED, body))
 
 
-def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64]) -> bytes:
+def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_out: Iterable[int] = ()) -> bytes:
     """The body of MASKED."""
-    return vector.astype("<u8", copy=False).tobytes() + beside.astype("<f8", copy=False).tobytes()
+    numbers = vector.astype("<u8", copy=False).tobytes() + beside.astype("<f8", copy=False).tobytes()
+    return numbers + np.array(sorted(left_out), "<u4").tobytes()
 
 
-def unpack_masked(body: bytes, length: int, beside: int) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """The masked vector of MASKED and the open numbers sent with it, read-only views of the body."""
-    _require_length(Kind.MASKED, body, 8 * (length + beside))
-    return np.frombuffer(body, "<u8", length), np.frombuffer(body, "<f8", beside, offset=8 * length)
+def unpack_masked(
+    body: bytes, length: int, beside: int, parties: int = 0
+) -> tuple[NDArray[np.uint64], NDArray[np.float64], list[int]]:
+    """The masked vector of MASKED and the open numbers sent with it, read-only views of the body; those left out."""
+    end = 8 * (length + beside)
+    more = len(body) - end
+    if not 0 <= more <= 4 * parties or more % 4:
+        raise RefusedError(f"a message MASKED has a wrong length: {len(body)} bytes where {end} are due.")
+    left_out = np.frombuffer(body, "<u4", offset=end).tolist()
+    if left_out != sorted(set(left_out)) or (left_out and left_out[-1] >= parties):
+        raise RefusedError("a message MASKED leaves out parties that there are not, or one twice.")
+    return np.frombuffer(body, "<u8", length), np.frombuffer(body, "<f8", beside, offset=8 * length), left_out
 
 
 def pack_survivors(ids: Iterable[int], parties: int) -> bytes:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -10,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dpml.arrays import Array
-from dpml.protocols import identities, masks, messages, shamir
+from dpml.protocols import identities, masks, messages, roster, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
@@ -71,7 +72,7 @@ class Party:
         if self._due is not Kind.KEYS:
             raise ProtocolError(f"party {self.party} has started already: its keys are for one run.")
         self._due = Kind.NEIGHBOURS
-        return self._pack(Kind.KEYS, messages.pack_keys(self._seal_end.key, self._mask_end.key))
+        return self._pack(Kind.KEYS, self._public())
 
     def receive(self, message: bytes) -> bytes:
         """The answer to a message of the server.
@@ -96,10 +97,13 @@ class Party:
         return answers[kind](body)
 
     def _share(self, body: bytes) -> bytes:
-        seals, keys = self._check_neighbours(messages.unpack_neighbours(body))
+        path, public = messages.unpack_neighbours(body, self.session.parties)
+        seals, keys = self._check_neighbours(public)
+        session = self.session.run(roster.root(self.party, self._public(), path))
         to_seal, to_open = {}, {}
         for who, end in seals.items():
-            to_seal[who], to_open[who] = self._pairs.seal_keys(self._sealing, self.session, self._seal_end, end)
+            to_seal[who], to_open[who] = self._pairs.seal_keys(self._sealing, session, self._seal_end, end)
+        self.session = session
         seed = os.urandom(shamir.SECRET_BYTES)
         secrets = np.concatenate([shamir.split(seed), shamir.split(self._masking.private_bytes_raw())])
         holders = shamir.holders_of((*seals, self.party))
@@ -131,14 +135,14 @@ class Party:
         inbox = messages.unpack_inbox(body)
         ids = [who for who, _ in inbox]
         self._check_ids(Kind.INBOX, ids, self._neighbours)
-        self._check_count(1 + len(ids))
         held = dict(self._held)
         for who, sealed in inbox:
-            try:
+            with suppress(InvalidTag):  # as if it had not come: one who seals nonsense does not stop the others
                 aead = ChaCha20Poly1305(self._seals[who])
                 held[who] = aead.decrypt(bytes(12), sealed, self._associated(who, self.party))
-            except InvalidTag:
-                raise RefusedError(f"the share from party {who} for party {self.party} does not decrypt.") from None
+        left_out = [who for who in ids if who not in held]
+        ids = [who for who in ids if who in held]
+        self._check_count(1 + len(ids))
         vector, beside = self._checked(*self._contribution())
         total = vector.copy()
         masks.add_self_mask(total, self._seed, self.session, self._mask_end)
@@ -150,7 +154,7 @@ class Party:
         del self._seed
         self._neighbours = Packed({who: self._neighbours[who] for who in ids})
         self._due = Kind.SURVIVORS
-        return self._pack(Kind.MASKED, messages.pack_masked(total, beside))
+        return self._pack(Kind.MASKED, messages.pack_masked(total, beside, left_out))
 
     def _consistency(self, body: bytes) -> bytes:
         """Sign the list of survivors, once."""
@@ -192,6 +196,9 @@ class Party:
                 f"beside, got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
             )
         return vector, beside
+
+    def _public(self) -> bytes:
+        return messages.pack_keys(self._seal_end.key, self._mask_end.key)
 
     def _seats(self) -> frozenset[int]:
         """The parties that may be our neighbours: public, and not for the server to choose."""

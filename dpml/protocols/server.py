@@ -1,6 +1,8 @@
 """The server's side of secure aggregation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -12,6 +14,7 @@ from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
 from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind, Message
+from dpml.protocols.roster import Roster
 from dpml.protocols.session import Session, Stage
 
 _SENT = {
@@ -21,6 +24,7 @@ _SENT = {
     Stage.CONSISTENCY: Kind.CONSISTENCY,
     Stage.UNMASK: Kind.UNMASK,
 }
+_MOST_TRIES = 5000  # sets of shares
 _SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
 
 
@@ -63,6 +67,9 @@ class Server:
         self._survivors = b""  # the list of them
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
+        self._left_out: dict[int, frozenset[int]] = {}  # by each party: those whose shares for it do not open
+        self._vectors: dict[int, Ring] = {}  # until it is known who is in the sum, where all are neighbours
+        self.liars: dict[int, str] = {}  # parties that were left out, or whose shares were, and why
         self._signatures: dict[int, bytes] = {}  # on the list of survivors
         self._shares: dict[int, bytearray] = {}  # of one secret of each party: (holder, share), packed
         self._answered: set[int] = set()
@@ -135,6 +142,8 @@ class Server:
         """
         if self.stage is Stage.DONE:
             raise ProtocolError("the run is over.")
+        if self.stage is Stage.MASKED:
+            self._leave_out()
         present = sorted(self._answered)
         quorum = self.session.topology.quorum
         if len(present) < quorum:
@@ -155,6 +164,9 @@ class Server:
         """What this stage is answered with: the kind of the messages, and the body for each party."""
         match self.stage:
             case Stage.KEYS:
+                public = {who: messages.pack_keys(*keys[:2]) for who, keys in self._keys.items()}
+                self._roster = Roster(self.session.parties, public)
+                self.session = self.session.run(self._roster.root)
                 return Kind.NEIGHBOURS, self._neighbours_of
             case Stage.SHARES:
                 return Kind.INBOX, self._inbox_of
@@ -190,11 +202,39 @@ class Server:
             self._inbox.setdefault(who, bytearray()).extend(messages.pack_inbox([(sender, text)]))
 
     def _take_masked(self, content: Message) -> None:
-        vector, beside = messages.unpack_masked(content.body, self.session.length, self.session.beside)
+        session = self.session
+        vector, beside, left_out = messages.unpack_masked(content.body, session.length, session.beside, session.parties)
+        if left_out and not self._complete:  # where its neighbours are few of many, it is the one that is done without
+            raise RefusedError(f"shares for party {content.party} do not open, which it says of {left_out[0]} first.")
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")
         self._beside[content.party] = beside.copy()  # a view would keep the whole message
-        self._total += vector
+        self._left_out[content.party] = frozenset(left_out)
+        if self._complete:
+            self._vectors[content.party] = vector.copy()
+        else:
+            self._total += vector
+
+    @property
+    def _complete(self) -> bool:
+        return self.session.topology.degree == self.session.parties - 1
+
+    def _leave_out(self) -> None:
+        """Add the vectors up, without those of parties that share no masks: least in number, whoever of two lied."""
+        apart = {k: {j for j in self._beside if j in self._left_out[k] or k in self._left_out[j]} for k in self._beside}
+        while any(apart.values()):
+            worst = max(apart, key=lambda k: (len(apart[k]), len(self._left_out[k]), k))
+            others = apart.pop(worst)
+            for other in others:
+                apart[other].discard(worst)
+            del self._beside[worst]
+            self._answered.discard(worst)
+            names = ", ".join(map(str, sorted(others)))
+            self.liars[worst] = f"shares between party {worst} and {names} do not open: party {worst} is left out."
+        for party, vector in self._vectors.items():
+            if party in self._beside:
+                self._total += vector
+        self._vectors.clear()
 
     def _take_consistency(self, content: Message) -> None:
         if content.body != self._survivors:
@@ -204,7 +244,7 @@ class Server:
     def _take_unmask(self, content: Message) -> None:
         sender = content.party
         self_masks, mask_keys = messages.unpack_unmask(content.body)
-        held = {sender, *(who for who in self._seats[sender] if who in self._commitments)}
+        held = {sender, *(who for who in self._seats[sender] if who in self._commitments)} - self._left_out[sender]
         for entries, wanted in ((self_masks, held & self._beside.keys()), (mask_keys, held - self._beside.keys())):
             if len(entries) != len(wanted) or {who for who, _ in entries} != wanted:
                 raise RefusedError(
@@ -221,7 +261,8 @@ class Server:
     # Outgoing messages.
 
     def _neighbours_of(self, party: int) -> bytes:
-        return messages.pack_neighbours((who, *self._keys[who]) for who in self._seats[party] if who in self._keys)
+        keys = ((who, *self._keys[who]) for who in self._seats[party] if who in self._keys)
+        return messages.pack_neighbours(self._roster.path(party), keys)
 
     def _inbox_of(self, party: int) -> bytes:
         return messages.pack_inbox(sorted(messages.unpack_inbox(bytes(self._inbox.get(party, b"")))))
@@ -232,35 +273,74 @@ class Server:
         """Remove the self masks of the survivors, and the pair masks that they share with drop-outs."""
         total = np.zeros_like(self._total)
         for party in sorted(self._commitments):
+            own = self._mask_end(party)
             if party in self._beside:
-                seed, own = self._reconstruct(party), self._mask_end(party)
-                if masks.commitment(seed, self.session, own) != self._commitments[party]:
-                    raise ProtocolError(f"the shares of the seed of party {party} do not fit its commitment: no sum.")
-                masks.add_self_mask(total, seed, self.session, own)
+                masks.add_self_mask(total, self._seed_of(party), self.session, own)
                 continue
-            survivors = [who for who in self._seats[party] if who in self._beside]
-            if survivors:
-                key = X25519PrivateKey.from_private_bytes(self._reconstruct(party))
-                if key.public_key().public_bytes_raw() != self._keys[party][1]:
-                    raise ProtocolError(f"the shares of the key of party {party} do not fit its public key: no sum.")
-                own = self._mask_end(party)
-                for end in map(self._mask_end, survivors):
+            around = [who for who in self._seats[party] if who in self._beside and party not in self._left_out[who]]
+            if around:
+                key = X25519PrivateKey.from_private_bytes(self._key_of(party))
+                for end in map(self._mask_end, around):
                     masks.add_pair_mask(total, masks.agree(key, end), self.session, end, own)
         self._total -= total
+
+    def _seed_of(self, party: int) -> bytes:
+        own, due = self._mask_end(party), self._commitments[party]
+        return self._reconstruct(
+            party, lambda seed: masks.commitment(seed, self.session, own) == due, "seed", "its commitment"
+        )
+
+    def _key_of(self, party: int) -> bytes:
+        def fits(key: bytes) -> bool:
+            return X25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() == self._keys[party][1]
+
+        return self._reconstruct(party, fits, "key", "its public key")
 
     def _mask_end(self, party: int) -> End:
         return End(party, self._keys[party][1])
 
-    def _reconstruct(self, party: int) -> bytes:
+    def _reconstruct(self, party: int, fits: Callable[[bytes], bool], what: str, to: str) -> bytes:
+        """A party's secret, from as many shares as are needed: those of holders who have not lied first.
+
+        A share that does not belong to it is found by trying others in its place, and its holder is named.
+        """
         shares, threshold = np.frombuffer(self._shares.get(party, b""), _SHARE), self.session.topology.threshold
         if len(shares) < threshold:
             raise ProtocolError(
                 f"only {len(shares)} of the parties that hold shares of party {party}'s secret are left, "
                 f"fewer than the threshold {threshold}: no sum."
             )
-        chosen = np.sort(shares, order="holder")[:threshold]
-        holders, points = shamir.holders_of(chosen["holder"]), chosen["share"].astype(np.uint64)
-        try:
-            return shamir.join(shamir.reconstruct(holders, points))
-        except ValueError as error:
-            raise ProtocolError(f"the secret of party {party} cannot be put together: {error} No sum.") from None
+        shares = np.sort(shares, order="holder")
+        shares = shares[np.argsort([holder in self.liars for holder in shares["holder"]], kind="stable")]
+        for chosen in islice(_subsets(len(shares), threshold), _MOST_TRIES):
+            secret = _secret(shares[list(chosen)])
+            if secret is not None and fits(secret):
+                self._name_liars(party, shares, chosen, secret)
+                return secret
+        raise ProtocolError(
+            f"the shares of the {what} of party {party} do not fit {to}: no sum. Party {party} gave wrong ones, or "
+            f"more than {len(shares) - threshold} of those who sent them back."
+        )
+
+    def _name_liars(self, party: int, shares: Any, chosen: tuple[int, ...], secret: bytes) -> None:
+        for one in set(range(len(shares))) - set(chosen) if chosen[-1] >= len(chosen) else ():
+            if _secret(shares[[*chosen[:-1], one]]) != secret:
+                holder = int(shares["holder"][one])
+                self.liars.setdefault(holder, f"party {holder} sent a wrong share of party {party}'s secret.")
+
+
+def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
+    """The subsets of `size` of `count` places, each once: first those that leave out few of the first places."""
+    for more in range(count - size + 1):
+        for out in combinations(range(size + more), more):
+            if not more or out[-1] < size + more - 1:  # otherwise it came before
+                yield tuple(place for place in range(size + more) if place not in out)
+
+
+def _secret(shares: Any) -> bytes | None:
+    """The secret of these shares; None if there is none."""
+    try:
+        holders = shamir.holders_of(shares["holder"])
+        return shamir.join(shamir.reconstruct(holders, shares["share"].astype(np.uint64)))
+    except ValueError:
+        return None

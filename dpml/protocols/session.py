@@ -3,9 +3,9 @@
 import hashlib
 import os
 import struct
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from dpml.protocols.errors import ProtocolError
 from dpml.protocols.graph import Topology, choose, least_quorum
@@ -28,6 +28,7 @@ class Session:
         beside: how many floats a party sends openly with its masked vector, to be used only if it is in the sum.
         name: 16 bytes, never used before; on a ring they determine the seats, so nobody may choose them.
         identities: the Ed25519 verification key of every party; none until the parties are enrolled.
+        roster: the hash of all fresh keys of a run (`dpml.protocols.roster`); none until they are known.
     """
 
     parties: int
@@ -36,6 +37,7 @@ class Session:
     beside: int = 0
     name: bytes = field(default_factory=lambda: os.urandom(SESSION_BYTES))
     identities: tuple[bytes, ...] = ()
+    roster: bytes = b""
 
     def __post_init__(self) -> None:
         topology = self.topology
@@ -81,20 +83,30 @@ class Session:
     def context(self) -> bytes:
         """The value that every key and signature of the session is bound to: SHA-256 of all public parameters.
 
-        ``"dpml secagg 2" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
-        little-endian) | identities``.
+        ``"dpml secagg 3" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
+        little-endian) | roster | identities``. The roster is empty in KEYS, and that of the run from then on.
 
         Raises:
             ProtocolError: the parties are not enrolled yet.
         """
         self.require_identities()
         numbers = struct.pack("<7Q", self.parties, self.length, self.beside, *astuple(self.topology))
-        return hashlib.sha256(PROTOCOL + self.name + numbers + b"".join(self.identities)).digest()
+        return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
+
+    def run(self, roster: bytes) -> "Session":
+        """The same session with the keys of one run, to which everything is bound from now on."""
+        return _run(self, roster)
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
         """A new session; unless a topology is given, it suits the number of parties."""
         return cls(parties, length, choose(parties) if topology is None else topology, beside)
+
+
+@lru_cache(maxsize=8)
+def _run(session: Session, roster: bytes) -> Session:
+    """Cached: one object for all parties of one process."""
+    return replace(session, roster=roster)
 
 
 class Stage(IntEnum):

@@ -89,6 +89,7 @@ def in_process(
             except RefusedError as error:
                 refused.append(str(error))
         mail = advance(server, refused)
+    refused += server.liars.values()
     return Outcome(server.total, server.survivors, server.beside, tuple(refused), Traffic(sent, received))
 
 

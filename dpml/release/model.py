@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -24,6 +24,9 @@ from dpml.optim.losses import scores
 from dpml.privacy import Guarantee
 
 FORMAT = "dpml model 1"
+
+PROBABILITY = "probability_"
+"""How a column of the probabilities of a class begins."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,8 @@ class Model:
     def predictions(self, X: Array) -> dict[str, Any]:
         """Columns of a table of predictions for rows X (n, p).
 
-        `prediction` (n,) is in the label's own values or unit; `probability`, if the loss has one, is that of the
-        prediction.
+        `prediction` (n,) is in the label's own values or unit; `probability_CLASS` (n,), for every class in the
+        file's order, is what the loss makes of the scores, if it is one of probabilities (logistic or softmax).
         """
         found = self.scores(X)
         if self.task == "regression":
@@ -99,12 +102,13 @@ class Model:
             return {"prediction": np.expm1(target) if on_log_scale else target}
         names = np.array(self.stated.classes, dtype=object)
         chosen = (found >= 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)
-        table: dict[str, Any] = {"prediction": names[chosen]}
+        likely: list[Array] = []
         if self.loss == "logistic":
-            table["probability"] = expit(np.abs(found))
+            likely = [expit(-found), expit(found)]
         elif self.loss == "softmax":
-            table["probability"] = softmax(found, axis=1).max(axis=1)
-        return table
+            likely = list(softmax(found, axis=1).T)
+        named = {f"{PROBABILITY}{name}": of for name, of in zip(names, likely, strict=False)}
+        return {"prediction": names[chosen]} | named
 
 
 def _plain(guarantee: Guarantee) -> dict[str, Any]:
@@ -131,6 +135,7 @@ def read_model(path: Path) -> Model:
     if content.get("format") != FORMAT:
         raise UserError(f"{path} is no model file of this dpml: it does not say format: {FORMAT!r}.")
     try:
+        _check_kinds(content)
         model = Model(
             task=content["task"],
             loss=content["loss"],
@@ -147,6 +152,23 @@ def read_model(path: Path) -> Model:
             certificate=content.get("certificate"),  # there was none in version 0.1
         )
         model.scores(np.zeros((1, len(model.stated.columns))))
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise UserError(f"{path} is no model file: {error!r}.") from None
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise UserError(f"{path} is no model file: {str(error)[:200]!r}.") from None
     return model
+
+
+_KINDS: Mapping[str, type] = {
+    "label": str, "loss": str, "setting": str, "stated": dict, "steps": list, "statement": list, "guarantees": list,
+    "versions": dict,
+}  # fmt: skip
+
+
+def _check_kinds(content: Mapping[str, Any]) -> None:
+    """Raise ValueError unless the values are of the kinds that `Model.text` writes."""
+    for key, kind in _KINDS.items():
+        if not isinstance(content[key], kind):
+            raise ValueError(f"{key} is not what it should be")
+    if not all(isinstance(each, str) for each in (*content["steps"], *content["statement"])):
+        raise ValueError("its steps and its statement must be text")
+    if content["task"] not in get_args(Task):
+        raise ValueError("its task is unknown")

@@ -115,7 +115,7 @@ def _check_setting(request: Request) -> None:
     if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     if not getattr(algorithm, "linear", True):
-        raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=dpgd.")
+        raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=wdgd.")
     if checksum(request.dataset, request.files) is None:
         raise UserError("this data set is made up anew for every run: there is nothing to release about it.")
 

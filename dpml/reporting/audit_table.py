@@ -110,10 +110,10 @@ _SAME = {"eps": "ε", "delta": "δ", "M": "M", "d": "d"}
 @cache
 def _claims(algo: str) -> dict[str, str]:
     """The source of each published guarantee of an algorithm, by view; empty if there is none in this version."""
-    file = paths.folder("conf") / "algo" / f"{algo}.yaml"
-    if not file.is_file():  # a user's own algorithm
+    ours = {file.stem: file for file in (paths.folder("conf") / "algo").glob("*.yaml")}
+    if algo not in ours:  # a user's own algorithm, or what somebody wrote into a table: it is no part of a path
         return {}
-    own = yaml.safe_load(file.read_text("utf-8"))
+    own = yaml.safe_load(ours[algo].read_text("utf-8"))
     kind = get_class(own.pop("_target_"))
     few = {key: count for key, count in ROUNDS.items() if hasattr(kind, key)}
     problem = Problem(5, 10_000, 2, auxiliary=10, classes=2)

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, TemplateError
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
@@ -61,7 +61,13 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
     pages = {START: _start(papers, audit)} | {page_name(paper): {"paper": paper} for paper in papers}
     for page, content in pages.items():
         template = environment.get_template("start.html" if page == START else "paper.html")
-        write_atomically(folder / page, template.render(page=page, papers=papers, audit=audit, **content))
+        try:
+            text = template.render(page=page, papers=papers, audit=audit, **content)
+        except (TemplateError, TypeError, AttributeError, LookupError) as error:
+            raise UserError(
+                f"a manifest in {results} is none that dpml wrote, so that {page} cannot be made: {error}."
+            ) from None
+        write_atomically(folder / page, text)
     return folder / START
 
 

@@ -196,6 +196,11 @@ def _figure(figure: Mapping[str, Any], folder: Path, about: Mapping[str, Any]) -
     return FigureFiles(folder, figure["name"], figure["twin"], figure["sections"], damaged)
 
 
+def _is_ours(module: Any) -> bool:
+    """Whether claims are a module of dpml: a results folder, which may be somebody else's, has no other imported."""
+    return isinstance(module, str) and re.fullmatch(r"dpml\.papers(\.[a-z0-9_]+)+", module) is not None
+
+
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Manifest entries for the experiments without a manifest, of papers that have at least one.
 
@@ -203,7 +208,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     computed = {manifest["experiment"] for manifest in known}
     papers = {name.partition("/")[0] for name in computed}
-    modules = sorted({manifest["claims_from"] for manifest in known if manifest.get("claims_from")})
+    modules = sorted({manifest["claims_from"] for manifest in known if _is_ours(manifest.get("claims_from"))})
     missing: dict[str, dict[str, Any]] = {}
     for claim in (claim for module in modules for claim in claims_of(module).values()):
         file = paths.folder("experiments") / f"{claim.figure}.yaml"

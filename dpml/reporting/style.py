@@ -93,6 +93,7 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "ssp": ("#DDAA33", "s"),
     "adassp": ("#5D6D7E", "h"),
     "ssp_descent": ("#00867D", "D"),
+    "wdgd": ("#0B5FA5", "^"),
     "newton": ("#994F00", "v"),
     "amp": ("#6F7D1F", "X"),
     "outpert": ("#DC6B82", "P"),

@@ -263,7 +263,7 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
         ({"eps": 0}, "eps must be a positive number"),
         ({"eps": None}, "eps must be a number, got eps=null"),
         ({"delta": 2}, "delta must lie strictly between 0 and 1"),
-        ({"delta": None}, "algo=dpgd adds Gaussian noise and needs a delta"),
+        ({"delta": None}, "algo=wdgd adds Gaussian noise and needs a delta"),
         ({"calibration": "loose"}, "calibration must be"),
         ({"parties": 401}, "M=401 parties cannot share N=400"),
         ({"parties": 1.5}, "parties must be a whole number"),
@@ -288,7 +288,7 @@ def test_a_mistake_is_one_sentence(parameters, sentence):
 def test_numbers_may_be_of_numpy():
     X, t = made_up()
     options = {"lam": np.float64(0.1), "rounds": np.int64(10)}
-    model = dpml.PrivateClassifier("dpgd", np.float32(0.5), np.float64(1e-6), np.int64(4), colluders=np.int64(1),
+    model = dpml.PrivateClassifier("wdgd", np.float32(0.5), np.float64(1e-6), np.int64(4), colluders=np.int64(1),
                                    bounds=UNIT, algo_options=options, random_state=np.int64(3))  # fmt: skip
     plain = dpml.PrivateClassifier(eps=0.5, delta=1e-6, parties=4, colluders=1, bounds=UNIT, random_state=3,
                                    algo_options={"lam": 0.1, "rounds": 10})  # fmt: skip
@@ -296,10 +296,22 @@ def test_numbers_may_be_of_numpy():
     assert model.guarantees_ == plain.guarantees_
 
 
+def test_three_classes_are_learnt_and_have_probabilities():
+    rng = np.random.default_rng(0)
+    names = np.array(["low", "middle", "high"])
+    for algo in ("wdgd", "dpgd"):
+        t = rng.integers(3, size=3000)
+        X = np.eye(3)[t] + 0.3 * rng.standard_normal((3000, 3))
+        model = dpml.PrivateClassifier(algo, eps=8.0, delta=1e-5, bounds=(-1, 2)).fit(X, names[t])
+        assert model.coef_.shape == (3, 3)
+        assert model.score(X, names[t]) > 0.8
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
 def test_targets_that_cannot_be_are_value_errors():
     X, t = made_up()
-    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=dpgd. .*multiclass"):
-        dpml.PrivateClassifier(bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
+    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=ssp. .*multiclass"):
+        dpml.PrivateClassifier("ssp", bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
     with pytest.raises(ValueError, match=r"needs labels of two classes, got one class: np.True_"):
         dpml.PrivateClassifier(bounds=UNIT).fit(X, t > -100)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

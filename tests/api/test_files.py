@@ -31,7 +31,8 @@ def test_a_classifier_reads_back_and_the_command_says_the_same(run_command, tmp_
     assert done.code == 0, done.err
     said = pd.read_csv(tmp_path / "p.csv")
     np.testing.assert_array_equal(said["prediction"], model.predict(X))
-    np.testing.assert_allclose(said["probability"], model.predict_proba(X).max(axis=1), atol=1e-12)
+    found = np.column_stack([said[f"probability_{name}"] for name in model.classes_])
+    np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed")

@@ -260,3 +260,12 @@ def test_no_number_depends_on_the_list_of_public_names():
     names = code.reached("dpml.reporting.artifacts").modules
     assert "dpml.running.environment" in names  # which imports the version from the package
     assert not [name for name in names if name == "dpml" or name.startswith("dpml.api")]
+
+
+def test_a_sweep_over_one_value_is_that_value() -> None:
+    steps = ["max_abs", "sample_norm"]
+    one, other = (
+        dpml.load("wdbc", **{"dataset.steps": given}) if isinstance(given, list) else dpml.load("wdbc", given)
+        for given in ([steps], "dataset.steps=[max_abs,sample_norm]")
+    )
+    np.testing.assert_array_equal(one.X, other.X)

@@ -8,6 +8,7 @@ from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.newton import NoisyNewton
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
@@ -35,6 +36,9 @@ ADASSP_PUBLISHED = AdaptiveStatistics(SQUARED)
 DPGD = ClippedDescent(LOGISTIC, rounds=10)
 DPGD_PARTY = ClippedDescent(LOGISTIC, unit="party", rounds=10)
 STAGES = PreconditionedDescent(LOGISTIC, rounds=5)
+WDGD = WhitenedDescent(LOGISTIC, rounds=5, budget_share=0.1)
+WDGD_REAL = replace(WDGD, protocol="secagg")
+WDGD_CLASSES = replace(WDGD, loss=LOSSES["softmax"])
 FEW_ROWS, MANY = Problem(5, 100, 2), Problem(40, 80, 2)
 BIG = Problem(5, 5000, 2)  # statistics of few rows have so much noise that slopes are not clipped
 
@@ -46,6 +50,7 @@ FM_GRID, CAPE_GRID = (
 )
 DPGD_GRID = ClippedDescent(LOGISTIC, noise="discrete", rounds=5)
 DPGD_GRID_PARTY = ClippedDescent(LOGISTIC, noise="discrete", unit="party", rounds=5)
+WDGD_GRID = replace(WDGD, noise="discrete", rounds=3)
 STAGES_GRID = PreconditionedDescent(LOGISTIC, noise="discrete", rounds=3)
 FOUR, TWO = Problem(4, 40, 2, colluders=1), Problem(2, 40, 2)
 FOUR_BIG = Problem(4, 400, 2, colluders=1)

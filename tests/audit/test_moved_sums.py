@@ -7,7 +7,21 @@ import numpy as np
 import pytest
 import rounding_bugs as bugs
 from planted import BUDGET, PROBLEM, patched
-from settings_audit import DPGD, DPGD_GRID, FM_GRID, JAYARAMAN, OUTPUTS, SECURE, SSP, SSP_PARTY, STAGES
+from settings_audit import (
+    DPGD,
+    DPGD_GRID,
+    FM_GRID,
+    JAYARAMAN,
+    OUTPUTS,
+    SECURE,
+    SQUARED,
+    SSP,
+    SSP_PARTY,
+    STAGES,
+    WDGD,
+    WDGD_CLASSES,
+    WDGD_GRID,
+)
 
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.audit import audit
@@ -61,7 +75,7 @@ class Messages:
         self.off.append(float(np.max(np.linalg.norm(message - own, axis=-1) / np.linalg.norm(own, axis=-1))))
 
 
-@pytest.mark.parametrize("algorithm", [DPGD, STAGES, JAYARAMAN, SECURE, SSP], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [DPGD, STAGES, WDGD, JAYARAMAN, SECURE, SSP], ids=lambda a: a.name)
 def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
     """All messages of a release without noise, to the last bits: also of rounds that run in `optim.descent`."""
     first, _ = pairs(algorithm, Problem(3, 3_000, 2))[1]
@@ -73,7 +87,11 @@ def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm", [DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS],
+    "algorithm",
+    [
+        *(DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS),
+        *(WDGD, WDGD_GRID, WDGD_CLASSES, replace(WDGD, loss=SQUARED, clip=0.2)),
+    ],
     ids=lambda a: f"{a.name}-{getattr(a, 'clip', None)}-{getattr(a, 'noise', None)}",
 )  # fmt: skip
 @pytest.mark.parametrize("problem", [Problem(1, 1, 1), Problem(1, 30_000, 3), Problem(3, 90, 5)])

@@ -73,17 +73,21 @@ from settings_audit import (
     TWO,
     WANG,
     WDDP,
+    WDGD,
+    WDGD_CLASSES,
+    WDGD_GRID,
+    WDGD_REAL,
 )  # fmt: skip
 
 from dpml.algorithms.descent import network, newton
-from dpml.algorithms.descent.clipped_gradients import ClippedTerms
+from dpml.algorithms.descent.clipped_terms import ClippedTerms
 from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.layouts import Clients
 from dpml.algorithms.perturbation import gaussian_output
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.algorithms.quadratic.sensitivity import Scales
-from dpml.optim import descent
+from dpml.optim import descent, mapped
 from dpml.optim.descent import Rows
 from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
@@ -143,6 +147,9 @@ TOO_LITTLE = {
         *(case(HALF, a, PLAIN, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
         case(HALF, DPGD, SOME, SUMS, FEW_ROWS),
         case(HALF, DPGD_PARTY, SOME, SUMS, MANY),
+        case(HALF, WDGD, SOME, SUMS, FEW_ROWS),
+        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD_REAL, WDGD_CLASSES)),
+        case(HALF, WDGD_GRID, SOME, SUMS, FEW_ROWS),
         case(HALF, STAGES, SOME, SUMS, BIG),
         *(case(HALF, a, 2_000, SUMS, FOUR) for a in (SSP_GRID, SSP_GRID_REAL, DPGD_GRID, DPGD_GRID_PARTY, CAPE_GRID)),
         case(HALF, STAGES_GRID, 2_000, SUMS, FOUR_BIG),
@@ -262,7 +269,7 @@ def clip_times(factor: float) -> Bug:
     return patched(
         Rows,
         "of",
-        lambda right: staticmethod(lambda *rows, clip: right(*rows, clip=factor * clip)),
+        lambda right: staticmethod(lambda *rows, clip, classes: right(*rows, clip=factor * clip, classes=classes)),
     )
 
 
@@ -299,7 +306,22 @@ SILENT_SITE = patched(
     lambda right: lambda *a: [np.where(np.arange(5)[:, None] == 4, 0, right(*a)[0]), right(*a)[1]],
 )  # fmt: skip
 SQUARED_DESCENTS = [replace(algorithm, loss=SQUARED) for algorithm in (JAYARAMAN, SECURE)]
+
+
+def too_long(right):
+    """Mapped rows as long as they come, at most twice as long as they should be."""
+
+    def rows(X, maps):
+        units, lengths = right(X, maps)
+        return 2 * units, lengths
+
+    return rows
+
+
 SENT = {
+    "mapped rows that are not made unit length again": [
+        case(patched(mapped, "mapped", too_long), a, FEW, {"aggregate"}, FEW_ROWS) for a in (WDGD, WDGD_CLASSES)
+    ],
     "a clip that is not applied": [
         case(clip_times(2), DPGD, FEW, {"aggregate"}, FEW_ROWS),
         case(

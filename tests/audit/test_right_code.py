@@ -46,6 +46,9 @@ from settings_audit import (
     SYNCHRONOUS,
     WANG,
     WDDP,
+    WDGD,
+    WDGD_CLASSES,
+    WDGD_GRID,
 )  # fmt: skip
 
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
@@ -72,13 +75,16 @@ ROUNDS = [
     (replace(DPGD, loss=SQUARED), FEW_ROWS, 3_000),
     (DPGD_PARTY, MANY, 1_500),
     (STAGES, BIG, 3_000),
+    *((replace(WDGD, loss=loss), FEW_ROWS, 3_000) for loss in (LOGISTIC, SQUARED)),
+    pytest.param(WDGD_CLASSES, FEW_ROWS, 3_000, marks=slow),
+    (replace(WDGD, unit="party"), Problem(5, 40, 2), 1_000),
     pytest.param(
         PreconditionedDescent(LOGISTIC, unit="party", rounds=5), Problem(600, 600, 2, colluders=2), 3_000, marks=slow
     ),
 ]
 GRID = [
     (SSP_GRID, FOUR, 1_000), (SSP_GRID_REAL, FOUR, 1_000), (DPGD_GRID, FOUR, 1_000), (DPGD_GRID_PARTY, FOUR, 1_000),
-    (STAGES_GRID, FOUR_BIG, 1_000),
+    (STAGES_GRID, FOUR_BIG, 1_000), (WDGD_GRID, FEW_ROWS, 1_000),
 ]  # fmt: skip
 
 
@@ -99,10 +105,11 @@ def test_pairs_of_statistics_show_all_that_is_proven(algorithm) -> None:
 
 @pytest.mark.parametrize(("algorithm", "problem", "draws"), [*ROUNDS, *GRID], ids=name)
 def test_rounds_are_no_bug_and_their_pairs_are_nearly_the_worst(algorithm, problem, draws) -> None:
-    """False alarm: 1e-3 for a verdict of BUG, by its definition."""
+    """False alarm: 1e-3 for a verdict of BUG, by its definition. A label that turns leaves X'X of `wdgd` as it is."""
+    least = 0.7 if algorithm.noise == "discrete" or algorithm.name == "wdgd" else 0.8
     for found in attacked(algorithm, draws, problem=problem).values():
         assert found.verdict != "BUG"
-        assert found.power >= (0.7 if algorithm.noise == "discrete" else 0.8), found
+        assert found.power >= least, found
 
 
 @pytest.mark.parametrize(

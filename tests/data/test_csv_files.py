@@ -83,7 +83,10 @@ def test_sixteen_bits_a_character(tmp_path, content):
 def test_another_encoding(tmp_path, far):
     path = tmp_path / "f.csv"
     path.write_bytes((GOOD + "1,clerk,low\n" * far + "44,Kürschner,high\n").encode("latin-1"))
-    assert sentence(path) == f"DIR/f.csv, line {far + 6}: it is not UTF-8 text (byte 0xfc); save it as UTF-8."
+    assert sentence(path) == (
+        f"DIR/f.csv, line {far + 6}: it is not UTF-8 text (byte 0xfc): say dataset.encoding=cp1252 to read 'Kürschner' "
+        "there; or save it as UTF-8."
+    )
 
 
 def test_a_short_row_in_a_later_block(tmp_path):

@@ -89,7 +89,7 @@ def test_every_option_has_a_place():
     for group, name in OPTIONS:
         page = f"algorithms/{name}" if group == "algo" else f"{group}s"
         assert re.search(rf"^``{name}``\n[=-]+$", text[page], flags=re.MULTILINE), name
-    assert {line[0] for line in cells(text["algorithms/index"])[1:]} == {
+    assert {line[0] for line in cells(text["algorithms/index"]) if line[0] != "Algorithm"} == {
         f":doc:`{name}`" for group, name in OPTIONS if group == "algo"
     }
 

@@ -5,20 +5,16 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from harness import composed
-from omegaconf import DictConfig
 
-from dpml.config.compose import compose
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.partition import Parties
-from dpml.federated import plan as plans
 from dpml.federated.aggregator import Federated, aggregate
+from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
 from dpml.federated.party_rows import own_rows
 from dpml.federated.plan import FederationPlan, Seat
@@ -92,21 +88,14 @@ def tables() -> tuple[str, ...]:
 
 
 @cache
-def default() -> DictConfig:
-    """The configuration that Hydra composes of no word."""
-    return compose([])
-
-
-@cache
 def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> FederationPlan:
-    """The same plan for all tests that want it: composing its configuration takes longer than a release.
-
-    So one composed by Hydra serves all; the tests of plans and of the command have Hydra compose theirs.
-    """
+    """The same plan for all tests that want it."""
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
-    with patch.object(plans, "compose", lambda words: composed(default(), words)):
-        return FederationPlan((*words, *COMMON), stated(), tuple(seats), colluders, dropouts)
+    plan = FederationPlan(agreed_of((*words, *COMMON)), stated(), tuple(seats), colluders, dropouts)
+    for key in signing_keys():
+        plan = plan.signed(key)
+    return plan
 
 
 def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:

@@ -2,14 +2,15 @@
 
 import os
 
+import numpy as np
 import pytest
 from examples_federated import clinics, run
 
+from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member, signing_key
-from dpml.federated.relay import MESSAGE, OPEN, REFUSED, Opening
 from dpml.protocols import ProtocolError, Stage
 from dpml.protocols.messages import SESSION_BYTES
-from dpml.release.ledger import Ledger
+from dpml.release.ledger import Cap, Ledger
 
 
 def opening(plan, number: int = 0, told: bytes = b"") -> bytes:
@@ -74,3 +75,32 @@ def test_a_signing_key_is_for_its_owner_alone(tmp_path) -> None:
     made = signing_key(tmp_path / "own.key")
     assert (tmp_path / "own.key").stat().st_mode & 0o077 == 0
     assert signing_key(tmp_path / "own.key").private_bytes_raw() == made.private_bytes_raw()
+
+
+def test_an_opening_begins_one_session_also_of_a_party_that_is_started_again(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    said = opening(parties.plan)
+    assert parties.members()[0].answer(said)[:1] == MESSAGE
+    answer = parties.members()[0].answer(said)
+    assert answer == REFUSED + b"party 0: the aggregator names a session that was used before."
+    assert (tmp_path / "clinic0.ledger.used").stat().st_mode & 0o077 == 0
+    assert parties.members()[0].answer(opening(parties.plan))[:1] == MESSAGE
+
+
+def test_a_model_that_cannot_be_costs_nothing(tmp_path) -> None:
+    parties = clinics(tmp_path, "algo=dpgd", "algo.rounds=2")
+    members = parties.members()
+    length = 4 * parties.plan.problem.d
+    for told in (b"", b"\xff" * length, b"\x00" * (length - 1), np.full(length // 4, np.inf, "<f4").tobytes()):
+        for member in members:
+            assert member.answer(opening(parties.plan, told=told))[:1] == REFUSED
+    assert not any(file.with_suffix(".ledger").exists() for file in parties.files)
+
+
+def test_a_cap_of_a_party_ends_its_part_before_anything_is_sent(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    members = parties.members()
+    members[1]._cap = Cap(0.5, 1e-5)
+    made = run(members, parties.plan)
+    assert made.survivors.tolist() == [0, 2, 3]
+    assert Ledger(parties.files[1].with_suffix(".ledger")).entries() == []

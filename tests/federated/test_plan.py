@@ -2,14 +2,17 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
-from examples_federated import STATED, clinics
+from examples_federated import COMMON, STATED, clinics, signing_keys
 
 from dpml.cli import dpml
 from dpml.errors import UserError
+from dpml.federated.aggregator import aggregate
+from dpml.federated.agreed import agreed_of
+from dpml.federated.party import Member
 from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_plan
-from dpml.federated.relay import flower
 from dpml.privacy import Budget
 from dpml.protocols import Session
 
@@ -56,7 +59,7 @@ def test_cards_make_a_plan(tmp_path, bounds, monkeypatch, capsys) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert "the aggregator together with 2 of the 4 parties" in said  # one is missing, perhaps
     assert "The release is one secure sum: 5 messages to every party." in said
-    assert plan.setting[-1] == "algo.noise=discrete"
+    assert plan.terms.options == {"noise": "discrete"}
     assert "Noise: exact integers" in said
 
 
@@ -112,6 +115,15 @@ def test_the_statement_trusts_no_place_with_all_records(tmp_path) -> None:
     assert "no place had the records of two parties" in trust[0]
 
 
+def test_a_plan_says_how_files_are_written() -> None:
+    words = ("dataset.encoding=cp1252", "dataset.decimal=comma", "dataset.separator=;", "dataset.na=[unbekannt]")
+    terms = agreed_of(("algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health", *words))
+    written = terms.dataset.written
+    found = (written.encoding, written.decimal, written.separator, written.na)
+    assert found == ("cp1252", ",", ";", ("unbekannt",))
+    assert agreed_of(terms.words) == terms
+
+
 @pytest.mark.parametrize("parties", range(2, 12))
 @pytest.mark.parametrize("colluders", range(4))
 def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
@@ -138,21 +150,21 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
         (("algo=ssp", "seed=1"), "a plan has no 'seed'"),
         (("algo=ssp", "calibration=published"), "a plan has no 'calibration'"),
         (("algo=ssp", "dataset.bounds=fitted"), "a plan has no 'dataset.bounds'"),
-        (("algo=ssp", "algo._target_=centroid.Centroid"), "may name no code"),
-        (("algo=vote", "algo.local=[{_target_: os.abort}]"), "may name no code"),
+        (("algo=ssp", "algo._target_=centroid.Centroid"), "a plan has no 'algo._target_'"),
+        (("algo=vote", "algo.local=[{_target_: os.abort}]"), "choose an algorithm of secure sums"),
         (("algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
     ],
 )
 def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:
     plan = clinics(tmp_path).plan
     with pytest.raises(UserError, match=said):
-        FederationPlan((*words, *plan.setting[1:]), plan.stated, plan.seats, 0, 1)
+        FederationPlan(agreed_of((*words, *COMMON)), plan.stated, plan.seats, 0, 1)
 
 
 def test_one_key_is_one_party(tmp_path) -> None:
     plan = clinics(tmp_path).plan
     with pytest.raises(UserError, match="the same key"):
-        FederationPlan(plan.setting, plan.stated, (plan.seats[0], *plan.seats), 0, 1)
+        FederationPlan(plan.terms, plan.stated, (plan.seats[0], *plan.seats), 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -164,10 +176,40 @@ def test_a_file_that_is_no_plan_is_one_sentence(tmp_path, text) -> None:
         read_plan(tmp_path / "plan.yaml")
 
 
-def test_without_flower_there_is_a_sentence(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "flwr", None)
-    with pytest.raises(UserError, match="need Flower, which is not installed: pip install"):
-        flower("flwr.app")
+def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    others = {name: signature for name, signature in parties.plan.signatures.items() if name != "clinic2"}
+    for signatures in (others, others | {"clinic2": others["clinic1"]}, others | {"clinic2": bytes(64)}):
+        plan = replace(parties.plan, signatures=signatures)
+        assert plan.unsigned == ("clinic2",)
+        with pytest.raises(UserError, match="lacks the signature of clinic2"):
+            Member(plan, parties.keys[0], parties.files[0], tmp_path / "ledger")
+        with pytest.raises(UserError, match="lacks the signature of clinic2"):
+            aggregate(plan, range(4), lambda mail: {})
+    changed = replace(parties.plan, dropouts=0)
+    assert len(changed.unsigned) == 4
+
+
+def test_signatures_of_copies_are_put_together(tmp_path, monkeypatch, capsys) -> None:
+    plan = replace(clinics(tmp_path).plan, signatures={})
+    for k, key in enumerate(signing_keys()):
+        (tmp_path / f"{k}.key").write_text(key.private_bytes_raw().hex())
+        (tmp_path / f"{k}.key").chmod(0o600)
+        (tmp_path / f"{k}.json").write_text(plan.text)
+        assert command(monkeypatch, "sign", tmp_path / f"{k}.json", "--key", tmp_path / f"{k}.key") == 0
+    copies = [tmp_path / f"{k}.json" for k in range(1, 4)]
+    assert command(monkeypatch, "sign", tmp_path / "0.json", "--copies", *copies) == 0
+    whole = read_plan(tmp_path / "0.json")
+    assert whole.unsigned == ()
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Plan {plan.digest}" in said
+    assert all(f"{seat.name}: {seat.rows} rows, key {seat.fingerprint}, signed" in said for seat in plan.seats)
+    (tmp_path / "1.json").write_text(replace(plan, dropouts=0).text)
+    assert command(monkeypatch, "sign", tmp_path / "0.json", "--copies", tmp_path / "1.json") == 2
+    assert "is another plan than" in capsys.readouterr().err
+    (tmp_path / "0.key").chmod(0o644)
+    assert command(monkeypatch, "sign", tmp_path / "0.json", "--key", tmp_path / "0.key") == 2
+    assert "may be read by others" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_try_overwrites_no_model(tmp_path, bounds, monkeypatch, capsys) -> None:

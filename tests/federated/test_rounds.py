@@ -8,8 +8,8 @@ import pytest
 from examples_federated import clinics, run
 
 from dpml.data.partition import Parties
+from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member
-from dpml.federated.relay import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.sums import Setting, Summed, sums_of
 from dpml.optim.descent import LEAST_CLIP
 from dpml.privacy import Adversary, Budget
@@ -118,7 +118,8 @@ def test_what_a_party_missed_is_over_for_it(tmp_path) -> None:
     member = parties.members()[0]
     member._contribution(opened(parties.plan, 1, np.zeros(D, "<f4").tobytes()))
     assert b"already" in member.answer(OPEN + opened(parties.plan, 0, b"").content)
-    assert member.answer(OPEN + opened(parties.plan, 2, b"").content)[:1] == MESSAGE
+    said = np.zeros(D, "<f4").tobytes()
+    assert member.answer(OPEN + opened(parties.plan, 2, said).content)[:1] == MESSAGE
 
 
 def test_parties_who_are_told_different_models_have_no_sum_together(tmp_path) -> None:

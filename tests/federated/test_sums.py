@@ -27,6 +27,10 @@ from dpml.protocols import FixedPoint, Stage
         ("algo=ssp_descent", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
         ("algo=ssp_descent", "algo.noise=discrete", "algo.rounds=3"),
         ("algo=ssp_descent", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),
+        ("algo=wdgd", "algo.rounds=3"),
+        ("algo=wdgd", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
+        ("algo=wdgd", "algo.noise=discrete", "algo.rounds=3"),
+        ("algo=wdgd", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),
         ("algo=dpgd", "algo.rounds=3"),
         ("algo=dpgd", "algo.rounds=3", "algo.unit=party"),  # with a clip that follows the parties
         ("algo=dpgd", "algo.rounds=3", "algo.unit=party", "algo.clip=0.2"),

@@ -45,7 +45,7 @@ def settings() -> dict[str, tuple[str, dict[str, Any]]]:
     for loss in ("squared", "logistic"):
         for unit, carried in product(BOTH, CARRIED):
             chosen += [(algo, {"loss": loss, **unit, **carried}) for algo in ("ssp", "ssp_descent")]
-            chosen += [("dpgd", {"loss": loss, "rounds": 6, **unit, **carried})]
+            chosen += [(algo, {"loss": loss, "rounds": 6, **unit, **carried}) for algo in ("dpgd", "wdgd")]
         for calibration in ("published", "tight"):
             chosen += [(algo, {"loss": loss, "calibration": calibration}) for algo in ("fm", "conv", "local", "dpfm")]
             chosen += [
@@ -134,7 +134,7 @@ def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
     kind = getattr(import_module(module), name)
     loss = options.get("loss", "logistic")
     calibration = {} if algo in ("batch", "indiv", "nonpriv", "constant") else {"calibration": "published"}
-    if algo in ("ssp", "ssp_descent", "dpgd", "newton", "outpert"):
+    if algo in ("ssp", "ssp_descent", "dpgd", "wdgd", "newton", "outpert"):
         calibration = {"calibration": "tight"}
     algorithm = kind(**{**calibration, **options, "loss": LOSSES[loss]})
     equal = algo in ("avg", "vote", "soft", "nn_cape", "nn_conv", "conv")

@@ -11,6 +11,7 @@ from scipy import stats
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data import Dataset
 from dpml.data.partition import Fractions, Parties, partition
@@ -28,6 +29,9 @@ PROGRAMS = {
     "dpgd of parties, adaptive": ClippedDescent(LOGISTIC, unit="party", rounds=4),
     "ssp_descent": PreconditionedDescent(LOGISTIC, rounds=3),
     "ssp_descent of parties": PreconditionedDescent(LOGISTIC, unit="party", rounds=3),
+    "wdgd": WhitenedDescent(LOGISTIC, rounds=3),
+    "wdgd of targets": WhitenedDescent(LOSSES["squared"], rounds=3),
+    "wdgd of parties": WhitenedDescent(LOGISTIC, unit="party", rounds=3),
     "psgd": PrivateSGD(LOGISTIC, "tight", rounds=5),
     "fm": fm(LOGISTIC, "tight"),
     "capefm": capefm(LOGISTIC, "tight"),
@@ -82,9 +86,10 @@ def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carri
     runs = Carrier(mechanism, budgets, np.random.default_rng(2), draws, None)
     d, rng = mechanism.problem.d, np.random.default_rng(3)
     w = np.repeat(2 * rng.standard_normal((2, d)), draws, axis=0).astype(np.float32)
+    maps = np.repeat(rng.standard_normal((2, d * d)), draws, axis=0).astype(np.float32)
     for number, message in enumerate(runs.messages[0]):
         _, state = message.of.state(d)
-        at = [w, np.full(len(w), 0.2, np.float32)][: len(state)]
+        at = [w, np.full(len(w), 0.2, np.float32), maps][: len(state)]
         added = runs.by_budget(runs.ask(number, *at) - exact.terms(message.of).total(*at))
         places = np.cumsum((0, *message.of.lengths(d)))
         for own, messages in zip(added, runs.messages, strict=True):

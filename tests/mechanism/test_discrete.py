@@ -135,7 +135,7 @@ def test_a_noise_that_there_is_not(algorithm) -> None:
 @each_algorithm
 def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss, M, monkeypatch) -> None:
     """Blocks of rows do not end where parties do, and parties draw in several blocks."""
-    monkeypatch.setattr("dpml.optim.descent._BLOCKS", 1)
+    monkeypatch.setattr("dpml.optim.descent.BLOCKS", 1)
     monkeypatch.setattr("dpml.mechanism.discrete._NUMBERS", 40)
     parties = some_parties(loss, M, N=120)
     simulated, real = (
@@ -265,7 +265,7 @@ def test_a_row_that_is_replaced_moves_the_integers_by_its_own_and_no_other(loss,
         moved = clipped_integers(loss, other, "sample", 0.1, Q, w) - sums[0]
         squares = np.sum(moved.astype(object) ** 2, axis=-1)
         assert all(square <= (2 * Q << BITS) ** 2 for square in squares.ravel())
-    monkeypatch.setattr("dpml.optim.descent._BLOCKS", 3)
+    monkeypatch.setattr("dpml.optim.descent.BLOCKS", 3)
     np.testing.assert_array_equal(clipped_integers(loss, parties, "sample", 0.1, Q, w), sums[0])
 
 
@@ -304,7 +304,8 @@ def test_all_budgets_have_a_guarantee_that_is_no_larger_and_room_in_the_ring(alg
 @each_unit
 @each_algorithm
 def test_the_smallest_data_and_the_least_and_largest_budgets_have_models(algorithm, unit, M) -> None:
-    """N = M rows of one number, or two rows."""
+    """N = M rows of one number, or two rows; one party alone is no party level."""
+    M = max(M, 1 + (unit == "party"))
     parties = some_parties(M=M, N=max(M, 2), d=1)
     budgets = [Budget(eps, 1e-5) for eps in (1e-6, 1.0, 1e6, 1e30, math.inf)]
     ready = prepared(short(algorithm, LOGISTIC, unit=unit, noise="discrete", rounds=3), parties)

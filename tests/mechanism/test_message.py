@@ -8,16 +8,19 @@ from examples import capefm, conv, fm, local, nn_cape, nn_conv, nn_nonpriv
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
+from dpml.algorithms.descent.label_sums import LabelSums
 from dpml.algorithms.descent.network import NetworkGradients
 from dpml.algorithms.descent.newton import Newton, NoisyNewton, solving
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.rajkumar2012 import Gradients, PrivateSGD
+from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics, Statistics
 from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.options import UNITS
 from dpml.mechanism.program import Program
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
@@ -26,11 +29,13 @@ from dpml.privacy.safe import up
 from dpml.sums import gamma, imprecision, single_imprecision
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
-SUMMED = ClippedDescent, PreconditionedDescent, SufficientStatistics
+SUMMED = ClippedDescent, PreconditionedDescent, SufficientStatistics, WhitenedDescent
+DESCENTS = ClippedDescent, WhitenedDescent
 PROGRAMS = [
     *(kind(loss, unit=unit) for kind, loss, unit in product(SUMMED, (LOGISTIC, SQUARED), ("sample", "party"))),
     *(kind(loss, noise="discrete") for kind, loss in product(SUMMED, (LOGISTIC, SQUARED))),
-    ClippedDescent(LOGISTIC, unit="party", clip=0.2),
+    *(kind(LOGISTIC, unit=unit, clip=0.2) for kind, unit in product(DESCENTS, UNITS)),
+    *(kind(LOSSES["softmax"], unit=unit) for kind, unit in product(DESCENTS, UNITS)),
     *(
         kind(loss, calibration)
         for kind, loss, calibration in product(
@@ -53,7 +58,7 @@ PROBLEMS = (
     Problem(5, 1000, 20),
     Problem(5, 1000, 20, colluders=4),
     Problem(40, 4010, 100),
-    Problem(2, 90, 1),
+    Problem(2, 90, 1, classes=3),
 )
 
 
@@ -69,10 +74,14 @@ def largest_moves(of: Sum, program: Program, problem: Problem, floor: float) -> 
     """
     d = problem.d
     match of.of:
+        case Coefficients(linear=False):  # x x' of a unit row, and of one at a right angle to it
+            return [(1.0 if d == 1 else math.sqrt(2), of.noise, of.times)]
+        case LabelSums(classes=classes):
+            return [(2.0 if classes == 1 else math.sqrt(2), of.noise, of.times)]
         case Coefficients(loss=loss, constant=constant):
             scales = Scales(*([] if constant else [math.inf]), *of.units[: 2 + constant])
             return [(joint_sensitivity(loss.quadratic, scales, d), of.noise, of.times)]
-        case ClippedGradients(adaptive=True):
+        case ClippedGradients(counted=True):
             return [(2.0, of.noise, of.times), (1.0, of.noise * of.units[1], of.times)]
         case Statistics():
             return [(2.0 if d == 1 else math.sqrt(16 / 3), of.noise, of.times)]
@@ -89,11 +98,11 @@ def rounding(of: Statistic, problem: Problem) -> float:
     numbers = problem.d + sum(of.lengths(problem.d))
     match of:
         case ClippedGradients(unit="sample"):
-            return single_imprecision(problem.N, problem.d)
+            return single_imprecision(problem.N, of.classes * problem.d)
         case Gradients() | Newton():  # equal rows are merged
             return imprecision(problem.N, 2 * problem.d, model=1e3)
         case ClippedGradients():
-            return imprecision(problem.M, problem.d)
+            return imprecision(problem.M, of.classes * problem.d)
         case Statistics(ridge=ridge):  # an eigenvalue of X'X is among them
             return imprecision(problem.N, numbers) + 2 * (problem.N + ridge) * gamma(10 * problem.d**2)
     return imprecision(problem.N, numbers)

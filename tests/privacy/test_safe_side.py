@@ -214,10 +214,10 @@ def test_perturbed_objectives() -> None:
 
 # Whole algorithms: what they report of the noise that they draw.
 
-PROGRAMS = ["dpgd", "ssp", "ssp_descent", "adassp", "newton", "fm", "capefm", "dpfm", "conv", "local", "psgd"]
+PROGRAMS = ["dpgd", "ssp", "ssp_descent", "wdgd", "adassp", "newton", "fm", "capefm", "dpfm", "conv", "local", "psgd"]
 OUTPUTS = ["outpert", "avg", "vote", "soft", "la", "objpert", "gop", "amp"]
 DESCENTS = ["wang", "jayaraman", "wddp"]
-UNPUBLISHED = {"dpgd", "newton", "outpert", "ssp", "ssp_descent"}
+UNPUBLISHED = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}
 
 
 @cache

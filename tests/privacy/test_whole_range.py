@@ -15,8 +15,8 @@ from dpml.privacy import CALIBRATIONS, Budget, Problem
 
 NAMES = ["amp", "avg", "batch", "capefm", "constant", "conv", "dpfm", "fm", "gop", "indiv", "jayaraman", "la", "local"]
 NAMES += ["nn_cape", "nn_conv", "nn_nonpriv", "nonpriv", "objpert", "psgd", "soft", "vote", "wang", "wddp"]
-NAMES += ["adassp", "dpgd", "newton", "outpert", "ssp", "ssp_descent"]
-TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent"}  # no noise of a paper
+NAMES += ["adassp", "dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"]
+TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}  # no noise of a paper
 SQUARED_ONLY = {"adassp"}
 EPS = (1e-30, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e30, math.inf)
 ENDS = (1e-30, 0.1, 1e30, math.inf)  # where a proof takes long; all of them among the slow tests

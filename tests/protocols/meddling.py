@@ -27,24 +27,34 @@ class Run:
     It enrols the parties of the session, and holds all their signing keys.
     """
 
-    session: Session
+    begun: Session
     inputs: np.ndarray
     refused: list[str] = field(default_factory=list)
     wire: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.session, self.signers = enrol(self.session)
-        self.server = Server(self.session)
-        self.parties = [Party(self.session, k, self.signers[k], x) for k, x in enumerate(self.inputs)]
+        self.begun, self.signers = enrol(self.begun)
+        self.again()
+
+    def again(self) -> None:
+        """The same session, from the start."""
+        self.server = Server(self.begun)
+        self.parties = [Party(self.begun, k, self.signers[k], x) for k, x in enumerate(self.inputs)]
+
+    @property
+    def session(self) -> Session:
+        """With the roster, as soon as there is one."""
+        return self.server.session
 
     def go(self, to_server: Meddler | None = None, to_party: Meddler | None = None) -> "Run":
-        server, mail = self.server, dict.fromkeys(range(self.session.parties))
+        server, mail = self.server, dict.fromkeys(range(self.begun.parties))
         while server.stage is not Stage.DONE:
             for k, text in mail.items():
                 for coming in [text] if to_party is None or text is None else to_party(k, text):
                     self.attempt(lambda k=k, text=coming: self.answer(k, text, to_server))
             mail = server.advance()
             self.wire += mail.values()
+        self.refused += server.liars.values()
         return self
 
     def answer(self, k: int, text: bytes | None, to_server: Meddler | None) -> None:
@@ -117,8 +127,8 @@ def first_twice(width: int, head: int) -> Callable[[bytes], bytes]:
     return lambda body: body[: head + width] + body[head : head + width] + body[head + 2 * width :]
 
 
-SHARE, SEALED, KEY = 4 + messages.SHARE_BYTES, 4 + messages.SEALED_BYTES, 4 + 64 + 64
-SIGNATURE = 4 + 64
+SHARE, SEALED, KEY, PATH = 4 + messages.SHARE_BYTES, 4 + messages.SEALED_BYTES, 4 + 64 + 64, 3 * 32
+SECOND, SIGNATURE = PATH + KEY, 4 + 64
 
 
 # name: (stage, what party 2's message becomes, the reason given, whether the run still ends with a sum)
@@ -190,7 +200,7 @@ TO_SERVER = {
     "of another version": (
         Stage.MASKED,
         lambda m, s: [resealed(bytes([1]) + m[1:-8])],
-        "a message of version 1 came, where version 2 is spoken",
+        "a message of version 1 came, where version 3 is spoken",
         True,
     ),
     "without a signature": (
@@ -250,13 +260,13 @@ TO_SERVER = {
     "tampered share": (
         Stage.SHARES,
         lambda m, s: [repacked(m, s, body=lambda b: flipped(b, -1))],
-        "share from party 2 for party 5 does not decrypt",
+        "shares between party 5 and 2 do not open: party 5 is left out",
         True,
     ),
     "another's sealed shares": (
         Stage.SHARES,
         lambda m, s: [repacked(m, s, body=lambda b: b[:36] + b[40 + 84 : 36 + SEALED + 84] + b[36 + 88 :])],
-        "does not decrypt",
+        "do not open",
         True,
     ),
     "share not in the field": (
@@ -280,8 +290,8 @@ TO_SERVER = {
     "a wrong share": (
         Stage.UNMASK,
         lambda m, s: [repacked(m, s, body=lambda b: flipped(b, 9))],
-        "no sum|No sum",
-        False,
+        "party 2 sent a wrong share of party 0's secret",
+        True,
     ),
 }
 
@@ -296,24 +306,31 @@ TO_PARTY = {
         lambda m, s: [repacked(m, s, kind=Kind.SURVIVORS)],
         "SURVIVORS when INBOX was due",
     ),
+    "no path to the roster": (
+        Stage.SHARES,
+        lambda m, s: [repacked(m, s, body=lambda b: b[: PATH - 1])],
+        "95 bytes hold no path to the roster",
+    ),
     "too few neighbours": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:KEY])],
+        lambda m, s: [repacked(m, s, body=lambda b: b[: PATH + KEY])],
         "sees 2 parties with itself, fewer than the threshold 4",
     ),
     "a neighbour twice": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=first_twice(KEY, 0))],
+        lambda m, s: [repacked(m, s, body=first_twice(KEY, PATH))],
         "NEIGHBOURS for party 2 names a party twice",
     ),
     "itself as neighbour": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: (2).to_bytes(4, "little") + b[4:])],
+        lambda m, s: [repacked(m, s, body=lambda b: b[:PATH] + (2).to_bytes(4, "little") + b[PATH + 4 :])],
         "names party 2, unknown here",
     ),
     "the same key for two": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:4] + b[4 + KEY : 2 * KEY] + b[KEY:])],
+        lambda m, s: [
+            repacked(m, s, body=lambda b: b[: PATH + 4] + b[PATH + 4 + KEY : PATH + 2 * KEY] + b[PATH + KEY :])
+        ],
         "got a public key twice",
     ),
     "too few shares": (
@@ -329,11 +346,13 @@ TO_PARTY = {
     "shares in another's name": (
         Stage.MASKED,
         lambda m, s: [repacked(m, s, body=lambda b: b[:4] + b[4 + SEALED : 2 * SEALED] + b[SEALED:])],
-        "share from party 0 for party 2 does not decrypt",
+        "shares between party 2 and 0 do not open: party 2 is left out",
     ),
     "a neighbour's keys signed by another": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:68] + b[KEY + 68 : 2 * KEY] + b[KEY:])],
+        lambda m, s: [
+            repacked(m, s, body=lambda b: b[: PATH + 68] + b[PATH + KEY + 68 : PATH + 2 * KEY] + b[PATH + KEY :])
+        ],
         "signature under the message KEYS of party 0 is not that party's",
     ),
     "survivors without it": (

@@ -29,6 +29,7 @@ from dpml.protocols import (
 )
 from dpml.protocols.masks import End
 from dpml.protocols.messages import FROM_PARTIES, Kind
+from dpml.protocols.roster import depth
 
 P = 2**255 - 19
 # the points of order 1, 2, 4 and 8 on Curve25519 and its twist (cr.yp.to/ecdh.html)
@@ -126,7 +127,7 @@ def with_twins(parties: int) -> tuple[Run, int]:
 
 def unmasked(run: Run, victim: int) -> np.ndarray:
     """The victim's vector as far as server and colluders can read it: without its self mask, and honest colluders'."""
-    seed = run.server._reconstruct(victim)
+    seed = run.server._seed_of(victim)
     found = messages.unpack_masked(sent(run, Kind.MASKED)[victim].body, D, 0)[0].copy()
     own = run.parties[victim]._mask_end
     masks.add_stream(found, masks.self_mask_key(seed, run.session, own), -1)
@@ -164,6 +165,7 @@ def test_other_spellings_of_anothers_key_are_refused(parties: int, twin) -> None
     copied = twin(run.parties[0]._mask_end.key)
     run.parties[colluder]._mask_end = End(colluder, copied)
     said = [messages.unpack(party.start(), run.session.name) for party in run.parties]
+    path = bytes(32 * depth(parties))
     run.server.receive(messages.pack(*said[0][:1], run.session.name, *said[0][1:]), 0)
     with pytest.raises(RefusedError, match=r"has been announced before|is not valid"):
         run.server.receive(
@@ -172,7 +174,7 @@ def test_other_spellings_of_anothers_key_are_refused(parties: int, twin) -> None
         )
     entries = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in said]
     for k in range(1, parties - 1):
-        assert answer(run, k, Kind.NEIGHBOURS, messages.pack_neighbours(entries[:k] + entries[k + 1 :])) is None
+        assert answer(run, k, Kind.NEIGHBOURS, messages.pack_neighbours(path, entries[:k] + entries[k + 1 :])) is None
     assert all("got a public key twice" in text or "is not valid" in text for text in run.refused)
     assert len(run.refused) == parties - 2
 
@@ -184,14 +186,14 @@ def test_a_twin_of_a_sealing_key_opens_no_seal_and_passes_none_on() -> None:
     run_to(run, Stage.SHARES)
     for k in range(2):
         keys = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in sent(run, Kind.KEYS).values()]
-        reply = answer(run, k, Kind.NEIGHBOURS, messages.pack_neighbours(e for e in keys if e[0] != k))
+        reply = answer(run, k, Kind.NEIGHBOURS, messages.pack_neighbours(bytes(64), (e for e in keys if e[0] != k)))
         assert reply is not None
         if k == 0:
             stolen = dict(messages.unpack_shares(reply.body)[1])[1]
     party = run.parties[1]
     assert party._seals[0] != party._seals[2]  # though the secrets are the same
     assert answer(run, 1, Kind.INBOX, messages.pack_inbox([(2, stolen)])) is None
-    assert run.refused == ["the share from party 2 for party 1 does not decrypt."]
+    assert run.refused == ["party 1 sees 1 parties with itself, fewer than the threshold 2."]
 
 
 def keys_of(run: Run) -> dict[int, messages.Key]:
@@ -202,12 +204,11 @@ def swapped(run: Run) -> dict[str, messages.Key]:
     """What a server could put in the place of party 0's keys."""
     mine = [X25519PrivateKey.generate().public_key().public_bytes_raw() for _ in range(2)]
     body, stranger = messages.pack_keys(*mine), Ed25519PrivateKey.generate()
-    by_stranger = messages.unpack(identities.signed(run.session, stranger, Kind.KEYS, 0, body), run.session.name)
-    by_colluder = messages.unpack(identities.signed(run.session, run.signers[3], Kind.KEYS, 0, body), run.session.name)
+    by_stranger = messages.unpack(identities.signed(run.begun, stranger, Kind.KEYS, 0, body), run.session.name)
+    by_colluder = messages.unpack(identities.signed(run.begun, run.signers[3], Kind.KEYS, 0, body), run.session.name)
     honest = keys_of(run)[0]
-    earlier = Run(replace(run.session, name=bytes(16)), run.inputs)
-    earlier.session, earlier.signers = replace(run.session, name=bytes(16)), run.signers
-    old = messages.unpack(identities.signed(earlier.session, run.signers[0], Kind.KEYS, 0, body), earlier.session.name)
+    earlier = replace(run.begun, name=bytes(16))
+    old = messages.unpack(identities.signed(earlier, run.signers[0], Kind.KEYS, 0, body), earlier.name)
     return {
         "the server's own, under the signature of others": (0, *mine, honest[3]),
         "the server's own, signed by it": (0, *mine, by_stranger.signature),
@@ -224,7 +225,7 @@ def test_keys_that_their_party_did_not_sign_in_this_session_are_refused(how: int
     run_to(run, Stage.SHARES)
     name, entry = list(swapped(run).items())[how]
     others = [keys_of(run)[k] for k in ((2,) if name.startswith("a colluder") else (2, 3))]
-    assert answer(run, 1, Kind.NEIGHBOURS, messages.pack_neighbours([entry, *others])) is None
+    assert answer(run, 1, Kind.NEIGHBOURS, messages.pack_neighbours(bytes(64), [entry, *others])) is None
     assert run.refused == ["the signature under the message KEYS of party 0 is not that party's."]
 
 
@@ -247,12 +248,9 @@ def test_a_signature_holds_for_its_round_party_session_and_body_only() -> None:
 def test_messages_of_another_session_of_the_same_parties_are_refused() -> None:
     """With the session's name in the head put right: by the server, and under a list of survivors by the parties."""
     one = Run(Session.of(4, D, complete(4)), numbers(4, D))
-    two = Run(one.session, one.inputs)
-    two.session, two.signers = replace(one.session, name=bytes(16)), one.signers
-    two.server = type(two.server)(two.session)
-    two.parties = [
-        type(p)(two.session, p.party, s, x) for p, s, x in zip(one.parties, one.signers, one.inputs, strict=True)
-    ]
+    two = Run(one.begun, one.inputs)
+    two.begun, two.signers = replace(one.begun, name=bytes(16)), one.signers
+    two.again()
     one.go().assert_exact()
     for kind, stage in ((Kind.KEYS, Stage.KEYS), (Kind.SHARES, Stage.SHARES), (Kind.MASKED, Stage.MASKED)):
         run_to(two, stage)
@@ -271,12 +269,9 @@ def test_messages_of_another_session_of_the_same_parties_are_refused() -> None:
 
 def fresh_copy(run: Run) -> Run:
     """The same session and signing keys, from the start."""
-    again = Run(run.session, run.inputs)
-    again.session, again.signers = run.session, run.signers
-    again.server = type(run.server)(run.session)
-    again.parties = [
-        type(p)(run.session, p.party, s, x) for p, s, x in zip(run.parties, run.signers, run.inputs, strict=True)
-    ]
+    again = Run(run.begun, run.inputs)
+    again.begun, again.signers = run.begun, run.signers
+    again.again()
     return again
 
 
@@ -444,7 +439,10 @@ def test_nobody_speaks_for_a_party_without_its_signing_key() -> None:
         with pytest.raises(RefusedError, match="signature under the message KEYS of party 2 is not that party's"):
             run.server.receive(text, 2)
         entry = (2, *messages.unpack_keys(body), messages.unpack(text, run.session.name).signature)
-        assert answer(run, 1, Kind.NEIGHBOURS, messages.pack_neighbours([entries[0], entry, entries[3]])) is None
+        assert (
+            answer(run, 1, Kind.NEIGHBOURS, messages.pack_neighbours(bytes(64), [entries[0], entry, entries[3]]))
+            is None
+        )
     assert run.refused == ["the signature under the message KEYS of party 2 is not that party's."] * 2
 
 
@@ -487,9 +485,9 @@ def test_a_server_that_knows_the_seats_can_cut_a_ring() -> None:
     for k in arc:
         own = run.parties[k]._mask_end
         less = np.zeros(D, dtype=np.uint64)
-        masks.add_self_mask(less, run.server._reconstruct(k), run.session, own)
+        masks.add_self_mask(less, run.server._seed_of(k), run.session, own)
         for other in gone & set(graph.seat(12, 4, run.session.name)[k]):
-            key = X25519PrivateKey.from_private_bytes(run.server._reconstruct(other))
+            key = X25519PrivateKey.from_private_bytes(run.server._key_of(other))
             masks.add_pair_mask(less, masks.agree(key, own), run.session, own, run.parties[other]._mask_end)
         partial += messages.unpack_masked(sent(run, Kind.MASKED)[k].body, D, 0)[0] - less
     assert np.array_equal(partial, run.inputs[arc].sum(axis=0))

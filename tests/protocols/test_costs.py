@@ -25,6 +25,7 @@ def test_bytes_are_those_of_a_formula(slopes) -> None:
         for d in FEW["d"]:  # the formulas of the count in test_transports, added up
             quorum, survivors = -(-2 * M // 3), -(-M // 8)
             site = 9 * 30 + 5 * 64 + 100 + 40 * M + 316 * (M - 1) + 8 * d + 2 * survivors + 68 * quorum
+            site += 32 * (M - 1).bit_length()  # to find the roster
             assert table[M, d, "site_bytes"] == site
             assert table[M, d, "aggregator_bytes"] == M * site
             assert table[M, d, "degree"] == M - 1
@@ -48,8 +49,8 @@ def test_slopes_and_the_stated_form(slopes) -> None:
     assert found["site", "in_d"] == pytest.approx(found["aggregator", "in_d"])
     assert found["aggregator", "in_M"] == pytest.approx(found["site", "in_M"] + 1)
     assert 0.5 < found["site", "in_d"] < 1
-    # not exactly: two thirds of M, and M bits as bytes, are rounded up
-    assert 0 < max(found["site", "misfit"], found["aggregator", "misfit"]) < 0.005
+    # not exactly: two thirds of M, and M bits as bytes, are rounded up, and the roster is a tree
+    assert 0 < max(found["site", "misfit"], found["aggregator", "misfit"]) < 0.006
 
 
 def test_the_claim_follows_from_rows(slopes) -> None:

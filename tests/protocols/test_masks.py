@@ -27,7 +27,7 @@ OWN_KEYS = {b"self mask": masks.self_mask_key, b"commitment": masks.commitment}
 def info(purpose: bytes, sender: End, receiver: End) -> bytes:
     """What HKDF is told, from the page."""
     ends = b"".join(end.party.to_bytes(4, "little") + end.key for end in (sender, receiver))
-    return b"dpml secagg 2 " + purpose + b"\0" + ends
+    return b"dpml secagg 3 " + purpose + b"\0" + ends
 
 
 def all_keys(secret: bytes, session: Session, one: End, other: End) -> list[bytes]:
@@ -175,7 +175,7 @@ def test_a_masked_vector_is_the_input_with_its_masks() -> None:
 
     run.go(to_server=note).assert_exact()
     for u, body in bodies(run, Kind.MASKED).items():
-        masked, _ = messages.unpack_masked(body, D, 0)
+        masked, *_ = messages.unpack_masked(body, D, 0)
         public = {k: End(k, messages.unpack_keys(keys)[1]) for k, keys in bodies(run, Kind.KEYS).items()}
         own = info(b"self mask", public[u], public[u])
         due = run.inputs[u] + key_stream(hkdf(seeds[u], run.session.context, own, 32), D)
@@ -284,7 +284,7 @@ def test_a_party_takes_no_neighbours_but_those_of_its_seat() -> None:
     seats = seat(9, 4, session.name)[0]
     stranger = next(k for k in range(1, 9) if k not in seats)
     for ids, refused in (((*seats[1:], stranger), True), ((*seats, stranger), True), (seats, False)):
-        body = messages.pack_neighbours(keys[k] for k in ids)
+        body = messages.pack_neighbours(bytes(128), (keys[k] for k in ids))
         message = messages.pack(Kind.NEIGHBOURS, session.name, 0, body)
         if refused:
             with pytest.raises(RefusedError, match=f"NEIGHBOURS for party 0 names party {stranger}, unknown here"):

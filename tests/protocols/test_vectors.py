@@ -13,6 +13,7 @@ from test_masks import hkdf, info, key_stream
 from dpml.protocols import Session, complete, graph, identities, masks, messages
 from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind
+from dpml.protocols.roster import Roster
 
 PAGE = Path(__file__).parents[2] / "docs" / "secure_aggregation.md"
 # the inputs: RFC 8032, section 7.1, tests 1 to 3; RFC 7748, section 6.1, Alice and Bob
@@ -54,11 +55,18 @@ def by_the_code() -> dict[str, bytes]:
     session = Session(3, 4, complete(3), 0, NAME, tuple(s.public_key().public_bytes_raw() for s in signers))
     (seal_0, seal_1), (mask_0, mask_1) = ends(SEALING), ends(MASKING)
     seals, pair = masks.agree(private(SEALING)[0], seal_1), masks.agree(private(MASKING)[0], mask_1)
+    begun = session
+    public = {k: messages.pack_keys(seal.key, mask.key) for k, seal, mask in ((0, seal_0, mask_0), (1, seal_1, mask_1))}
+    roster = Roster(3, public)
+    session = begun.run(roster.root)
     mask_key, own_key = masks.pair_mask_key(pair, session, mask_0, mask_1), masks.self_mask_key(SEED, session, mask_0)
-    keys = identities.signed(session, signers[0], Kind.KEYS, 0, messages.pack_keys(seal_0.key, mask_0.key))
+    keys = identities.signed(begun, signers[0], Kind.KEYS, 0, public[0])
     survivors = messages.pack_survivors((0, 2), 3)
     consistency = identities.signed(session, signers[0], Kind.CONSISTENCY, 0, survivors)
     return {
+        "context of KEYS": begun.context,
+        "roster": roster.root,
+        "path of 0": roster.path(0),
         "context": session.context,
         "sealing key 0": seal_0.key,
         "sealing key 1": seal_1.key,
@@ -92,8 +100,19 @@ def test_the_answers_follow_from_the_standards_and_the_page() -> None:
     assert page["mask key 1"].hex() == "de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f"
     assert page["mask secret 0, 1"].hex() == "4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"
     numbers = b"".join(n.to_bytes(8, "little") for n in (3, 4, 0, 2, 2, 2, 0))
-    context = hashlib.sha256(b"dpml secagg 2" + NAME + numbers + b"".join(public)).digest()
-    assert page["context"] == context
+    leaves = [
+        hashlib.sha256(b"dpml secagg leaf" + bytes([k, 0, 0, 0]) + page[f"sealing key {k}"] + page[f"mask key {k}"])
+        for k in (0, 1)
+    ]
+    right = hashlib.sha256(b"dpml secagg node" + bytes(64)).digest()
+    left = hashlib.sha256(b"dpml secagg node" + leaves[0].digest() + leaves[1].digest()).digest()
+    roster = hashlib.sha256(b"dpml secagg node" + left + right).digest()
+    assert page["roster"] == roster
+    assert page["path of 0"] == leaves[1].digest() + right
+    begun, context = (
+        hashlib.sha256(b"dpml secagg 3" + NAME + numbers + of + b"".join(public)).digest() for of in (b"", roster)
+    )
+    assert (page["context of KEYS"], page["context"]) == (begun, context)
     seal, mask = ([End(k, page[f"{name} key {k}"]) for k in (0, 1)] for name in ("sealing", "mask"))
     derived = {
         "seal 0 to 1": (page["sealing secret 0, 1"], info(b"seal", *seal)),
@@ -106,12 +125,12 @@ def test_the_answers_follow_from_the_standards_and_the_page() -> None:
         assert page[name] == hkdf(secret, context, what, 32), name
     for name, key in (("pair mask 0, 1", "pair mask key 0, 1"), ("self mask 0", "self mask key 0")):
         assert page[name] == key_stream(page[key], 4).tobytes()
-    for name, kind, body in (
-        ("message KEYS 0", 1, page["sealing key 0"] + page["mask key 0"]),
-        ("message CONSISTENCY 0", 7, bytes([0b101])),
+    for name, kind, body, of in (
+        ("message KEYS 0", 1, page["sealing key 0"] + page["mask key 0"], begun),
+        ("message CONSISTENCY 0", 7, bytes([0b101]), context),
     ):
-        content = struct.pack("<BB16sI", 2, kind, NAME, 0) + body
-        signed = b"dpml secagg 2 signature" + context + bytes([kind, 0, 0, 0, 0]) + hashlib.sha256(body).digest()
+        content = struct.pack("<BB16sI", 3, kind, NAME, 0) + body
+        signed = b"dpml secagg 3 signature" + of + bytes([kind, 0, 0, 0, 0]) + hashlib.sha256(body).digest()
         content += signers[0].sign(signed)
         assert page[name] == content + hashlib.sha256(content).digest()[:8]
 

@@ -4,11 +4,14 @@ import hashlib
 import json
 import os
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import softmax
+from sklearn.metrics import roc_auc_score
 
 from dpml.algorithms.ensemble.voting import Vote
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
@@ -58,7 +61,16 @@ def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) ->
     assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
     table = pd.read_csv(tmp_path / "out.csv")
     assert (table["prediction"] == people["health"]).mean() > 0.75
-    assert table["probability"].between(0.5, 1).all()
+    assert list(table) == ["prediction", "probability_well", "probability_ill"]
+    np.testing.assert_allclose(table["probability_well"] + table["probability_ill"], 1)
+    assert ((table["probability_ill"] >= 0.5) == (table["prediction"] == "ill")).all()
+    assert roc_auc_score(people["health"] == "ill", table["probability_ill"]) > 0.8
+    proba = run_command("dpml", "predict", "model.json", "people.csv", "--proba").out
+    assert proba == table.drop(columns="prediction").to_csv(index=False)
+    one = run_command("dpml", "predict", "model.json", "people.csv", "--class", "ill").out
+    assert one == table[["probability_ill"]].to_csv(index=False)
+    wrong = run_command("dpml", "predict", "model.json", "people.csv", "--class", "il")
+    assert (wrong.code, "--class il is no class of model.json: did you mean 'ill'?" in wrong.err) == (2, True)
     (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
     assert entry.model == hashlib.sha256((tmp_path / "model.json").read_bytes()).hexdigest()
     assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
@@ -186,9 +198,9 @@ def test_floating_point_noise_is_refused_and_then_labelled_everywhere(run_comman
 
 def test_what_is_suggested_in_place_of_floating_point_noise_can_do_the_task() -> None:
     for kind, loss, instead in (
-        (GaussianObjectivePerturbation, "logistic", "take algo=dpgd or algo=amp with"),
-        (partial(FunctionalMechanism, sites="last"), "squared", "take algo=dpgd or algo=outpert with"),
-        (Vote, "softmax", "take algo=avg with"),
+        (GaussianObjectivePerturbation, "logistic", "take algo=wdgd or algo=dpgd with"),
+        (partial(FunctionalMechanism, sites="last"), "squared", "take algo=wdgd or algo=dpgd with"),
+        (Vote, "softmax", "take algo=wdgd or algo=dpgd with"),
     ):
         with pytest.raises(UserError, match=instead):
             require_exact(kind(LOSSES[loss]), "sing")
@@ -336,6 +348,31 @@ def test_a_target_on_a_log_scale_is_predicted_in_its_own_unit() -> None:
     assert found == pytest.approx(np.exp(plain) - 1)
 
 
+def test_the_bounds_may_list_the_columns_in_another_order(run_command, people, tmp_path) -> None:
+    """The weights are in the order of the data file's columns, and so must the model's statements be."""
+    head, age, job, smoker, classes = BOUNDS.strip().splitlines()
+    (tmp_path / "people.yaml").write_text("\n".join([head, smoker, job, age, classes]))
+    assert run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=1", "-o", "model.json").code == 0
+    assert list(read_model(tmp_path / "model.json").stated.columns) == ["age", "job", "smoker"]
+    people[["smoker", "age", "job"]].to_csv(tmp_path / "other.csv", index=False)  # nor is its order that of the rows
+    assert run_command("dpml", "predict", "model.json", "other.csv", "-o", "out.csv").code == 0
+    assert (pd.read_csv(tmp_path / "out.csv")["prediction"] == people["health"]).mean() > 0.75
+
+
+def test_every_class_has_a_column_of_probabilities() -> None:
+    stated = ColumnBounds("x", {"a": Range(0.0, 10.0)}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
+    weights = np.array([[1.0], [-1.0], [0.5]])
+    model = a_model(task="multiclass", loss="softmax", stated=stated, weights=weights, steps=("symmetric",))
+    X = np.array([[10.0], [0.0], [5.0], [0.0]])
+    table = model.predictions(X)
+    assert list(table) == ["prediction", "probability_red", "probability_amber", "probability_green"]
+    expected = softmax((X / 5 - 1) @ weights.T, axis=1)
+    np.testing.assert_allclose(np.column_stack(list(table.values())[1:]).astype(float), expected, rtol=1e-14)
+    assert list(table["prediction"]) == [model.stated.classes[k] for k in expected.argmax(axis=1)]
+    squared = a_model(task="binary", loss="squared", stated=replace(stated, classes=("a", "b")), weights=weights[:1])
+    assert list(replace(squared, steps=("symmetric",)).predictions(X)) == ["prediction"]
+
+
 def test_predictions_are_those_of_the_formula() -> None:
     """By hand: a = 7.5 is .5 in [-1, 1]; b = q; the constant 1; all over the length sqrt(.25 + 1 + 1)."""
     found = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
@@ -434,6 +471,22 @@ def test_rows_that_the_model_cannot_read(run_command, people, tmp_path, content,
     done = run_command("dpml", "predict", "model.json", "new.csv")
     assert done.code == 2
     assert sentence in done.err
+
+
+@pytest.mark.usefixtures("uncomposed")
+def test_a_file_in_another_dialect_is_read_with_the_options(run_command, people) -> None:
+    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
+    people = people.assign(age=people["age"] + 0.5)
+    people.assign(ward="Köln").to_csv("new.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    people.to_csv("plain.csv", index=False)
+    plain = run_command("dpml", "predict", "model.json", "plain.csv")
+    refused = run_command("dpml", "predict", "model.json", "new.csv")
+    assert (refused.code, refused.out) == (2, "")
+    assert "say --encoding cp1252 to read 'Köln' there" in refused.err
+    refused = run_command("dpml", "predict", "model.json", "new.csv", "--encoding", "cp1252")
+    assert "is no number (--decimal comma reads it)." in refused.err
+    done = run_command("dpml", "predict", "model.json", "new.csv", "--encoding", "cp1252", "--decimal", "comma")
+    assert (done.code, done.out) == (0, plain.out)
 
 
 @pytest.mark.usefixtures("uncomposed")

@@ -20,6 +20,11 @@ from dpml_docs import docstrings, rst, yaml_keys
 
 _HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
 _CHOICES = {"variant": "variants", "calibrate_for": "targets"}  # fields, and the attributes that list their values
+RECOMMENDED = ["wdgd", "dpgd", "ssp_descent", "gop"]
+"""The most accurate at a proven eps, on the data of experiments/frontier."""
+
+BASELINES = ["nonpriv", "constant", "batch", "indiv", "nn_nonpriv"]
+
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text", tuple: "list"}
 
 
@@ -139,13 +144,17 @@ def algorithm(name: str) -> str:
 
 def algorithms(names: list[str]) -> str:
     """The list of all algorithms."""
-    rows = [[f":doc:`{name}`", docstrings.inline(_first(inspect.getdoc(target("algo", name)[1])))] for name in names]
-    return rst.page(
+    others = [name for name in names if name not in RECOMMENDED + BASELINES]
+    blocks = [
         rst.title("Algorithms"),
         "``algo=NAME`` chooses one. What is proven of each is on the pages of :doc:`/proofs/index`.",
-        rst.table(["Algorithm", "What it is"], rows, (1, 6)),
-        rst.toctree(names),
-    )
+    ]
+    for title, group in (("Recommended", RECOMMENDED), ("Of papers", others), ("Without privacy", BASELINES)):
+        rows = [
+            [f":doc:`{name}`", docstrings.inline(_first(inspect.getdoc(target("algo", name)[1])))] for name in group
+        ]
+        blocks += [rst.title(title, "-"), rst.table(["Algorithm", "What it is"], rows, (1, 6))]
+    return rst.page(*blocks, rst.toctree([*RECOMMENDED, *others, *BASELINES]))
 
 
 def _first(doc: str | None) -> str:

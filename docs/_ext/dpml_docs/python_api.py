@@ -39,7 +39,7 @@ def public() -> str:
     rows = [[f":doc:`modules/{name}`", docstrings.inline(_first(name))] for name in MODULES]
     blocks += [rst.title("To extend dpml", "-"), "What algorithms, data sets, partitions and metrics of your own use:"]
     blocks.append(rst.table(["Module", "What it has"], rows, (2, 5)))
-    blocks.append(rst.toctree(["/api", "/tour/index", *(f"modules/{name}" for name in MODULES)]))
+    blocks.append(rst.toctree(["/tour/index", *(f"modules/{name}" for name in MODULES)]))
     return rst.page(*blocks)
 
 

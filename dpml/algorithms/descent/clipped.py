@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpml.algorithms.defaults import COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients, classes_of
 from dpml.algorithms.descent.rounds import Schedule, take_rounds, take_rounds_at_once
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
@@ -48,7 +48,7 @@ class ClippedDescent(Program):
     own shares, so that their mu is sqrt(M/H) times that of the sum, and the noise is calibrated to it.
 
     Args:
-        loss: logistic or squared.
+        loss: logistic, softmax or squared.
         calibration: `tight`: there is no paper's noise.
         unit: what is protected: `sample`, one row; or `party`, all rows of a party.
         lam: coefficient of lam/2 ||w||^2, part of the objective.
@@ -74,7 +74,7 @@ class ClippedDescent(Program):
     noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic", "squared"))
+        check_common(self, ("logistic", "softmax", "squared"))
         check_choice("calibration", self.calibration, ("tight",))
         check_carriage(self)
         check_rounds(self.name, self.rounds)
@@ -108,13 +108,13 @@ class ClippedDescent(Program):
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
         clip = None if schedule.adaptive else schedule.clip
-        return (schedule.message(ClippedGradients(self.loss, self.unit, clip)),)
+        return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes_of(self.loss, problem))),)
 
     def run(self, carrier: Carrier) -> Release:
         """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
-        if carrier.simulated and self.unit == "sample":
+        if carrier.simulated and self.unit == "sample" and self.loss.name != "softmax":
             weights = take_rounds_at_once(carrier, 0, schedules, self.lam)
             clips: Single = np.full(len(steps), schedules[0].clip)
         else:
@@ -133,6 +133,6 @@ class ClippedDescent(Program):
             length = clip[:, None]  # a clip that has become short shortens the step, or it would turn the model round
             return np.minimum(step, length / np.float32(lam)) * (towards + lam * w / length)
 
-        start = np.zeros((len(step), carrier.problem.d), np.float32)
+        start = np.zeros((len(step), carrier.statistic(0).lengths(carrier.problem.d)[0]), np.float32)
         weights, clips = take_rounds(carrier, 0, first, start, move)
         return carrier.by_budget(weights).astype(float), clips

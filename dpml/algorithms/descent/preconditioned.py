@@ -84,8 +84,8 @@ class PreconditionedDescent(Program):
         statistics = coefficients_sum(of, split(self.loss, problem.d, mu, None), problem.d)
         return statistics, schedule.message(ClippedGradients(self.loss, self.unit, schedule.clip))
 
-    def together(self, d: int) -> int:
-        return draws_together(d)
+    def together(self, problem: Problem) -> int:
+        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M

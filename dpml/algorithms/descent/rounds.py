@@ -58,16 +58,28 @@ def averaged(rounds: int) -> int:
     return max(1, round(AVERAGED * rounds))
 
 
-def take_rounds(carrier: Carrier, number: int, first: Schedule, start: Single, move: Move) -> tuple[Single, Single]:
+def take_rounds(  # many parameters: what is asked, and about what
+    carrier: Carrier,
+    number: int,
+    first: Schedule,
+    start: Single,
+    move: Move,
+    clips: Single | None = None,
+    *more: Single,
+) -> tuple[Single, Single]:
     """The averages of the last models (B, d) of runs from `start` (B, d), and their last clips (B,).
 
-    Every round asks for message `number` at the models on the way. All budgets have the rounds and the clip of `first`.
+    Every round asks for message `number` at the models on the way; where the message has no clip of its own, of one
+    that follows the parties, or of that of the round, `clips` (T, B); and `more`, which is the same in all rounds. All
+    budgets have the rounds and the first clip of `first`.
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
     last, parties = averaged(first.rounds), len(carrier.mechanism.parties.sizes)
     for t in range(first.rounds):
-        noisy = carrier.ask(number, w, clip) if first.adaptive else carrier.ask(number, w)
+        clip = clip if clips is None else clips[t]
+        about = (w, clip, *more) if first.adaptive or clips is not None else (w, *more)
+        noisy = carrier.ask(number, *about)
         w -= move(w, noisy[:, :d].astype(np.float32), clip)
         if first.adaptive:
             share = np.clip(noisy[:, d] / parties, 0, 1)  # noise may make a count negative, or larger than it can be

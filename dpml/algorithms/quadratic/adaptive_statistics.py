@@ -145,8 +145,8 @@ class AdaptiveStatistics(Program):
         of = Statistics(problem.N * self.lam / 2, self.off_diagonal)
         return (Sum(of, self.sensitivity(problem.d), self.scale(budget, problem), (1.0, 1.0, 1.0)),)
 
-    def together(self, d: int) -> int:
-        return draws_together(d)
+    def together(self, problem: Problem) -> int:
+        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         """Models, and whether the spectrum of a matrix had to be trimmed (`trimmed`)."""

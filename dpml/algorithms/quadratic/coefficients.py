@@ -38,10 +38,11 @@ _FINE = 21  # bits by which a step is finer than 1/d
 
 @dataclass(frozen=True)
 class Coefficients(Statistic):
-    """The blocks L0 (if `constant`), L1, the diagonal of L2, and its entries above the diagonal.
+    """The blocks L0 (if `constant`), L1 (if `linear`), the diagonal of L2, and its entries above the diagonal.
 
-    Noise is drawn for all 1 + d + d^2 numbers, and of an entry beside the diagonal the mean of two noises is kept: as
-    ``w'Ew`` sees the symmetric part of E only, this is the same release. With `mirrored`, one of the two is kept.
+    Noise is drawn for all 1 + d + d^2 numbers (d^2 without L1), and of an entry beside the diagonal the mean of two
+    noises is kept: as ``w'Ew`` sees the symmetric part of E only, this is the same release. With `mirrored`, one of the
+    two is kept.
 
     Args:
         loss: squared or logistic.
@@ -49,6 +50,7 @@ class Coefficients(Statistic):
         unit: what is summed over: rows, or parties.
         last: only the rows of the last party.
         mirrored: how the noise beside the diagonal is made.
+        linear: whether L1 is released; without it, no L0 either.
     """
 
     loss: Loss
@@ -56,10 +58,10 @@ class Coefficients(Statistic):
     unit: Unit = "sample"
     last: bool = False
     mirrored: bool = False
+    linear: bool = True
 
     def lengths(self, d: int) -> tuple[int, ...]:
-        own = (d, d, d * (d - 1) // 2)
-        return (1, *own) if self.constant else own
+        return (*(1,) * self.constant, *(d,) * self.linear, d, d * (d - 1) // 2)
 
     def on(self, parties: Parties) -> "CoefficientTerms":
         return CoefficientTerms(self, parties)
@@ -71,19 +73,22 @@ class Coefficients(Statistic):
         return count * max(q.linear_bound, q.square, float(constant))
 
     def drawn(self, d: int) -> tuple[int, ...]:
-        return (1 + d + d * d,)
+        return (self._before(d) + d * d,)
+
+    def _before(self, d: int) -> int:
+        """How many numbers are drawn before those of L2."""
+        return 1 + d if self.linear else 0
 
     def project(self, noise: Array, d: int) -> Array:
-        square = noise[..., 1 + d :]
+        first, square = np.split(noise, [self._before(d)], axis=-1)
         on, (i, j) = np.arange(d), np.triu_indices(d, 1)
         beside = square[..., i * d + j]
         if not self.mirrored:
             beside = (beside + square[..., j * d + i]) / 2
-        return np.concatenate([noise[..., 1 - self.constant : 1 + d], square[..., on * d + on], beside], axis=-1)
+        return np.concatenate([first[..., 1 - self.constant :], square[..., on * d + on], beside], axis=-1)
 
     def deviations(self, d: int) -> tuple[float, ...]:
-        own = (1.0, 1.0, 1.0 if self.mirrored else math.sqrt(0.5))
-        return (1.0, *own) if self.constant else own
+        return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
         """The fractional bits of rows: 20 where the sums of N rows and the noise fit into 64 bits.
@@ -91,9 +96,7 @@ class Coefficients(Statistic):
         Raises:
             UserError: so much noise does not fit into 64 bits on a grid that is fine enough (`rounding`).
         """
-        slope, square = self._units()
-        linear, square = widths[0] / slope, widths[1] / square
-        width = max(linear, square)
+        width = max(width / abs(step) for width, step in zip(widths, self.steps(0, problem), strict=True))
         finest = min(1 << 2 * BITS, _SUMS // problem.N)
         coarsest = 4 ** (((problem.d << _FINE).bit_length() + 1) // 2)
         return ((whole_steps(finest // coarsest, width * coarsest) * coarsest).bit_length() - 1) // 2
@@ -101,7 +104,7 @@ class Coefficients(Statistic):
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
         slope, square = self._units()
         one = 4.0**resolution
-        return -slope / one, square / one, square / one
+        return (*(-slope / one,) * self.linear, square / one, square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
         """A party's mean is rounded once in every coordinate, so that two of them move apart by one step more there.
@@ -110,9 +113,9 @@ class Coefficients(Statistic):
         """
         if self.unit == "sample":
             return 0.0
-        linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
+        *linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
         d = problem.d
-        return math.sqrt(d * linear**2 + (d + d * (d - 1)) * square**2)
+        return math.sqrt(d * sum(each**2 for each in linear) + (d + d * (d - 1)) * square**2)
 
     def _units(self) -> tuple[float, float]:
         """What y x and x x' are multiplied by in L1, but for its sign, and in L2."""
@@ -167,7 +170,8 @@ class CoefficientTerms(Terms):
             square = q.square * (weighted.T @ own)[entries(X.shape[1])]
             constant = constants[some] if weights is None else weights[some] * constants[some]
             first = [constant.sum()] if self.statistic.constant else []
-            total.add(np.concatenate([first, slopes[some] @ weighted, square]))
+            linear = [slopes[some] @ weighted] if self.statistic.linear else []
+            total.add(np.concatenate([first, *linear, square]))
         return total.result()
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
@@ -185,7 +189,7 @@ class CoefficientTerms(Terms):
         where = entries(z.shape[1])
         for rows in map(parties.of, range(parties.problem.M)) if party or secure else [slice(None)]:
             products = whole_products(z[rows], y[rows], bits)
-            sums = np.concatenate([products[-1, :-1], products[where]])
+            sums = np.concatenate([*[products[-1, :-1]] * self.statistic.linear, products[where]])
             yield divide(sums, len(z[rows])) if party else sums
 
 

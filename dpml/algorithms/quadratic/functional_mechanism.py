@@ -147,8 +147,8 @@ class FunctionalMechanism(Program):
         of = Coefficients(self.loss, constant=math.isfinite(scales.constant), last=self.sites == "last")
         return (coefficients_sum(of, scales, problem.d),)
 
-    def together(self, d: int) -> int:
-        return draws_together(d)
+    def together(self, problem: Problem) -> int:
+        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         return minimised(carrier, self.lam, self.minimisers)

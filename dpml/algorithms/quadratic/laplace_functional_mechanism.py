@@ -198,8 +198,8 @@ class LaplaceFunctionalMechanism(Program):
             eps *= 1 + self.imprecision(problem)
         return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
-    def together(self, d: int) -> int:
-        return draws_together(d)
+    def together(self, problem: Problem) -> int:
+        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         # beside the diagonal: 2 when mirrored, 1 when two entries of variance 2 are averaged, 1/2 for Gaussians

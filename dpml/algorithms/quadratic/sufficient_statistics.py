@@ -70,8 +70,8 @@ class SufficientStatistics(Program):
         scales = split(self.loss, problem.d, self.target_mu(budget, problem), self.radius)
         return (coefficients_sum(Coefficients(self.loss, unit=self.unit), scales, problem.d),)
 
-    def together(self, d: int) -> int:
-        return draws_together(d)
+    def together(self, problem: Problem) -> int:
+        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         return minimised(carrier, self.lam)

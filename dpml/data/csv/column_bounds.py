@@ -5,17 +5,19 @@ columns:
   gain: {low: 0, high: 99999, log: true}   # on the scale log(1 + value)
   job: [clerk, farmer, other]
   member: boolean
+  seen: {unit: days, low: 2019-01-01, high: 2024-12-31}   # dates; format: "%d.%m.%Y" if they are not 2019-01-01
 classes: ["<=50K", ">50K"]                 # -1 and +1; or 0, 1, ..., K-1
 # target: {low: 0, high: 100}              # instead of classes, for a regression
 """
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpml.data.csv.columns import Kind, as_text
+from dpml.data.csv.dates import ISO, day_of, iso
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
 
@@ -23,24 +25,38 @@ FROM_ROWS = "from_rows"
 """The key that marks statements taken from the rows: such a file is refused until the user has edited it."""
 
 _POWER = re.compile(r"([-+]?[\d.]*\d[\d.]*)[eE]([-+]?\d+)")  # a number such as 1e6
+_DEEPEST = 4  # lists and mappings in each other
 _KEYS = ("columns", "classes", "target", FROM_ROWS)
 
 
 @dataclass(frozen=True)
 class ColumnBounds:
-    """The statements of a file: about every feature, and about the labels, `classes` or `target`."""
+    """The statements of a file: about every feature, and about the labels, `classes` or `target`.
+
+    `dates` has the form in which the dates of a column are written; their range is in days since 1970-01-01.
+    """
 
     path: Path
     columns: Mapping[str, Column]
     booleans: Collection[str]
     classes: tuple[str, ...] = ()
     target: Range | None = None
+    dates: Mapping[str, str] = field(default_factory=dict)
 
     def kind(self, name: str) -> Kind:
         """The kind of a column."""
-        if name in self.booleans:
-            return "boolean"
+        if name in self.booleans or name in self.dates:
+            return "boolean" if name in self.booleans else "date"
         return "number" if isinstance(self.columns[name], Range) else "category"
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """The values of a column of categories, or the form of a column of dates; empty for other kinds."""
+        column = self.columns[name]
+        return column if not isinstance(column, Range) else (self.dates[name],) if name in self.dates else ()
+
+    def texts(self, names: Collection[str]) -> list[str]:
+        """Those of the columns that are read as texts, even if all of them are numbers."""
+        return [name for name in names if self.kind(name) in ("category", "date")]
 
     def content(self) -> dict[str, Any]:
         """The same statements in the form above, for `bounds_from`."""
@@ -49,6 +65,9 @@ class ColumnBounds:
         return {"columns": columns, **labels}
 
     def _written(self, name: str, column: Column) -> Any:
+        if isinstance(column, Range) and name in self.dates:
+            ends = {"low": iso(column.low), "high": iso(column.high)}
+            return {"unit": "days", **ends, "format": self.dates[name]}
         if isinstance(column, Range):
             return "boolean" if name in self.booleans else asdict(column)
         return list(column)
@@ -99,20 +118,27 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
     if ("classes" in content) == ("target" in content):
         raise UserError(f"{path} needs either `classes`, a list of the labels, or `target`, the range of numbers.")
     booleans = {str(name) for name, said in columns.items() if said == "boolean"}
+    dates = {str(name): _form(path, str(name), said) for name, said in columns.items() if _is_date(said)}
     known = {str(name): _column(path, f"columns.{name}", said) for name, said in columns.items()}
     if "target" in content:
-        return ColumnBounds(path, known, booleans, target=_range(path, "target", content["target"]))
+        return ColumnBounds(path, known, booleans, (), _range(path, "target", content["target"]), dates)
     classes = _values(path, "classes", content["classes"])
     if len(classes) < 2:
         raise UserError(f"{path}: classes must be a list of two or more labels.")
-    return ColumnBounds(path, known, booleans, classes)
+    return ColumnBounds(path, known, booleans, classes, dates=dates)
 
 
 def _content(path: Path) -> dict[Any, Any]:
     import yaml  # slow to load
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent) or depth > _DEEPEST:
+                raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be statements about columns.")
+        content = yaml.safe_load(text)
     except OSError as error:
         raise UserError(
             f"dataset.bounds={path} cannot be read: {error.strerror}; it must be fitted, or a YAML file such as "
@@ -120,7 +146,7 @@ def _content(path: Path) -> dict[Any, Any]:
         ) from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # also of a date that is none
         mark = getattr(error, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
         raise UserError(f"{where}: it is not YAML: {getattr(error, 'problem', None) or error}.") from None
@@ -132,9 +158,33 @@ def _content(path: Path) -> dict[Any, Any]:
 def _column(path: Path, key: str, said: Any) -> Column:
     if said == "boolean":
         return Range(0, 1)
+    if _is_date(said):
+        return _days(path, key, said)
     if isinstance(said, dict):
         return _range(path, key, said)
     return tuple(sorted(_values(path, key, said)))
+
+
+def _is_date(said: Any) -> bool:
+    return isinstance(said, dict) and "unit" in said
+
+
+def _form(path: Path, name: str, said: Mapping[Any, Any]) -> str:
+    form = said.get("format", ISO)
+    if not isinstance(form, str) or (form != ISO and "%" not in form):
+        raise UserError(f"{path}: columns.{name} has format {form!r}: write iso, or such as '%d.%m.%Y'.")
+    return form
+
+
+def _days(path: Path, key: str, said: Mapping[Any, Any]) -> Range:
+    ends = [day_of(said.get("low")), day_of(said.get("high"))]
+    if said["unit"] != "days" or not said.keys() <= {"unit", "low", "high", "format"} or None in ends:
+        form = "{unit: days, low: 2019-01-01, high: 2024-12-31}, or with format: '%d.%m.%Y' beside them"
+        raise UserError(f"{path}: {key} must be {form}, got { {str(k): str(v) for k, v in said.items()} }.")
+    low, high = (float(end) for end in ends if end is not None)
+    if low >= high:
+        raise UserError(f"{path}: {key} ends on {said['high']}, and must begin earlier than that.")
+    return Range(low, high)
 
 
 def _range(path: Path, key: str, said: Any) -> Range:
@@ -162,7 +212,10 @@ def _values(path: Path, key: str, said: Any) -> tuple[str, ...]:
     for value in said:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise UserError(f"{path}: {key} has {value!r}, which is no text: put yes, null and the like in quotes.")
-    values = tuple(value if isinstance(value, str) else as_text(value) for value in said)
+    try:
+        values = tuple(value if isinstance(value, str) else as_text(value) for value in said)
+    except OverflowError:
+        raise UserError(f"{path}: {key} has a number that is too large.") from None
     twice = [value for value in values if values.count(value) > 1]
     if twice:
         raise UserError(f"{path}: {key} has {twice[0]!r} twice.")

@@ -14,10 +14,11 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kind, as_text, feature, profile_of
+from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import CsvColumns, CsvFile, open_file, read
 from dpml.data.dataset import PLACE
-from dpml.data.info import Column, Range, Task
+from dpml.data.info import Column, Task
 from dpml.data.sources import cache
 from dpml.data.sources.files import content_of, read_content, stamp
 from dpml.data.table import joint_checksum
@@ -41,6 +42,10 @@ class CsvOptions:
         missing: What becomes of rows with missing values: `drop`, `keep` (needs the step `impute`), or `refuse`.
         bounds: Where scales, categories and classes come from: the rows (`fitted`), or FILE.yaml that states them.
         test_path: A file of test rows with the same columns, instead of `test_fraction`.
+        encoding: What the bytes of the files mean: `utf-8`, `utf-16`, `latin-1`, `cp1252`, or another of Python's.
+        separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: found out.
+        decimal: `point` or `comma`, before the decimals of a number.
+        na: Texts that stand for a missing value, besides the usual ones: [TEXT, ...].
     """
 
     path: str | None = field(default=None, metadata=PLACE)
@@ -52,6 +57,10 @@ class CsvOptions:
     missing: str = "drop"
     bounds: str = field(default=FITTED, metadata=PLACE)
     test_path: str | None = field(default=None, metadata=PLACE)
+    encoding: str = "utf-8"
+    separator: str | None = None
+    decimal: str = "point"
+    na: tuple[Any, ...] = ()
     stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
 
     def __post_init__(self) -> None:
@@ -59,8 +68,18 @@ class CsvOptions:
             raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
         if not isinstance(self.positive, str | int | float | None):
             raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
+        _ = self.written  # says what is wrong with it
         # a changed file gives another object, so that no remembered result is used for it
         object.__setattr__(self, "stamp", tuple(stamp(path) for path in self.paths.values() if path.is_file()))
+
+    @property
+    def written(self) -> Dialect:
+        """How the files are written.
+
+        Raises:
+            UserError: an option for that is wrong.
+        """
+        return dialect(self.encoding, self.separator, self.decimal, self.na)
 
     @property
     def paths(self) -> dict[str, Path]:
@@ -117,7 +136,7 @@ def checksums(options: CsvOptions) -> dict[str, str]:
             load(path)  # raises a one-line error about the problem
             digests[name] = read_content(path).sha256  # small, and often temporary: not worth a record
         else:
-            open_file(path)
+            open_file(path, options.written)
             digests[name] = content_of(path).sha256
     return digests
 
@@ -175,7 +194,7 @@ def _left_out(options: CsvOptions, result: CsvRows) -> str:
 
 def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arrays, cache.Facts]:
     """Everything that is cached for the files, as arrays and facts."""
-    file = open_file(options.paths["rows"])
+    file = open_file(options.paths["rows"], options.written)
     features = roles(file, options)
     if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
@@ -184,7 +203,7 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
     texts = list(party_column)
     if stated:
         stated.of(features, file.path)
-        texts += [name for name in features if stated.kind(name) == "category"]
+        texts += stated.texts(features)
     columns = read(file, [*features, label, *party_column], texts)
     if len(columns.X) < 2:
         has = "one row" if len(columns.X) else "no rows"
@@ -245,11 +264,7 @@ Kinds = Mapping[str, tuple[Kind, tuple[str, ...]]]
 
 
 def _stated_kinds(stated: ColumnBounds, features: list[str]) -> Kinds:
-    kinds: dict[str, tuple[Kind, tuple[str, ...]]] = {}
-    for name in features:
-        column = stated.columns[name]
-        kinds[name] = stated.kind(name), () if isinstance(column, Range) else column
-    return kinds
+    return {name: (stated.kind(name), stated.values(name)) for name in features}
 
 
 def _inferred_kinds(columns: CsvColumns, features: list[str]) -> Kinds:
@@ -306,21 +321,22 @@ def _refuse(columns: CsvColumns, incomplete: Array, options: CsvOptions, what: s
         row = int(np.flatnonzero(incomplete)[0])
         count = int(incomplete.sum())
         others = f", and {count - 1:,} more rows" if count > 1 else ""
+        fill = "dataset.missing=keep with the step impute fills them in, and " if options.missing == "refuse" else ""
         raise UserError(
             f"{columns.file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
-            "dataset.missing=drop, in experiments only, leaves such rows out."
+            f"{fill}dataset.missing=drop, in experiments only, leaves such rows out."
         )
 
 
 def _test(options: CsvOptions, kinds: Kinds, labels: Labels, label: str) -> tuple[Array, Array, int]:
     """Features and labels of the test rows, in the form of the training rows, and the number of rows left out."""
-    file = open_file(options.paths["test"])
+    file = open_file(options.paths["test"], options.written)
     for name in (*kinds, label):
         if name not in file.names:
             raise UserError(
                 f"{file.path} has no column {name!r}, which {options.path} has: {nearest(name, file.names)}"
             )
-    columns = read(file, [*kinds, label], {name for name, (kind, _) in kinds.items() if kind == "category"})
+    columns = read(file, [*kinds, label], {name for name, (kind, _) in kinds.items() if kind in ("category", "date")})
     if not len(columns.X):
         raise UserError(f"{file.path} has no rows below the names.")
     X, y, _, left = _arrays(columns, kinds, labels, label, options)

@@ -1,4 +1,4 @@
-"""How a run would read a file, and which of its values lie outside the ranges and values that another file states."""
+"""How a run would read a file, what its owner should know of it, and which values lie outside stated ranges."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from dpml.data.csv.column_bounds import FROM_ROWS, ColumnBounds
-from dpml.data.csv.columns import ColumnProfile, as_text, feature, profile_of
+from dpml.data.csv.columns import ColumnProfile, Kind, as_text, feature, profile_of
 from dpml.data.csv.csv_rows import CsvOptions, roles
+from dpml.data.csv.dates import iso
 from dpml.data.csv.labels import Labels, find_labels, to_labels
+from dpml.data.csv.noticing import as_meant, hint
 from dpml.data.csv.reading import CsvColumns, open_file, read
 from dpml.data.info import Column, Range
 from dpml.errors import UserError
@@ -27,6 +29,8 @@ class Description:
             target.
         parties: The number of parties; None if no column names the party.
         complete: Rows without a missing value.
+        options: What the file was read with: what was said, and what `as_meant` noticed.
+        noticed: A sentence for everything that was noticed.
     """
 
     columns: CsvColumns
@@ -35,6 +39,8 @@ class Description:
     classes: tuple[float, ...]
     parties: int | None
     complete: int
+    options: CsvOptions
+    noticed: tuple[str, ...] = ()
 
     @property
     def problems(self) -> list[ColumnProfile]:
@@ -54,38 +60,32 @@ def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Descrip
         UserError: the file cannot be read, has no such column, its labels do not allow learning, or they are not those
             that are stated.
     """
+    noticed = as_meant(options)
+    options = noticed.options
     path, label, party = options.paths["rows"], options.label, options.party
-    file = open_file(path)
+    file = open_file(path, options.written)
     features = roles(file, options)
     if stated is not None:
         stated.of(features, path)
-    texts = [name for name in features if stated is not None and stated.kind(name) == "category"]
+    texts = [] if stated is None else stated.texts(features)
     more = [name for name in (label, party) if name is not None]
     columns = read(file, [*features, *more], [*texts, *([party] if party is not None else [])])
     if not len(columns.X):
         raise UserError(f"{path} has no rows below the names.")
-    profiles = tuple(_with_hint(columns, profile_of(columns, name)) for name in features)
     labels = None if label is None else find_labels(columns, label, "auto", None, stated)
     classes: tuple[float, ...] = ()
+    y = None
     if label is not None and labels is not None:
         y = to_labels(columns, label, labels)
         if labels.task == "regression":
             classes = float(np.nanmin(y)), float(np.nanmax(y))
         else:
             classes = tuple(int(np.sum(y == number)) for number in labels.numbers)
+    profiles = tuple(profile_of(columns, name) for name in features)
+    profiles = tuple(replace(each, hint=hint(columns, each, y, labels)) for each in profiles)
     parties = None if party is None else len(columns.texts[party])
     complete = int(np.sum(~np.isnan(columns.X).any(axis=1)))
-    return Description(columns, profiles, labels, classes, parties, complete)
-
-
-def _with_hint(columns: CsvColumns, profile: ColumnProfile) -> ColumnProfile:
-    """Add a hint to a column that looks like row numbers, which a run would use as a feature."""
-    cells = columns[profile.name]
-    n = len(cells)
-    whole = profile.kind == "number" and not profile.problem and not profile.missing
-    if whole and n > 2 and profile.high - profile.low == n - 1 and len(np.unique(cells)) == n:
-        return replace(profile, hint="numbers of rows?")
-    return profile
+    return Description(columns, profiles, labels, classes, parties, complete, options, noticed.sentences)
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,20 @@ def outside(description: Description, stated: ColumnBounds, label: str | None) -
         known[label] = stated.target
     result = []
     for name, column in known.items():
-        values = () if isinstance(column, Range) else column
-        cells = feature(columns, name, "number" if name == label else stated.kind(name), values)
+        kind, values = ("number", ()) if name == label else (stated.kind(name), stated.values(name))
+        cells = feature(columns, name, kind, values)
         wrong = (cells < column.low) | (cells > column.high) if isinstance(column, Range) else cells < 0
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            said = str(column) if isinstance(column, Range) else f"the {len(column)} values"
+            said = _said(column, kind)
             result.append(OutOfBounds(name, int(wrong.sum()), columns.text(name, row), columns.file.where(row), said))
     return result
+
+
+def _said(column: Column, kind: Kind) -> str:
+    if not isinstance(column, Range):
+        return f"the {len(column)} values"
+    return f"{iso(column.low)} to {iso(column.high)}" if kind == "date" else str(column)
 
 
 def bounds_text(description: Description, label: str) -> str:
@@ -151,9 +157,12 @@ def bounds_text(description: Description, label: str) -> str:
     )
 
 
-def _stated(profile: ColumnProfile) -> Mapping[str, float] | list[str] | str:
+def _stated(profile: ColumnProfile) -> Mapping[str, float | str] | list[str] | str:
     if profile.kind == "boolean":
         return "boolean"
+    if profile.kind == "date":
+        ends = {"low": iso(profile.low), "high": iso(np.ceil(profile.high - 1e-9))}
+        return {"unit": "days", **ends, "format": profile.values[0]}
     return list(profile.values) if profile.kind == "category" else _range(profile.low, profile.high)
 
 

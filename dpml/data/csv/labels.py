@@ -7,8 +7,8 @@ import numpy as np
 
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
-from dpml.data.csv.columns import as_text, feature, look_up
-from dpml.data.csv.reading import CsvColumns
+from dpml.data.csv.columns import as_text, feature
+from dpml.data.csv.reading import CsvColumns, look_up
 from dpml.data.info import Range, Task
 from dpml.errors import UserError, nearest
 

@@ -1,7 +1,7 @@
 """Read a CSV or Parquet file as an array of numbers and codes of texts, in blocks; any error rejects the whole file."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array
 from dpml.data.csv import csv_errors
+from dpml.data.csv.dialect import MISSING, PLAIN, Dialect
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
-
-MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
-"""Texts that stand for a missing value."""
 
 # numbers to the nearest float, as Python reads them: Pandas before 3.1 needs an option for this, later versions do not
 _EXACT: dict[str, Any] = (
@@ -25,17 +23,22 @@ _EXACT: dict[str, Any] = (
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A table on disk: the names of its columns in order, and the `separator` of a CSV file (empty for Parquet)."""
+    """A table on disk: the names of its columns in order, and how it is written (without a separator: Parquet)."""
 
     path: Path
     names: tuple[str, ...]
-    separator: str
+    written: Dialect = PLAIN
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a CSV file."""
+        return bool(self.written.separator)
 
     def where(self, row: int) -> str:
         """How an error message names row number `row` (0 is the first): by its line, or by its number."""
-        if not self.separator:
+        if not self.is_text:
             return f"{self.path}, row {row + 1}"
-        return f"{self.path}, line {csv_errors.line_of(self.path, self.separator, row)}"
+        return f"{self.path}, line {csv_errors.line_of(self.path, self.written, row)}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class CsvColumns:
             raise UserError(f"{self.file.where(row)}, column {name!r}: {self.text(name, row)} is {what}.")
 
 
-def open_file(path: Path) -> CsvFile:
+def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
     """Open a file for reading, with the names of its columns.
 
     Raises:
@@ -82,8 +85,8 @@ def open_file(path: Path) -> CsvFile:
         raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
     try:
         if _is_parquet(path):
-            return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)), "")
-        return CsvFile(path, *csv_errors.header(path))
+            return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)))
+        return CsvFile(path, *csv_errors.header(path, written))
     except (OSError, EOFError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from error
 
@@ -93,6 +96,8 @@ def read(
 ) -> CsvColumns:
     """The columns `names`. A column is numeric if all its values are numbers and it is not in `texts`; else it is text.
 
+    Blanks after a text do not count.
+
     Text columns are guessed from the first `peek` rows; a wrong guess only costs a second reading. Rows are read in
     blocks of `block`.
 
@@ -101,16 +106,16 @@ def read(
     """
     as_text = set(texts)
     try:
-        if file.separator:
+        if file.is_text:
             as_text |= _not_numbers(next(_frames(file, as_text, peek), pd.DataFrame()), names)
         while True:
             columns, late = _read(file, tuple(names), as_text, block)
             if not late:
-                return columns
+                return _numbers(columns, as_text - set(texts))
             as_text |= late
-    except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        if file.separator:
-            csv_errors.check(file.path, file.separator)
+    except (pd.errors.ParserError, UnicodeError) as error:
+        if file.is_text:
+            csv_errors.check(file.path, file.written)
         raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
     except (OSError, EOFError) as error:
         raise UserError(f"{file.path} cannot be read: {error}.") from error
@@ -121,7 +126,7 @@ def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str], rows:
     blocks: list[Array] = []
     known: dict[str, dict[str, int]] = {name: {} for name in names if name in as_text}
     late: set[str] = set()
-    gaps = False
+    gaps, missing = False, {*MISSING, *file.written.na} if file.is_text else set()
     for frame in _frames(file, as_text, rows):
         late |= _not_numbers(frame, names) - known.keys()
         gaps |= bool(frame.iloc[:, -1].isna().any())
@@ -130,10 +135,13 @@ def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str], rows:
         block = np.empty((len(frame), len(names)), order="F")  # the layout in which it is processed: column by column
         for place, name in enumerate(names):
             column = frame[name]
-            block[:, place] = _codes(column, known[name]) if name in known else column.to_numpy(float, na_value=np.nan)
+            numbers = name not in known
+            block[:, place] = (
+                column.to_numpy(float, na_value=np.nan) if numbers else _codes(column, known[name], missing)
+            )
         blocks.append(block)
-    if gaps and file.separator:  # Pandas fills rows that are too short
-        csv_errors.check(file.path, file.separator)
+    if gaps and file.is_text:  # Pandas fills rows that are too short
+        csv_errors.check(file.path, file.written)
     X = np.concatenate(blocks) if blocks else np.empty((0, len(names)))
     del blocks
     return CsvColumns(
@@ -145,10 +153,27 @@ def _not_numbers(frame: pd.DataFrame, names: Sequence[str]) -> set[str]:
     return {name for name in names if name in frame and frame[name].dtype.kind not in "iuf"}
 
 
-def _codes(column: "pd.Series[Any]", known: dict[str, int]) -> Array:
+def _numbers(columns: CsvColumns, guessed: Collection[str]) -> CsvColumns:
+    """The same with numbers, in place, where texts turn out to be nothing else: blanks had hidden missing values."""
+    texts = dict(columns.texts)
+    for name in [name for name in columns.names if name in guessed]:
+        values = [columns.file.written.number(text) for text in texts[name]]
+        if values and None not in values:
+            columns[name][:] = look_up(columns[name], [value for value in values if value is not None])
+            del texts[name]
+    return replace(columns, texts=texts)
+
+
+def look_up(codes: Array, numbers: Sequence[float]) -> Array:
+    """The number at the index given by each code; NaN stays NaN."""
+    return np.array([*numbers, np.nan])[np.where(np.isnan(codes), len(numbers), codes).astype(np.intp)]
+
+
+def _codes(column: "pd.Series[Any]", known: dict[str, int], missing: Collection[str]) -> Array:
     """The code of every text, NaN for a missing value; a text that is not in `known` gets the next code."""
     codes, values = pd.factorize(column)
-    places = [float(known.setdefault(str(value), len(known))) for value in values]
+    texts = [str(value).rstrip() for value in values]
+    places = [np.nan if text in missing else float(known.setdefault(text, len(known))) for text in texts]
     return np.array([*places, np.nan])[codes]  # the code of a missing value is -1
 
 
@@ -163,20 +188,22 @@ def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
 
 def _frames(file: CsvFile, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
     """A file's rows with all columns, `rows` at a time; the columns in `as_text` are read as raw text."""
-    if not file.separator:
+    if not file.is_text:
         yield _parquet(file.path)
         return
     with (
         open_raw(file.path) as raw,
         pd.read_csv(
             raw,
-            sep=file.separator,
+            sep=file.written.separator,
+            encoding=file.written.codec,
+            decimal=file.written.decimal,
             header=0,
             names=list(file.names),
             index_col=False,
             dtype=dict.fromkeys(as_text, str),
             keep_default_na=False,
-            na_values=list(MISSING),
+            na_values=[*MISSING, *file.written.na],
             skipinitialspace=True,
             low_memory=False,  # one type for each column of a block
             chunksize=rows,

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import IO, TypeVar
 from urllib.parse import urlsplit
 
-from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from dpml.data.info import Info, Raw
 from dpml.data.sources.cache import locked, part_prefix, sweep
 from dpml.errors import UserError
+from dpml.screen import Screen
 
 T = TypeVar("T")
 
@@ -270,7 +270,7 @@ class _Bar:
     """A progress bar; without a terminal, one line that names the file being fetched."""
 
     def __init__(self, url: str) -> None:
-        console = Console(stderr=True)
+        console = Screen(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         self.progress = Progress(
             *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal

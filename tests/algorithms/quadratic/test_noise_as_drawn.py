@@ -105,7 +105,7 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
 def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new() -> None:
     d = 220  # five draws at once
     algorithm = capefm(SQUARED)
-    assert algorithm.together(d) == 5
+    assert algorithm.together(Problem(5, 100, d)) == 5
     prepared = algorithm.prepare(parties("squared", d=d), np.random.default_rng(0))
     release = prepared.release([Budget(1.0, 1e-3), Budget(9.0, 1e-3)], np.random.default_rng(1), 13)
     assert release.weights.shape == (2, 13, d)

@@ -1,0 +1,209 @@
+"""Descent on clipped gradients in a space where the rows' noisy second moments are alike in all directions: `wdgd`.
+
+A share of mu^2 buys noisy X'X. Its eigenvalues are raised to the edge of the noise's spectrum, for classifiers to a
+tenth of 1/d at least, as small directions would fill the rows otherwise; P is the inverse of its square root, and rows
+go through P and are made unit length again: post-processing of the one released matrix, applied by whoever holds a row,
+so that a row that is replaced moves a sum of clipped gradients by at most 2c as before. Noise that is the same in all
+directions of that space is wide in the old one where the rows say little; how accurate that is was measured, not
+proven. All noise is Gaussian, so ``mu^2`` adds up over the matrix, the labels and all rounds, whatever they depend on
+(Dong, Roth & Su 2019, Cor. 3.3).
+
+*Rules* (`defaults.WHITENED_RULES`), in x = n mu/d, read no row. Slopes of classifiers are cut at c, which grows with x
+until nothing is cut: noise is in proportion to c, and so is what a row can still say when others have been fitted.
+Where one class is rare, its rows have the long slopes, so that c is not below `RARE` over the noisy share of all
+classes but the largest. The squared loss has no largest slope: there c is in proportion to x as well, in units of the
+targets' range, so that noise moves predictions by about `REACH` at most. As the residuals become smaller, c falls, to
+`LAST_CLIP` or what is in proportion to x if that is more.
+
+*Party level*: the clip follows the parties' mean gradients, as in `dpgd`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpml.algorithms.defaults import (
+    COUNTING_SHARE,
+    FIRST_CLIP,
+    FLAT,
+    LABEL_SHARE,
+    LAST_CLIP,
+    RARE,
+    REACH,
+    WHITENED_RULES,
+    WhitenedRule,
+)
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients, classes_of
+from dpml.algorithms.descent.label_sums import LabelSums
+from dpml.algorithms.descent.rounds import Schedule, take_rounds
+from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
+from dpml.algorithms.quadratic.objective import spectral_edge
+from dpml.arrays import Array
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.discrete import Noise
+from dpml.mechanism.message import Statistic, Sum
+from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_clip, check_common
+from dpml.mechanism.program import Program, check_carriage, check_rounds, check_share
+from dpml.optim.descent import Single
+from dpml.optim.losses import LOSSES, Loss
+from dpml.privacy import Budget, Calibration, Problem
+
+_HELD = 1 << 25  # numbers of mapped rows held at once: 128 MiB
+
+
+@dataclass(frozen=True)
+class WhitenedDescent(Program):
+    """`wdgd`: the average of the last models of clipped noisy descent in a privately whitened space.
+
+    One party is a trusted curator. With M, each adds 1/M of the noise to its term of every secure sum.
+
+    Args:
+        loss: logistic, softmax or squared.
+        calibration: `tight`: there is no paper's noise.
+        unit: what is protected: `sample`, one row; or `party`, all rows of a party.
+        lam: coefficient of lam/2 ||w||^2 in the whitened space, where rows have length 1.
+        budget_share: the part of mu^2 that X'X gets.
+        rounds: T; None: by the rule (`defaults.WHITENED_RULES`).
+        clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule, at party level
+            adaptive.
+        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
+        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
+    """
+
+    name: ClassVar[str] = "wdgd"
+    mapped: ClassVar[bool] = True
+    """Every run maps all rows: an audit of many runs has few."""
+    proof: ClassVar[str] = "Gaussian DP of the second moments and all adaptive rounds (descent.whitened)"
+
+    loss: Loss
+    calibration: Calibration = "tight"
+    unit: Unit = "sample"
+    lam: float = 0.0
+    budget_share: float = 0.2
+    rounds: int | None = None
+    clip: float | None = None
+    protocol: SumProtocol = "simulate"
+    noise: Noise = "continuous"
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic", "softmax", "squared"))
+        check_choice("calibration", self.calibration, ("tight",))
+        check_carriage(self)
+        check_rounds(self.name, self.rounds)
+        if self.clip is not None:
+            check_clip(f"algo.clip of {self.name}", self.clip)
+        check_share(f"algo.budget_share of {self.name}", self.budget_share)
+
+    @property
+    def rule(self) -> WhitenedRule:
+        """The constants for this loss and unit."""
+        return WHITENED_RULES[self.loss.name, self.unit]
+
+    @property
+    def labels(self) -> bool:
+        """Whether a noisy share of the labels is released, for the clip."""
+        return self.loss.name != "squared" and self.unit == "sample" and self.clip is None
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the clip follows the parties."""
+        return self.unit == "party" and self.clip is None
+
+    def left(self, budget: Budget, problem: Problem) -> float:
+        """The mu of all rounds."""
+        share = 1 - self.budget_share - LABEL_SHARE * self.labels
+        return math.sqrt(share) * self.target_mu(budget, problem, self._gradients(problem))
+
+    def schedule(self, budget: Budget, problem: Problem) -> Schedule:
+        """The noise in the rounds."""
+        rounds, left = self.rounds or self.rule.rounds, self.left(budget, problem)
+        counting = COUNTING_SHARE if self.adaptive else 0.0
+        width = 2 * math.sqrt(rounds / (1 - counting)) / left
+        clip = FIRST_CLIP if self.adaptive else self.clip or self.rule.clip
+        return Schedule(rounds, clip, 0.0, width, math.sqrt(rounds / counting) / left if counting else math.inf)
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        moments = Coefficients(LOSSES["squared"], unit=self.unit, linear=False)
+        moved = math.sqrt(2) if problem.d > 1 else 1.0  # xx' of unit rows at a right angle; on a line, 1 and 0
+        sent = [self._message(moments, moved, self.budget_share, budget, problem)]
+        if self.labels:
+            labels = LabelSums(classes_of(self.loss, problem))
+            sent.append(self._message(labels, labels.sensitivity, LABEL_SHARE, budget, problem))
+        return *sent, self.schedule(budget, problem).message(self._gradients(problem))
+
+    def _gradients(self, problem: Problem) -> ClippedGradients:
+        return ClippedGradients(self.loss, self.unit, self.clip, classes_of(self.loss, problem), mapped=True)
+
+    def _message(self, of: Statistic, sensitivity: float, share: float, budget: Budget, problem: Problem) -> Sum:
+        noise = sensitivity / (math.sqrt(share) * self.target_mu(budget, problem, of))
+        return Sum(of, sensitivity, noise, (1.0,) * len(of.lengths(problem.d)))
+
+    def together(self, problem: Problem) -> int:
+        return max(1, _HELD // (problem.N * problem.d))
+
+    def run(self, carrier: Carrier) -> Release:
+        """`rounds` and `clip`, the last one, are those used."""
+        d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
+        K = classes_of(self.loss, carrier.problem)
+        maps, steepest = self._maps(carrier, n)
+        left = carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
+        first = self.schedule(carrier.budgets[0], carrier.problem)
+        clips = None if self.adaptive or self.clip else self._clips(carrier, n * left, n, steepest)
+        longest = np.full(len(maps), first.clip) if clips is None else clips[0]
+        far = self._far(n * left, longest, first.rounds, d)
+        lam = np.float32(self.lam)
+
+        def move(w: Single, gradients: Single, clip: Single) -> Single:
+            step = clip / (2 * steepest) if self.loss.name == "squared" and not self.adaptive else far
+            towards = gradients / np.float32(n)
+            towards = towards + lam * w / clip[:, None] if lam else towards
+            return step.astype(np.float32)[:, None] * towards
+
+        start = np.zeros((len(maps), K * d), np.float32)
+        number = 2 if self.labels else 1
+        weights, last = take_rounds(carrier, number, first, start, move, clips, maps.reshape(-1, d * d))
+        back = (weights.reshape(-1, K, d).astype(float) @ maps).reshape(-1, K * d)
+        used = {"rounds": np.full(len(maps), float(first.rounds)), "clip": last.astype(float)}
+        return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
+
+    def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array]:
+        """The maps (B, d, d) by which rows have length 1 on average, and the largest mean square along a direction."""
+        d = carrier.problem.d
+        squares = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
+        _, H = polynomial(carrier.by_budget(carrier.ask(0)), d, n, 0.0)
+        values, vectors = np.linalg.eigh(H.reshape(-1, d, d))
+        edges = carrier.per_run(spectral_edge(d) * squares / n * carrier.widening)[:, None]
+        flat = d * np.finfo(float).eps if self.loss.name == "squared" else FLAT / d
+        least = np.maximum(edges, flat)
+        seen = 1 / np.maximum(values, least)
+        if self.loss.name == "squared":  # a direction without rows has no targets either
+            seen *= (values > flat) | (edges > 0)
+        along = np.maximum(values, 0) * seen
+        total = np.maximum(along.sum(axis=1, keepdims=True), seen.min(axis=1, keepdims=True))
+        maps = (vectors * np.sqrt(seen / total)[:, None]) @ vectors.swapaxes(-1, -2)
+        steepest = np.maximum((along / total).max(axis=1), 1 / d)
+        return maps.astype(np.float32), steepest
+
+    def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array) -> Single:
+        """The clip of every round and run (T, B), for reach = n mu."""
+        rule, d = self.rule, carrier.problem.d
+        rounds = self.rounds or rule.rounds
+        if self.loss.name == "squared":
+            first = np.clip(2 * REACH * reach * steepest / rounds, rule.clip, rule.longest)
+            last = np.minimum(first, np.maximum(LAST_CLIP, rule.clip * 2 * reach / d))
+            fallen = np.minimum(2 * np.arange(rounds) / rounds, 1)[:, None]
+            return (first * (last / first) ** fallen).astype(np.float32)
+        sums = carrier.ask(1) / n
+        shares = (1 + np.hstack([sums, -sums])) / 2 if sums.shape[1] == 1 else sums
+        rare = np.clip(1 - shares.max(axis=1), 1 / n, 1.0)
+        clip = np.maximum(rule.clip * reach / (d * rule.enough), np.minimum(RARE / rare, rule.rare))
+        return np.tile(np.clip(clip, rule.clip, rule.longest).astype(np.float32), (rounds, 1))
+
+    def _far(self, reach: Array, clip: Array, rounds: int, d: int) -> Array:
+        """The step of every run, of the noisy mean of gradients in units of the clip, as far as noise lets it go."""
+        rule = self.rule
+        far = rule.noise_step * np.sqrt(clip / rule.clip) * reach / math.sqrt(rounds)
+        return np.minimum(far, np.maximum(4 * clip * d, rule.largest))

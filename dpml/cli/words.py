@@ -1,0 +1,31 @@
+"""Words of a command line that are written otherwise than they must be: put in order, or named with what to write."""
+
+from collections.abc import Sequence
+
+from dpml import paths
+from dpml.errors import UserError
+
+_MULTIRUN = ("-m", "--multirun")
+
+
+def multirun_first(words: Sequence[str]) -> list[str]:
+    """The words with Hydra's `-m` in front, as settings on both sides of it are not understood."""
+    found = [word for word in words if word in _MULTIRUN]
+    return found[:1] + [word for word in words if word not in _MULTIRUN]
+
+
+def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
+    """Raise UserError at the first of the `unknown` words that is a setting written as an option, such as `--eps 1`."""
+    dashed = [word for word in unknown if word.startswith("--")]
+    if not dashed:
+        return
+    import yaml  # slow to load
+
+    content = yaml.safe_load((paths.folder("conf") / "config.yaml").read_text(encoding="utf-8"))
+    keys = set(map(str, content)) | {"algo", "dataset", "partition", "experiment"}
+    for word in dashed:
+        name, _, value = word.removeprefix("--").partition("=")
+        if name.split(".")[0] in keys:
+            after = words[words.index(word) + 1 :]
+            value = value or next((text for text in after[:1] if not text.startswith("-") and "=" not in text), "VALUE")
+            raise UserError(f"{word} is a setting, not an option: write {name}={value}.")

@@ -1,0 +1,76 @@
+"""How a CSV file is written: its encoding, its separator, its decimal point, and what stands for a missing value."""
+
+import codecs
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from dpml.errors import UserError, nearest
+
+MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
+"""Texts that stand for a missing value in every file."""
+
+MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "point": "."}
+"""Names for the characters that a command line would need quotes for."""
+
+SEPARATORS = (",", ";", "\t", "|")
+"""The separators that are recognised without being named."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is written.
+
+    Attributes:
+        encoding: What its bytes mean, by a name that Python knows; `utf-8` takes a byte order mark, too.
+        separator: The character between values; empty: the one that splits the first lines evenly.
+        decimal: The character before the decimals of a number: a point or a comma.
+        na: Texts that stand for a missing value, besides `MISSING`.
+    """
+
+    encoding: str = "utf-8"
+    separator: str = ""
+    decimal: str = "."
+    na: tuple[str, ...] = ()
+
+    @property
+    def codec(self) -> str:
+        """The encoding for reading from the first byte."""
+        return "utf-8-sig" if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
+
+    def number(self, text: str) -> float | None:
+        """The number that a text is in such a file, or None; Python also accepts 1_000, which is none."""
+        if self.decimal != ".":
+            text = "_" if "." in text else text.replace(self.decimal, ".")
+        with suppress(ValueError):
+            return None if "_" in text else float(text)
+        return None
+
+
+PLAIN = Dialect()
+"""UTF-8, points, and the separator that is found."""
+
+
+def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", na: Sequence[Any] = ()) -> Dialect:
+    """The dialect that options describe: characters as they are or by name, missing values as texts or numbers.
+
+    Raises:
+        UserError: an encoding is unknown, or something else is no single character.
+    """
+    try:
+        codecs.lookup(str(encoding)).incrementaldecoder  # noqa: B018 - a codec of bytes to bytes has none
+        "".encode(str(encoding))
+    except (LookupError, ValueError):  # not known, or no encoding of any text
+        usual = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1250", "cp1251", "mac_roman", "shift_jis", "gb18030")
+        raise UserError(f"unknown dataset.encoding={encoding}: {nearest(str(encoding), usual)}") from None
+    parting = "" if separator is None else MARKS.get(str(separator), str(separator))
+    if len(parting) > 1 or parting in ('"', "\n", "\r"):
+        allowed = ", ".join(name for name, mark in MARKS.items() if mark in SEPARATORS)
+        raise UserError(f"dataset.separator must be one character or one of {allowed}, got {separator!r}.")
+    point = MARKS.get(str(decimal), str(decimal))
+    if point not in (".", ","):
+        raise UserError(f"dataset.decimal must be point or comma, got {decimal!r}.")
+    if isinstance(na, str):
+        raise UserError(f"dataset.na must be a list of texts, got {na}: write dataset.na=[{na}].")
+    return Dialect(str(encoding), parting, point, tuple(str(text).rstrip() for text in na))

@@ -1,0 +1,131 @@
+"""Gradients of rows that every run sees through a map of its own, in single precision: of unit length in the new space.
+
+Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``, and that of a row of zeros. For the logistic
+loss and softmax z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: the gradient
+is ``2 L (L z'w - y) z``. In either case it is a vector of slopes times a unit row; the slopes are cut at the run's
+clip.
+
+Rows are mapped one by one and keep their places, in double precision, then rounded to single; blocks of 64 are summed
+in it, and these sums added up in double precision: `dpml.sums.single_imprecision` counts what that adds, as for the
+rows of `dpml.optim.descent`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpml.arrays import Array, blocks
+from dpml.optim.descent import BLOCKS, Single, below, cut_vectors, labels_of
+from dpml.optim.losses import Loss
+from dpml.sums import SHORT, PairwiseSum
+
+_SCORES = 1 << 17  # held at once: 512 KiB
+_MAPPED = 1 << 12  # rows mapped at once
+
+
+def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
+    """Rows X (n, d) through maps (d, d), made unit length, (n, d), and how long they were, (n,)."""
+    rows, lengths = np.empty_like(X), np.empty(len(X))
+    for some in blocks(len(X), most=_MAPPED):
+        own = X[some] @ maps
+        largest = np.abs(own).max(axis=1)
+        own /= np.where(largest > 0, largest, 1.0)[:, None]  # or squares of tiny entries would vanish from the length
+        norms = np.sqrt(np.einsum("ij,ij->i", own, own))
+        rows[some] = own / np.where(norms > 0, norms, 1.0)[:, None]
+        lengths[some] = largest * norms
+    return rows, lengths
+
+
+@dataclass(frozen=True)
+class MappedRows:
+    """The mapped rows of B runs, in blocks of at most 64 rows, the last one filled up with zeros.
+
+    Attributes:
+        loss: logistic, softmax or squared.
+        classes: K of softmax, else 1.
+        rows: (B, blocks, height, d); of the logistic loss times the label.
+        given: what slopes need beside the score, (B, blocks, height, c): softmax: one for the label's class, c = K;
+            squared: L and L y, c = 2; logistic: nothing, c = 0.
+    """
+
+    loss: Loss
+    classes: int
+    rows: Single
+    given: Single
+
+    @classmethod
+    def of(  # many parameters: the rows, and what is made of them
+        cls,
+        loss: Loss,
+        classes: int,
+        X: Array,
+        y: Array,
+        maps: Array,
+        rounded: Callable[[Array], Array] | None = None,
+    ) -> "MappedRows":
+        """Rows X (n, d) with labels y (n,), maps (B, d, d); `rounded` is applied to mapped rows."""
+        n, d = X.shape
+        count = -(-n // SHORT)
+        height = -(-n // count)
+        B = len(maps)
+        rows = np.zeros((B, count * height, d), np.float32)
+        width = {"softmax": classes, "squared": 2}.get(loss.name, 0)
+        given = np.zeros((B, count * height, width), np.float32)
+        for b in range(B):  # by run, as rows of all would be many
+            own, lengths = mapped(X, maps[b])
+            if rounded is not None:
+                own = rounded(own)
+            if loss.name == "logistic":
+                own *= y[:, None]
+            rows[b, :n] = own
+            if loss.name == "squared":
+                given[b, :n, 0], given[b, :n, 1] = lengths, lengths * y
+        if loss.name == "softmax":
+            given[:, :n] = labels_of(loss, y, classes)
+        shape = (B, count, height)
+        return cls(loss, classes, rows.reshape(*shape, d), given.reshape(*shape, width))
+
+    def gradient(self, w: Array | Single, clip: Array) -> Array:
+        """The sums of the rows' gradients at models w (B, K d), cut at `clip` (B,), in units of it, in double
+        precision."""
+        total = PairwiseSum()
+        for rows, slopes in self.parts(w, clip):
+            products = np.matmul(slopes.swapaxes(-1, -2), rows)  # (B, part, K, d)
+            total.add(np.add.reduce(products, axis=1, dtype=np.float64))
+        found = total.result().reshape(len(w), -1)
+        found /= clip[:, None]
+        return found
+
+    def parts(self, w: Array | Single, clip: Array) -> Iterator[tuple[Single, Single]]:
+        """Some blocks of rows after the other, (B, part, height, d), and their slopes (B, part, height, K).
+
+        Those are slopes at models w (B, K d), cut at `clip` (B,).
+        """
+        limits = np.array([below(float(c), np.float32) for c in clip])[:, None, None, None]
+        B, count, height, d = self.rows.shape
+        models = np.ascontiguousarray(
+            w.reshape(B, 1, self.classes, d).astype(np.float32).swapaxes(-1, -2)
+        )  # (B, 1, d, K)
+        together = _SCORES // (B * height * max(d, self.classes))
+        for some in blocks(count, most=max(1, min(BLOCKS, together))):
+            rows = self.rows[:, some]
+            yield rows, self._slopes(np.matmul(rows, models), self.given[:, some], limits)
+
+    def _slopes(self, scores: Single, given: Single, limits: Single) -> Single:
+        """The slopes of scores (B, part, height, K), cut at limits (B, 1, 1, 1), in place."""
+        if self.loss.name == "softmax":
+            cut_vectors(scores, given, limits[..., 0])
+            return scores
+        if self.loss.name == "logistic":  # of rows times labels: (tanh(t/2) - 1)/2
+            scores *= np.float32(0.5)
+            np.tanh(scores, out=scores)
+            scores -= np.float32(1)
+            scores *= np.float32(0.5)
+            return np.fmax(scores, -limits, out=scores)  # also where a score is not a number
+        scores *= given[..., :1]
+        scores *= given[..., :1]
+        scores -= given[..., 1:]
+        scores *= np.float32(2)
+        np.fmin(scores, limits, out=scores)
+        return np.fmax(scores, -limits, out=scores)

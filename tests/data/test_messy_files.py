@@ -1,0 +1,281 @@
+"""Forty files as offices write them: read rightly with the keys that `describe` prints, or one sentence."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpml.data import Files
+from dpml.data.csv.csv_rows import CsvOptions
+from dpml.data.csv.describe import describe
+from dpml.data.sets.csv import CSV
+from dpml.errors import UserError
+
+CITIES = ("Zürich", "Genève", "Köln")
+TABLE = pd.DataFrame(
+    {
+        "city": [CITIES[i % 3] for i in range(60)],
+        "bmi": [20 + (i * 7) % 13 + 0.5 for i in range(60)],
+        "age": [30 + (i * 11) % 40 for i in range(60)],
+        "died": [("no", "yes")[i % 5 == 0] for i in range(60)],
+    }
+)
+
+
+def text(table=TABLE, sep=",", decimal=".", end="\n", **options):
+    return table.to_csv(index=False, sep=sep, decimal=decimal, lineterminator=end, **options)
+
+
+def column(name, values):
+    """The table with another column: a function of the row's number."""
+    return text(TABLE.assign(**{name: [values(i) for i in range(60)]}))
+
+
+def cities(*names):
+    return TABLE.assign(city=[names[i % 3] for i in range(60)])
+
+
+SEMICOLON = text(sep=";", decimal=",")
+GERMAN = cities("Göteborg", "Århus", "Łódź")
+RIGHT = [
+    # name, content, the keys that describe prints, the cities that are read
+    ("as it should be", text().encode(), {}, CITIES),
+    ("with a byte order mark", text().encode("utf-8-sig"), {}, CITIES),
+    ("lines of Windows", text(end="\r\n").encode(), {}, CITIES),
+    ("lines of an old Macintosh", text(end="\r").encode(), {}, CITIES),
+    ("everything in quotes", text(quoting=1).encode(), {}, CITIES),
+    ("blanks after commas", text().replace(",", ", ").encode(), {}, CITIES),
+    ("blanks before commas", text().replace(",", "  ,").encode(), {}, CITIES),
+    ("blanks after some texts", text().replace("Köln,20", "Köln ,20").encode(), {}, CITIES),
+    ("empty lines at the end", (text() + "\n\n \n").encode(), {}, CITIES),
+    ("compressed", gzip.compress(text().encode()), {}, CITIES),
+    ("tabs", text(sep="\t").encode(), {}, CITIES),
+    ("bars", text(sep="|").encode(), {}, CITIES),
+    ("semicolons", text(sep=";").encode(), {}, CITIES),
+    ("semicolons, with commas in names", text(sep=";").replace("city", "city, of, birth", 1).encode(), {}, CITIES),
+    ("decimal commas", SEMICOLON.encode(), {"decimal": "comma"}, CITIES),
+    ("decimal commas and tabs", text(sep="\t", decimal=",").encode(), {"decimal": "comma"}, CITIES),
+    ("decimal commas in quotes", text(decimal=",").encode(), {"decimal": "comma"}, CITIES),
+    ("Excel in Germany", SEMICOLON.encode("cp1252"), {"encoding": "cp1252", "decimal": "comma"}, CITIES),
+    ("latin-1", text().encode("latin-1"), {"encoding": "cp1252"}, CITIES),
+    ("Excel's Unicode text", text(sep="\t").encode("utf-16"), {"encoding": "utf-16"}, CITIES),
+    ("UTF-16 without a mark", text().encode("utf-16-le"), {"encoding": "utf-16-le"}, CITIES),
+    ("UTF-16, the other end first", text().encode("utf-16-be"), {"encoding": "utf-16-be"}, CITIES),
+    ("Macintosh", text().encode("mac_roman"), {"encoding": "mac_roman"}, CITIES),
+    ("DOS", text().encode("cp850"), {"encoding": "cp850"}, CITIES),
+    ("Poland", text(cities("Łódź", "Kraków", "Gdańsk")).encode("cp1250"), {"encoding": "cp1250"}, ("Łódź", "Gdańsk")),
+    ("Russia", text(cities("Москва", "Казань", "Тверь")).encode("cp1251"), {"encoding": "cp1251"}, ("Москва", "Тверь")),
+    ("Greece", text(cities("Αθήνα", "Πάτρα", "Βόλος")).encode("cp1253"), {}, None),
+    ("Japan", text(cities("東京", "大阪", "京都")).encode("shift_jis"), {}, None),
+    ("n/a among numbers", column("bmi", lambda i: "n/a" if i % 7 == 3 else 20 + i / 2).encode(), {}, CITIES),
+    ("NA and a blank", column("bmi", lambda i: "NA " if i % 7 == 3 else 20 + i / 2).encode(), {}, CITIES),
+    ("a dash", column("bmi", lambda i: "-" if i % 7 == 3 else 20 + i / 2).encode(), {"na": ("-",)}, CITIES),
+    ("a point", column("bmi", lambda i: "." if i % 7 == 3 else 20 + i / 2).encode(), {"na": (".",)}, CITIES),
+    (
+        "two words",
+        column("bmi", lambda i: ("unknown", "k.A.")[i % 2] if i % 7 == 3 else 20 + i / 2).encode(),
+        {"na": ("k.A.", "unknown")},
+        CITIES,
+    ),
+    (
+        "all at once",
+        SEMICOLON.replace(";20,5;", ";unknown;").encode("cp1252"),
+        {"encoding": "cp1252", "decimal": "comma", "na": ("unknown",)},
+        CITIES,
+    ),
+]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content):
+        path = tmp_path / "f.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize(("content", "keys", "names"), [each[1:] for each in RIGHT], ids=[each[0] for each in RIGHT])
+def test_files_that_are_read_with_the_keys_that_describe_prints(write, content, keys, names):
+    path = write(content)
+    found = describe(CsvOptions(path, "died"))
+    said = {key: getattr(found.options, key) for key in ("encoding", "separator", "decimal", "na")}
+    usual = CsvOptions()
+    if names is not None:
+        assert {key: value for key, value in said.items() if value != getattr(usual, key)} == keys
+        assert len(found.noticed) == len(keys)
+        texts = next(each.values for each in found.features if each.name.startswith("city"))
+        assert set(names) <= set(texts)
+    else:  # which encoding it is cannot be told, and every one that is likely is shown
+        assert any(city in found.noticed[0] for city in ("Αθήνα", "東京"))
+    assert [each.kind for each in found.features] == ["category", "number", "number"]
+    assert not found.problems
+    data = CSV(path=path, label="died", steps=("impute", "one_hot"), test_fraction=0, missing="keep", **said)
+    rows = data.load(Files(), None, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(rows.X[:, 1]), np.sort(TABLE["age"]))
+    if "na" not in keys and not any(mark in content for mark in (b"n/a", b"NA ")):
+        np.testing.assert_array_equal(np.sort(rows.X[:, 0]), np.sort(TABLE["bmi"]))
+    assert rows.X.shape == (60, 5)
+    assert np.sum(rows.y == 1) == 12
+
+
+REFUSED = [
+    ("a title above", "Export of 2 March\n" + text(), "Lines above the names must be deleted."),
+    ("no names", text(header=False), "f.csv, line 1: 20.5 is a number where the name of a column is"),
+    ("a semicolon at the end", text(sep=";").replace("\n", ";\n"), "line 1: column 5 has no name"),
+    ("names twice", text().replace("age", "bmi", 1), "columns 2 and 3 are both called 'bmi'"),
+    ("an open quote", text().replace("Genève", '"Genève', 1), "a quote is opened and never closed"),
+    ("a half row", text() + "Köln,30\n", "f.csv, line 62: there are 2 values, and line 1 names 4 columns."),
+    ("a sum below", text() + "Total,,1500,,\n", "f.csv, line 62: there are 5 values"),
+    ("two encodings", text().encode() + "Zürich,1,2,no\n".encode("latin-1"), "line 62: it is not UTF-8 text (byte"),
+    ("ids", column("city", lambda i: f"P{i:05d}"), "has another text in every row"),
+    ("units", column("bmi", lambda i: f"{20 + i} kg"), "has another text in every row"),
+    (
+        "decimal commas",
+        SEMICOLON,
+        "has numbers with a decimal comma, such as '20,5' (dataset.decimal=comma",
+    ),
+    (
+        "a word for nothing",
+        column("bmi", lambda i: "unknown" if i == 3 else 20 + i / 2),
+        "has numbers, and 'unknown', which is none (DIR/f.csv, line 5) (dataset.na=[unknown] makes it a missing value)",
+    ),
+    ("either day or month", column("city", lambda i: f"0{i % 9 + 1}/0{i % 7 + 1}/2020"), "cannot be told apart"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED])
+def test_files_that_are_refused_in_a_sentence(write, content, said):
+    path = write(content)
+    with pytest.raises(UserError) as caught:
+        _ = CSV(path=path, label="died").info
+    assert said in str(caught.value).replace(path.removesuffix("/f.csv"), "DIR")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_corpus_has_forty_files():
+    assert len(RIGHT) + len(REFUSED) >= 40
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"encoding": "latin"}, None),
+        ({"encoding": "cp12522"}, "unknown dataset.encoding=cp12522: did you mean 'cp1252'?"),
+        ({"encoding": "hex"}, "unknown dataset.encoding=hex"),
+        ({"encoding": "undefined"}, "unknown dataset.encoding=undefined"),
+        ({"encoding": "utf-16"}, "f.csv is not utf-16 text: name another dataset.encoding, or save the file as UTF-8."),
+        (
+            {"separator": "::"},
+            "dataset.separator must be one character or one of comma, semicolon, tab, bar, got '::'.",
+        ),
+        ({"decimal": ";"}, "dataset.decimal must be point or comma, got ';'."),
+        ({"na": "-"}, "dataset.na must be a list of texts, got -: write dataset.na=[-]."),
+    ],
+)
+def test_wrong_keys_are_refused_in_a_sentence(write, keys, said):
+    path = write(text(cities("Bern", "Bonn", "Genf")))
+    if said is None:
+        assert CSV(path=path, label="died", **keys).info.rows == 60
+        return
+    with pytest.raises(UserError) as caught:
+        _ = CSV(path=path, label="died", **keys).info
+    assert said in str(caught.value)
+
+
+# ---- columns that are hardly features, and dates
+
+
+def hints(write, name, values, label="died"):
+    found = describe(CsvOptions(write(column(name, values)), label))
+    return next(each for each in found.features if each.name == name).hint
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("dead", lambda i: int(i % 5 == 0), "tells the label: it may be the label under another name"),
+        ("score", lambda i: i + 1000 * (i % 5 == 0), "tells the label"),
+        ("row", lambda i: i + 7, "numbers of rows? dataset.drop=[row]"),
+        ("patient_id", lambda i: 1000 + (i * 37) % 61, "another number in every row: an id? dataset.drop=[patient_id]"),
+        ("lab", lambda i: -999 if i % 7 == 3 else i % 9, "is -999 a missing value? dataset.na=[-999]"),
+        ("lab", lambda i: 999 if i % 7 == 3 else i % 9, "is 999 a missing value? dataset.na=[999]"),
+        ("lab", lambda i: i % 9 - 4, ""),
+        ("sex", lambda i: ("m", "f", "M")[i % 3], "values that differ in capitals only are different categories"),
+        (
+            "job",
+            lambda i: ("nurse", "unknown")[i % 2],
+            "'unknown' is a category; dataset.na=[unknown] makes",
+        ),
+        ("cost", lambda i: ("1,000", "2,500", "3,100")[i % 3], "numbers with grouped digits? write them without"),
+        ("seen", lambda i: f"2020-03-{i % 28 + 1:02d}", "format: 'iso'"),
+        ("seen", lambda i: f"{i % 28 + 1}.3.2020", "format: '%d.%m.%Y'"),
+    ],
+)
+def test_what_describe_notes_of_a_column(write, name, values, said):
+    found = hints(write, name, values)
+    assert said in found if said else found == ""
+
+
+def test_a_number_for_a_missing_value_is_one(write):
+    path = write(column("lab", lambda i: -999 if i % 7 == 3 else i % 9))
+    assert CSV(path=path, label="died", na=(-999,)).info.rows == 60 - 9
+
+
+DATES = ("1.1.2020", "31.12.2020", "1.7.2020", "5.5.1999", "1.1.2100")
+STATED = """\
+columns:
+  seen: {unit: days, low: 2020-01-01, high: 2020-12-31, format: "%d.%m.%Y"}
+  city: [Genève, Köln, Zürich]
+  bmi: {low: 10, high: 50}
+  age: {low: 0, high: 100}
+classes: ["no", "yes"]
+"""
+
+
+def stated(write, tmp_path, values, bounds=STATED):
+    (tmp_path / "b.yaml").write_text(bounds, encoding="utf-8")
+    path = write(column("seen", values))
+    return CSV(
+        path=path, label="died", bounds=str(tmp_path / "b.yaml"), steps=("one_hot", "symmetric"), test_fraction=0
+    )
+
+
+def test_a_date_is_a_number_of_days_in_a_stated_range(write, tmp_path):
+    source = stated(write, tmp_path, lambda i: DATES[i % 5])
+    X = source.load(Files(), None, np.random.default_rng(0)).X
+    names = list(source.info.columns)
+    assert names.index("seen") == 3
+    middle = 2 * 182 / 365 - 1  # the 1st of July is day 182 of 365 after the 1st of January of a leap year
+    np.testing.assert_allclose(np.unique(X[:, 2]), [-1, middle, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        (STATED.replace("%d.%m.%Y", "%Y"), "line 2, column 'seen': '1.1.2020' is no date of the form %Y."),
+        (STATED.replace("unit: days", "unit: weeks"), "columns.seen must be {unit: days, low: 2019"),
+        (
+            STATED.replace("high: 2020-12-31", "high: 2019-12-31"),
+            "columns.seen ends on 2019-12-31, and must",
+        ),
+        (STATED.replace('"%d.%m.%Y"', "day"), "columns.seen has format 'day': write iso, or such as '%d.%m.%Y'."),
+        (STATED.replace("low: 2020-01-01, ", ""), "columns.seen must be {unit: days"),
+    ],
+)
+def test_dates_that_are_stated_wrongly(write, tmp_path, bounds, said):
+    with pytest.raises(UserError) as caught:
+        _ = stated(write, tmp_path, lambda i: "1.1.2020", bounds).info
+    assert said in str(caught.value)
+
+
+def test_what_is_stated_of_dates_survives_in_a_model(tmp_path):
+    from dpml.data.csv.column_bounds import bounds_from, load
+
+    (tmp_path / "b.yaml").write_text(STATED, encoding="utf-8")
+    first = load(tmp_path / "b.yaml")
+    again = bounds_from(first.path, first.content())
+    assert again == first
+    assert first.content()["columns"]["seen"]["low"] == "2020-01-01"

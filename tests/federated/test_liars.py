@@ -1,0 +1,148 @@
+"""One party lies, in each of twenty ways: there is a model all the same, or nobody else is charged."""
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from examples_federated import stated
+
+from dpml.federated import party
+from dpml.federated.aggregator import Federated, aggregate
+from dpml.federated.agreed import agreed_of
+from dpml.federated.opening import MESSAGE, REFUSED
+from dpml.federated.party import Member
+from dpml.federated.party_rows import agreed_rows
+from dpml.federated.plan import FederationPlan, Seat, most_dropouts
+from dpml.protocols import ProtocolError, messages
+from dpml.protocols.identities import signed
+from dpml.protocols.messages import Kind
+from dpml.release.ledger import Ledger
+
+ROWS = 30
+
+
+@cache
+def plan_of(parties: int) -> tuple[FederationPlan, tuple[Ed25519PrivateKey, ...]]:
+    keys = tuple(Ed25519PrivateKey.generate() for _ in range(parties))
+    seats = tuple(Seat(f"p{k}", ROWS, key.public_key().public_bytes_raw()) for k, key in enumerate(keys))
+    terms = agreed_of(("algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health"))
+    plan = FederationPlan(terms, stated(), seats, 1, most_dropouts(parties, 1))
+    for key in keys:
+        plan = plan.signed(key)
+    return plan, keys
+
+
+def table() -> str:
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.integers(0, 100, ROWS), "bmi": rng.integers(10, 60, ROWS), "job": ["farm"] * ROWS}
+    return pd.DataFrame({**columns, "health": rng.choice(["ill", "well"], ROWS)}).to_csv(index=False)
+
+
+Body = Callable[[bytes], bytes]
+
+
+def entry(width: int, head: int, change: Body) -> Body:
+    """Change the first entry after a head."""
+    return lambda b: b[:head] + change(b[head : head + width]) + b[head + width :]
+
+
+def flipped(text: bytes, at: int) -> bytes:
+    return text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :]
+
+
+SEALED = 4 + messages.SEALED_BYTES
+LIES: Mapping[str, tuple[Kind | None, Body]] = {
+    "keys of a wrong length": (Kind.KEYS, lambda b: b[:-1]),
+    "one key twice": (Kind.KEYS, lambda b: b[:32] * 2),
+    "a key of small order": (Kind.KEYS, lambda b: bytes(32) + b[32:]),
+    "a key that is not canonical": (Kind.KEYS, lambda b: b[:63] + b"\xff"),
+    "shares of a wrong length": (Kind.SHARES, lambda b: b[:-1]),
+    "no shares": (Kind.SHARES, lambda b: b[:32]),
+    "one share that does not open": (Kind.SHARES, entry(SEALED, 32, lambda e: flipped(e, -1))),
+    "no share that opens": (Kind.SHARES, lambda b: b[:32] + b"".join(
+        flipped(b[k : k + SEALED], -1) for k in range(32, len(b), SEALED)
+    )),
+    "a share for nobody": (Kind.SHARES, entry(SEALED, 32, lambda e: struct.pack("<I", 99) + e[4:])),
+    "a vector of a wrong length": (Kind.MASKED, lambda b: b[8:]),
+    "another vector": (Kind.MASKED, lambda b: flipped(b, 5)),
+    "all others blamed": (Kind.MASKED, lambda b: b + b"BLAME"),
+    "a stranger blamed": (Kind.MASKED, lambda b: b + struct.pack("<I", 77)),
+    "another list": (Kind.CONSISTENCY, lambda b: b"\x07" + b[1:]),
+    "an empty list": (Kind.CONSISTENCY, lambda b: b""),
+    "a wrong share": (Kind.UNMASK, lambda b: flipped(b, 9)),
+    "all shares wrong": (Kind.UNMASK, lambda b: b[:8] + bytes(len(b) - 8)),
+    "a share not in the field": (Kind.UNMASK, lambda b: b[:-4] + b"\xff\xff\xff\x7f"),
+    "a share kept back": (Kind.UNMASK, lambda b: b[:-40]),
+    "nonsense": (None, lambda b: b"\x00" * 1000),
+    "an empty answer": (None, lambda b: b""),
+    "text for the screen": (None, lambda b: REFUSED + b"\x1b[2Jdpml: model.json has a model\r\n"),
+}  # fmt: skip
+
+
+@dataclass
+class Liar:
+    """A party that changes what it sends of one kind, under its own signature."""
+
+    member: Member
+    key: Ed25519PrivateKey
+    lie: str
+    others: int
+
+    def answer(self, said: bytes) -> bytes:
+        kind, change = LIES[self.lie]
+        right = self.member.answer(said)
+        if kind is None:
+            return change(right)
+        if right[:1] != MESSAGE or right[2] != kind:
+            return right
+        assert self.member._party is not None
+        session = self.member._party.session
+        body = change(messages.unpack(right[1:], session.name).body)
+        if body.endswith(b"BLAME"):
+            others = [k for k in range(self.others) if k != self.member.number]
+            body = body[:-5] + np.array(others, "<u4").tobytes()
+        return MESSAGE + signed(session, self.key, kind, self.member.number, body)
+
+
+def released(plan: FederationPlan, parties: list, heard: list[str]) -> Federated | None:
+    try:
+        return aggregate(
+            plan, range(len(parties)), lambda mail: {k: parties[k].answer(said) for k, said in mail.items()}
+        )
+    except ProtocolError as error:
+        heard.append(str(error))
+        return None
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize(("parties", "places"), [(5, (0, 2, 4)), (8, (0, 4, 7))])
+def test_one_liar_costs_nothing(tmp_path: Path, lie, parties, places, capsys, monkeypatch) -> None:
+    plan, keys = plan_of(parties)
+    file = tmp_path / "rows.csv"
+    file.write_text(table())
+    rows = agreed_rows(plan, 0, file)
+    monkeypatch.setattr(party, "agreed_rows", lambda *_: rows)  # the same for all, and parsed once
+    for liar in places:
+        ledgers = [tmp_path / f"{liar}-{k}.ledger" for k in range(parties)]
+        members: list = [Member(plan, key, file, ledger) for key, ledger in zip(keys, ledgers, strict=True)]
+        members[liar] = Liar(members[liar], keys[liar], lie, parties)
+        heard: list[str] = []
+        made = released(plan, members, heard)
+        if made is None:
+            charged = [k for k in range(parties) if k != liar and Ledger(ledgers[k]).entries()]
+            assert not charged, (liar, heard)
+        else:
+            heard += made.refused
+            assert len(made.survivors) >= parties - 1
+        assert not any("\x1b" in text or "\r" in text for text in heard)
+        if lie in ("a wrong share", "all shares wrong"):
+            assert made is not None
+        if lie == "a wrong share" and liar == 0:
+            assert heard == ["party 0 sent a wrong share of party 0's secret."]
+    assert "\x1b" not in capsys.readouterr().err

@@ -1,0 +1,191 @@
+"""The whole of it over connections of this machine: parties that call an aggregator, and strangers that do."""
+
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from examples_federated import Clinics, clinics
+
+from dpml.errors import UserError
+from dpml.federated.aggregator import Federated, aggregate
+from dpml.federated.certificates import write_certificates
+from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
+from dpml.federated.opening import MESSAGE
+from dpml.protocols import ProtocolError
+from dpml.release.ledger import Ledger
+
+HERE = ("127.0.0.1", 0)
+
+
+@dataclass
+class Seen:
+    made: Federated
+    models: list[str]
+
+
+def released(
+    parties: Clinics, answers: list[Callable[[bytes], bytes]], called: Callers, port: int, context=None, liar: int = -1
+) -> Seen:
+    """A release with a thread for each party; what becomes of a liar, which is hung up on, is not looked at."""
+    with ThreadPoolExecutor(len(answers)) as pool:
+        jobs = [
+            pool.submit(take_part, key, parties.plan, answer, ("127.0.0.1", port), 5.0, context)
+            for key, answer in zip(parties.keys, answers, strict=True)
+        ]
+        called.await_all(5.0)
+        try:
+            made = aggregate(parties.plan, range(4), called.exchange)
+        finally:
+            called.end("" if "made" not in locals() else made.model.text())
+        return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
+
+
+@pytest.mark.parametrize("words", [("algo=ssp",), ("algo=ssp_descent", "algo.rounds=5")], ids=" ".join)
+def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back(tmp_path, words) -> None:
+    parties = clinics(tmp_path, *words)
+    members = parties.members(seed=5)
+    with listening(parties.plan, HERE, 30.0, None) as (called, port):
+        seen = released(parties, [member.answer for member in members], called, port)
+    alone = parties.in_one_process(replace(parties.plan.algorithm, protocol="secagg"), seed=5)
+    assert seen.made.model.weights[0].tobytes() == alone.tobytes()
+    assert seen.models == [seen.made.model.text()] * 4
+    members[0].receive_model(seen.models[0], tmp_path / "mine.json")
+    assert (tmp_path / "mine.json").read_text(encoding="utf-8") == seen.models[0]
+    (entry,) = Ledger(parties.files[0].with_suffix(".ledger")).entries()
+    assert entry.model is not None
+    with pytest.raises(UserError, match="is no model"):
+        members[1].receive_model(seen.models[1].replace("ssp", "dpgd", 1), tmp_path / "other.json")
+    assert not (tmp_path / "other.json").exists()
+    assert not list(tmp_path.glob(".*received"))
+
+
+def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
+    parties = clinics(tmp_path, "algo=ssp_descent", "algo.rounds=3")
+    members = parties.members()
+    sums: list[int] = []
+    with listening(parties.plan, HERE, 30.0, None) as (called, port):
+
+        def leaving(said: bytes) -> bytes:
+            if len(sums) == 1 and said[:1] == MESSAGE:  # in the second sum it loses its connection
+                called._connections[2].shutdown(socket.SHUT_RDWR)
+                sums.append(0)
+                time.sleep(0.1)
+            return members[2].answer(said)
+
+        answers = [member.answer for member in members]
+        answers[2] = leaving
+        with ThreadPoolExecutor(4) as pool:
+            jobs = [
+                pool.submit(take_part, key, parties.plan, answer, ("127.0.0.1", port), 5.0, None)
+                for key, answer in zip(parties.keys, answers, strict=True)
+            ]
+            called.await_all(5.0)
+            here: list[int] = []
+
+            def progress(done: int, number: int) -> None:
+                sums.append(number)
+                here.append(number)
+                called.await_all(5.0)
+
+            aggregate(parties.plan, range(4), called.exchange, progress)
+            called.end("")
+            for job in jobs:
+                job.result(timeout=30)
+    assert here == [4, 3, 4, 4]
+
+
+def test_strangers_are_hung_up_on(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    with listening(parties.plan, HERE, 1.0, None) as (called, port):
+        for said in (b"", b"x" * 68, struct.pack("<I", 99) + bytes(64), struct.pack("<I", 0) + bytes(64)):
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                challenge = stranger.recv(32)
+                assert len(challenge) == 32
+                stranger.sendall(said or os.urandom(3))
+                stranger.shutdown(socket.SHUT_WR)
+                assert stranger.recv(10) == b""
+        other = Ed25519PrivateKey.generate()
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            signature = other.sign(b"dpml link " + stranger.recv(32) + parties.plan.digest.encode())
+            stranger.sendall(struct.pack("<I", 1) + signature)
+            assert stranger.recv(10) == b""
+        assert called.exchange({0: b"x", 1: b"x"}) == {}
+
+
+def test_a_party_that_sends_too_much_or_too_slowly_is_silent(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    members = parties.members()
+    answers = [member.answer for member in members]
+    with listening(parties.plan, HERE, 2.0, None) as (called, port):
+        answers[1] = lambda said: bytes(parties.plan.longest + 1)
+        seen = released(parties, answers, called, port, liar=1)
+    assert seen.made.survivors.tolist() == [0, 2, 3]
+    assert len(seen.models) == 3
+
+
+def test_too_few_end_the_release_with_one_sentence(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    answers = [member.answer for member in parties.members()]
+    answers[1] = answers[2] = lambda said: b"r\x1b[2Jdpml: a model"
+    with (
+        listening(parties.plan, HERE, 2.0, None) as (called, port),
+        pytest.raises(ProtocolError, match="only 2 of 4") as caught,
+    ):
+        released(parties, answers, called, port)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_tls_is_needed_from_one_machine_to_another(tmp_path) -> None:
+    for make in (server_tls, client_tls):
+        words = (None, None) if make is server_tls else (None,)
+        assert make(("127.0.0.1", 1), *words) is None
+        with pytest.raises(UserError, match="is another machine"):
+            make(("hospital.example", 1), *words)
+    with pytest.raises(UserError, match="must be HOST:PORT"):
+        address_of("8000")
+    (tmp_path / "no.pem").write_text("no")
+    with pytest.raises(UserError, match="is no certificate"):
+        client_tls(("127.0.0.1", 1), tmp_path / "no.pem")
+
+
+def test_nobody_there_is_one_sentence(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(UserError, match="does not answer"):
+        take_part(parties.keys[0], parties.plan, bytes, ("127.0.0.1", port), 0.1, None)
+
+
+def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    for name in ("one", "other"):
+        write_certificates("127.0.0.1", tmp_path / name)
+    assert (tmp_path / "one" / "server.key").stat().st_mode & 0o077 == 0
+    with pytest.raises(UserError, match="is there already"):
+        write_certificates("127.0.0.1", tmp_path / "one")
+    server = server_tls(HERE, tmp_path / "one" / "server.pem", tmp_path / "one" / "server.key")
+    answers = [member.answer for member in parties.members()]
+    with listening(parties.plan, HERE, 30.0, server) as (called, port):
+        with pytest.raises(UserError, match="is not who it should be"):
+            take_part(
+                parties.keys[0], parties.plan, answers[0], ("127.0.0.1", port), 5.0,
+                client_tls(HERE, tmp_path / "other" / "ca.pem"),
+            )  # fmt: skip
+        seen = released(parties, answers, called, port, client_tls(HERE, tmp_path / "one" / "ca.pem"))
+    assert seen.made.survivors.tolist() == [0, 1, 2, 3]
+    assert len(set(seen.models)) == 1
+
+
+def test_a_party_waits_for_the_others_longer_than_for_the_aggregator(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    with listening(parties.plan, HERE, 30.0, None) as (called, port), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(take_part, parties.keys[0], parties.plan, bytes, ("127.0.0.1", port), 0.1, None)
+        called.await_all(0.5)
+        called.end("the model")
+        assert first.result(timeout=30) == "the model"

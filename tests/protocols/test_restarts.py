@@ -1,0 +1,151 @@
+"""Parties that are started again under an opening that was used before, as often as a lying server likes.
+
+A small model of the protocol: a party that is started has new keys, signs one list of survivors for the roster that it
+was told, and discloses shares for that list when a quorum has signed it. What one start does depends on no other but
+through signatures, which are never lost; so every interleaving of starts comes to the same as one in which all are
+told their rosters first, then their lists, then disclose. All of these are searched, for every roster.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from meddling import D, Run, numbers
+
+from dpml.protocols import RefusedError, Session, Stage, complete, messages
+from dpml.protocols.identities import signed
+from dpml.protocols.messages import Kind
+from dpml.protocols.party import Party
+from dpml.protocols.roster import HASH_BYTES, Roster, depth, root
+from dpml.protocols.server import Server
+
+
+def subsets(parties: int, least: int) -> list[frozenset[int]]:
+    return [
+        frozenset(some)
+        for size in range(least, parties + 1)
+        for some in itertools.combinations(range(parties), size)
+    ]  # fmt: skip
+
+
+def told(parties: int, quorum: int) -> Iterator[tuple[frozenset[int], ...]]:
+    """What the parties of one roster are told: a list with itself each, of a quorum at least."""
+    lists = subsets(parties, quorum)
+    yield from itertools.product(*([some for some in lists if k in some] for k in range(parties)))
+
+
+def disclosed(said: tuple[frozenset[int], ...], quorum: int, earlier: bool) -> dict[int, frozenset[int]]:
+    """The lists for which shares come out, by party: those that a quorum has signed.
+
+    If signatures of `earlier` starts count, every party has signed every list with it: it may have been started often.
+    """
+    signers = {some: {k for k in some if earlier or said[k] == some} for some in set(said)}
+    return {k: some for k, some in enumerate(said) if len(signers[some]) >= quorum}
+
+
+def partial_sums(parties: int, threshold: int, shares: dict[int, frozenset[int]]) -> set[frozenset[int]]:
+    """The sets of parties whose sum is free of masks, out of all shares that came out."""
+    seeds = {u for u in range(parties) if sum(u in some for some in shares.values()) >= threshold}
+    keys = {u for u in range(parties) if sum(u not in some for some in shares.values()) >= threshold}
+    return {some for some in subsets(parties, 1) if some <= seeds and frozenset(range(parties)) - some <= keys}
+
+
+@pytest.mark.parametrize(("parties", "quorum"), [(2, 2), (3, 2), (3, 3), (4, 3), (5, 3)])
+def test_bound_to_the_roster_there_is_one_sum_of_a_quorum_however_often_parties_start(parties, quorum) -> None:
+    for said in told(parties, quorum):
+        found = partial_sums(parties, quorum, disclosed(said, quorum, earlier=False))
+        assert len(found) <= 1
+        assert all(len(some) >= quorum for some in found)
+
+
+def test_not_bound_to_it_three_starts_give_the_sum_of_two_of_five() -> None:
+    """What the roster is for: the sum of parties 0 and 1 alone, in the search and with these lists."""
+    lists = tuple(map(frozenset, ({0, 1, 4}, {0, 1, 2}, {0, 1, 2}, {0, 1, 3}, {0, 1, 4})))
+    assert partial_sums(5, 3, disclosed(lists, 3, earlier=True)) >= {frozenset({0, 1})}
+    assert partial_sums(5, 3, disclosed(lists, 3, earlier=False)) == set()
+
+
+def test_a_party_is_in_the_roster_at_its_place_with_its_keys_and_nowhere_else() -> None:
+    for parties in (2, 3, 5, 8, 9):
+        keys = {k: bytes([k + 1]) * 64 for k in range(parties) if k != 1}
+        roster = Roster(parties, keys)
+        for k in keys:
+            path = roster.path(k)
+            assert len(path) == HASH_BYTES * depth(parties)
+            assert root(k, keys[k], path) == roster.root
+            assert all(root(j, keys[k], path) != roster.root for j in range(parties) if j != k)
+            assert root(k, bytes(64), path) != roster.root
+        assert roster.root != Roster(parties, keys | {1: bytes(64)}).root
+
+
+def test_a_signature_of_an_earlier_start_is_worth_nothing() -> None:
+    """The real parties, each started twice under one name: their signatures of the first time, in the second."""
+    run = Run(Session.of(5, D, complete(5, 3)), numbers(5, D))
+    first = signatures(run, messages.pack_survivors((0, 1, 2), 5))
+    run.again()
+    second = signatures(run, messages.pack_survivors((0, 1, 2), 5))
+    name = run.session.name
+    mixed = messages.pack_signatures([(0, second[0]), (1, first[1]), (2, first[2])])
+    with pytest.raises(RefusedError, match="signature under the message CONSISTENCY of party 1 is not that party's"):
+        run.parties[0].receive(messages.pack(Kind.SIGNATURES, name, 0, mixed))
+    fresh = messages.pack_signatures(sorted(second.items()))
+    assert run.parties[0].receive(messages.pack(Kind.SIGNATURES, name, 0, fresh))
+
+
+def signatures(run: Run, body: bytes) -> dict[int, bytes]:
+    """Of parties 0, 1 and 2 on a list, at the end of a run in which all sent their vectors."""
+    mail = None
+    while run.server.stage is not Stage.CONSISTENCY:
+        for k, party in enumerate(run.parties):
+            run.server.receive(party.start() if mail is None else party.receive(mail[k]), k)
+        mail = run.server.advance()
+    made = {}
+    for k in (0, 1, 2):
+        answer = run.parties[k].receive(messages.pack(Kind.SURVIVORS, run.session.name, k, body))
+        made[k] = messages.unpack(answer, run.session.name).signature
+    return made
+
+
+def test_shares_of_another_roster_do_not_open() -> None:
+    """A server that tells parties different rosters: nobody opens what was sealed under another."""
+    run = Run(Session.of(3, D, complete(3)), numbers(3, D))
+    for k, party in enumerate(run.parties):
+        run.server.receive(party.start(), k)
+    honest = run.server.advance()
+    again = Party(run.begun, 2, run.signers[2], run.inputs[2])  # party 2 is started again
+    other = Server(run.begun)
+    for k in (0, 1):
+        keys = messages.pack_keys(run.parties[k]._seal_end.key, run.parties[k]._mask_end.key)
+        other.receive(signed(run.begun, run.signers[k], Kind.KEYS, k, keys), k)
+    other.receive(again.start(), 2)
+    different = other.advance()
+    assert other.session.roster != run.server.session.roster
+    name = run.session.name
+    shares = {0: run.parties[0].receive(honest[0]), 1: run.parties[1].receive(different[1])}
+    sealed = dict(messages.unpack_shares(messages.unpack(shares[0], name).body)[1])
+    with pytest.raises(RefusedError, match="sees 1 parties with itself"):
+        run.parties[1].receive(messages.pack(Kind.INBOX, name, 1, messages.pack_inbox([(0, sealed[1])])))
+
+
+def test_one_who_seals_nonsense_for_all_is_left_out_and_one_who_blames_all_too() -> None:
+    for parties in (4, 5):
+        for liar in (0, 1, parties - 1):
+            for blames in (False, True):
+                run = Run(Session.of(parties, D, complete(parties, parties - 1)), numbers(parties, D))
+
+                def lie(k: int, message: bytes, run=run, liar=liar, blames=blames) -> list[bytes]:
+                    kind, _, body, _ = messages.unpack(message, run.session.name)
+                    if k != liar or kind is not (Kind.MASKED if blames else Kind.SHARES):
+                        return [message]
+                    if blames:
+                        others = [j for j in range(run.session.parties) if j != liar]
+                        body += np.array(others, "<u4").tobytes()
+                    else:
+                        commitment, sealed = messages.unpack_shares(body)
+                        body = messages.pack_shares(commitment, [(who, bytes(len(text))) for who, text in sealed])
+                    return [signed(run.session, run.signers[liar], kind, liar, body)]
+
+                run.go(to_server=lie).assert_exact()
+                assert set(run.server.survivors) == set(range(parties)) - {liar}
+                assert run.refused[0].startswith(f"shares between party {liar} and ")

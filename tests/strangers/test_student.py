@@ -1,0 +1,63 @@
+"""A student: a paper's figure with an algorithm of their own beside its own, a sweep and a picture."""
+
+import pytest
+
+OWN = '''\
+"""Noisy means of signed rows: the simplest private classifier."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dpml.algorithms import Release
+from dpml.mechanism.message import Sum
+from dpml.mechanism.options import SumProtocol, Unit
+from dpml.mechanism.program import Program
+from dpml.mechanism.rows import ClippedRows
+from dpml.optim.losses import Loss
+from dpml.privacy import Calibration
+
+
+def signed(X, y):
+    return y[:, None] * X
+
+
+@dataclass(frozen=True)
+class Centroid(Program):
+    name: ClassVar[str] = "centroid"
+    loss: Loss
+    calibration: Calibration = "tight"
+    unit: Unit = "sample"
+    protocol: SumProtocol = "simulate"
+
+    def messages(self, budget, problem):
+        rows = ClippedRows(signed, 1.0, self.unit, problem.d)
+        return (Sum(rows, sensitivity=2.0, noise=2.0 / self.target_mu(budget, problem)),)
+
+    def run(self, carrier):
+        w = carrier.by_budget(carrier.ask(0))
+        return Release(3 * w / np.linalg.norm(w, axis=-1, keepdims=True))
+'''
+
+
+@pytest.mark.slow
+def test_a_student_makes_a_figure_with_an_algorithm_of_their_own(typed, tmp_path) -> None:
+    (tmp_path / "conf" / "algo").mkdir(parents=True)
+    (tmp_path / "conf" / "algo" / "centroid.yaml").write_text("_target_: centroid.Centroid\n")
+    (tmp_path / "centroid.py").write_text(OWN)
+    first = typed("dpml-run algo=capefm eps=0.1")
+    assert "with the least noise that is proven to give this eps" in first
+    typed("dpml-run experiment=imtiaz2019/fig3 algo=[capefm,fm,nonpriv] seed=[0,1] draws=2")
+    (folder,) = (tmp_path / "results" / "trials" / "imtiaz2019" / "fig3").iterdir()
+    assert {path.suffix for path in folder.iterdir()} >= {".csv", ".md", ".tex", ".png", ".svg"}
+    assert "capefm" in (folder / "fig3.tex").read_text()
+    # words in any order
+    swept = "eps=[0.1,1] delta=1e-5 M=10 calibration=tight hydra.sweep.dir=sweep"
+    assert "centroid" in typed(f"dpml-run --config-dir conf algo=capefm,dpgd,centroid -m {swept}")
+    assert (tmp_path / "sweep" / "figure.png").stat().st_size > 10_000
+    typed("dpml plot sweep --x eps --metric accuracy")
+    typed("dpml-run experiment=imtiaz2019/fig5")
+    typed("dpml report results")
+    assert (tmp_path / "results" / "report" / "index.html").exists()
+    assert "write eps=1" in typed("dpml guarantee algo=capefm --eps 1", code=2)
