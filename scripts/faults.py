@@ -9,12 +9,12 @@ them. Disks are small ones in memory, so it needs Linux's `unshare`. Exit status
 import argparse
 import hashlib
 import importlib
-import json
 import os
 import pkgutil
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,13 +24,11 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from fault_bytes import READERS, bytes_flipped
 from fault_commands import (
     COMMANDS,
-    PROGRAMS,
     RELEASE,
     STATED,
     Command,
@@ -44,11 +42,7 @@ from fault_commands import (
 )
 
 import dpml
-from dpml.cli.errors import exit_on_mistakes
 from dpml.errors import UserError
-from dpml.federated.aggregator import aggregate, publish
-from dpml.federated.plan import read_plan
-from dpml.federated.relay import ask
 from dpml.release.ledger import Ledger
 from dpml.release.model import read_model
 
@@ -121,73 +115,74 @@ def whole_model(path: Path) -> bool:
 
 
 def federations(folder: Path, sign: signal.Signals, times: int, rng: np.random.Generator) -> Tally:
-    """One of four parties or the aggregator is ended, without Flower between them.
+    """One of four parties or the aggregator is ended.
 
-    A model there is has the rows of three parties or four, and each of these has it in its ledger.
+    A model there is has three parties' rows or more, whose ledgers have it; a party's model is the aggregator's.
     """
     tally = Tally()
     prepare(folder)
+    port = _agree(folder)
+    whole, entries = 0.0, [0] * len(NAMES)
+    for number in range(times + 2):  # the first and the last are left in peace
+        models = [folder / "model.json", *(folder / f"{name}.model" for name in NAMES)]
+        for path in models:
+            path.unlink(missing_ok=True)
+        began = time.monotonic()
+        listen = ["--listen", f"127.0.0.1:{port}", "--wait", "10", "--plan", "plan.json", "-o", "model.json"]
+        commands = [Command(folder, ["dpml", "federate", "aggregator", *listen])]
+        commands += [Command(folder, _party(name, port)) for name in NAMES]
+        disturbed = 0 < number <= times
+        if disturbed:
+            ended = commands[0 if rng.random() < 0.5 else rng.integers(1, 5)]
+            ended.after(rng.random() * whole, sign)
+        outputs = [command.end() for command in commands]
+        whole = whole or time.monotonic() - began
+        now = [len(Ledger(folder / f"{name}.csv.ledger").entries()) for name in NAMES]
+        more = [after - before for before, after in zip(entries, now, strict=True)]
+        texts = [path.read_bytes() for path in models if path.exists()]
+        tally.times += disturbed
+        tally.met += any(status != 0 for status, _ in outputs)
+        tally.tracebacks += any(more_than_a_sentence(*output) for output in outputs)
+        tally.wrong += len(set(texts)) > 1 or any(not whole_model(path) for path in models if path.exists())
+        tally.wrong += not disturbed and (len(texts) < len(models) or any(status for status, _ in outputs))
+        tally.lost += min(more) < 0 or max(more) > 1 or (bool(texts) and sum(more) < len(NAMES) - 1)
+        entries = now
+    tally.left += bool(temporary(folder))
+    return tally
+
+
+def _agree(folder: Path) -> int:
+    """The parties' files, keys and signed plan, and a free port for their aggregator."""
     (folder / "own.yaml").write_text(STATED)
     for name in NAMES:
         shutil.copy(folder / "own.csv", folder / f"{name}.csv")
         card = ["dpml", "federate", "card", f"{name}.csv", "--key", f"{name}.key", "-o", f"{name}.card", *SETTING]
         undisturbed(folder, card)
     cards = [f"{name}.card" for name in NAMES]
-    undisturbed(folder, ["dpml", "federate", "plan", *cards, "-o", "plan.yaml", "--dropouts", "1", *SETTING])
-    undisturbed_seconds = 0.0
-    for number in range(times + 2):  # the first and the last are left in peace
-        disturbed = 0 < number <= times
-        for path in [*folder.glob("*.socket"), *folder.glob("*.ledger"), folder / "model.json", folder / "of"]:
-            path.unlink(missing_ok=True)
-        commands = [Command(folder, [*party(name), "--socket", f"{name}.socket"]) for name in NAMES]
-        while not all((folder / f"{name}.socket").exists() for name in NAMES):
-            time.sleep(0.05)
-        began = time.monotonic()
-        aggregator = Command(folder, ["aggregate"])
-        if disturbed:
-            ended = (*commands, aggregator)[rng.integers(5)]
-            ended.after(rng.random() * undisturbed_seconds, sign)
-        status, said = aggregator.end()
-        undisturbed_seconds = undisturbed_seconds or time.monotonic() - began
-        for command in commands:
-            command.after(0.0, signal.SIGTERM)
-        outputs = [(status, said), *(command.end() for command in commands)]
-        model = folder / "model.json"
-        of = json.loads((folder / "of").read_text()) if (folder / "of").exists() else []
-        have = [len(Ledger(folder / f"{name}.csv.ledger").entries()) for name in NAMES]
-        tally.times += disturbed
-        tally.met += status != 0 or len(of) < 4
-        tally.tracebacks += any(more_than_a_sentence(*output) for output in outputs)
-        tally.wrong += model.exists() and (not whole_model(model) or len(of) < 3)
-        tally.lost += (model.exists() and any(have[party] != 1 for party in of)) or max(have) > 1
-    tally.left += bool(temporary(folder))
-    return tally
+    missing = ["--colluders", "0", "--dropouts", "1"]
+    undisturbed(folder, ["dpml", "federate", "plan", *cards, "-o", "plan.json", *missing, *SETTING])
+    for name in NAMES:
+        undisturbed(folder, ["dpml", "federate", "sign", "plan.json", "--key", f"{name}.key"])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
-def party(name: str) -> list[str]:
+def _party(name: str, port: int) -> list[str]:
     """The command of a party."""
-    return ["dpml", "federate", "party", f"{name}.csv", "--plan", "plan.yaml", "--key", f"{name}.key"]
+    own = [f"{name}.csv", "--key", f"{name}.key", "-o", f"{name}.model"]
+    return [
+        "dpml",
+        "federate",
+        "party",
+        *own,
+        "--plan",
+        "plan.json",
+        "--aggregator",
+        f"127.0.0.1:{port}",
+        "--wait",
+        "10",
+    ]
 
-
-def _aggregate() -> None:
-    """The aggregator: its messages go straight to the parties' sockets."""
-
-    def exchange(mail: Any) -> dict[int, bytes]:
-        answers = {}
-        for node, said in mail.items():
-            with suppress(OSError, EOFError):
-                answers[node] = ask(Path(f"{NAMES[node]}.socket"), said)
-        return answers
-
-    def main() -> None:
-        made = aggregate(read_plan(Path("plan.yaml")), range(4), exchange)
-        Path("of").write_text(json.dumps(made.survivors.tolist()))
-        publish(made, Path("model.json"))
-
-    exit_on_mistakes("aggregate", main)
-
-
-PROGRAMS["aggregate"] = _aggregate
 
 # ---- disks
 
