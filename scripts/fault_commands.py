@@ -108,8 +108,11 @@ def undisturbed(folder: Path, words: Sequence[str]) -> float:
 
 
 def more_than_a_sentence(status: int, said: str) -> bool:
-    """Whether a command that was ended, or refused, says anything but one sentence."""
-    return "Traceback" in said or (status == 2 and said.count("error: ") != 1)
+    """Whether a command that was ended, or refused, says anything but one sentence, which is printed."""
+    more = "Traceback" in said or (status == 2 and said.count("error: ") != 1)
+    if more:
+        print(f"exit status {status}:\n{said}", file=sys.stderr)
+    return more
 
 
 def entered(folder: Path) -> list[dict[str, Any]]:

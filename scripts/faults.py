@@ -84,8 +84,8 @@ def releases(folder: Path, sign: signal.Signals, times: int, rng: np.random.Gene
     prepare(folder)
     (folder / "own.yaml").write_text(STATED)
     whole = undisturbed(folder, [*RELEASE, "first.json"])
-    entries = entered(folder)
-    for number, moment in enumerate(rng.random(times) * whole):
+    entries, number = entered(folder), 0
+    for moment in rng.random(times) * whole:
         model = folder / f"{number}.json"
         command = Command(folder, [*RELEASE, model.name])
         command.after(moment, sign)
@@ -98,8 +98,9 @@ def releases(folder: Path, sign: signal.Signals, times: int, rng: np.random.Gene
         if model.exists():
             tally.wrong += not whole_model(model)
             tally.lost += hashlib.sha256(model.read_bytes()).hexdigest() != now[-1]["model"]
+            number += 1  # else the next one writes this one's model, and removes what is left of it
         entries = now
-    undisturbed(folder, [*RELEASE, "last.json"])
+    undisturbed(folder, [*RELEASE, f"{number}.json"])
     tally.lost += len(entered(folder)) != len(entries) + 1
     tally.left += bool(temporary(folder))
     return tally
