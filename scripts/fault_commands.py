@@ -1,6 +1,7 @@
 """Commands of dpml in processes of their own, and what came of a fault, for `faults.py`."""
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -15,11 +16,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "faults"))
-from failing import COMMANDS, PROGRAMS, RUN, made, prepare, temporary  # noqa: E402
+import failing  # noqa: E402
+from failing import COMMANDS, RUN, prepare, temporary  # noqa: E402
 
 from dpml.release.ledger import Ledger  # noqa: E402
 
-__all__ = ["COMMANDS", "PROGRAMS", "made", "prepare", "temporary"]  # of the tests of faults, whose folder is no package
+__all__ = ["COMMANDS", "prepare", "temporary"]  # of the tests of faults, whose folder is no package
 
 PATIENCE = 300.0
 STATED = "columns: {a: {low: -5, high: 5}, b: {low: -5, high: 5}}\nclasses: [0, 1]\n"
@@ -74,7 +76,7 @@ class Command:
         os.dup2(number, 2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.argv = list(self.words)
-        PROGRAMS[self.words[0]]()
+        failing.PROGRAMS[self.words[0]]()
 
     def after(self, seconds: float, sign: signal.Signals) -> None:
         """Send a signal; Ctrl-C reaches what the process has started, too."""
@@ -118,3 +120,12 @@ def more_than_a_sentence(status: int, said: str) -> bool:
 def entered(folder: Path) -> list[dict[str, Any]]:
     """All entries of a ledger; what an entry's model is may still come."""
     return [asdict(entry) for entry in Ledger(folder / "ledger").entries()]
+
+
+def made(folder: Path) -> dict[str, bytes]:
+    """What a command has made, but the folder's name and the versions of libraries.
+
+    Hydra's file about a sweep names the folder; a fork of this program has loaded more libraries than a worker.
+    """
+    parts = rb'"(versions|distributions)": {[^}]*}|' + re.escape(os.fsencode(folder))
+    return {name: re.sub(parts, b"", content) for name, content in failing.made(folder).items()}

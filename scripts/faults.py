@@ -194,7 +194,7 @@ def full_disks(folder: Path, times: int) -> Tally:
     prepare(folder)
     undisturbed(folder, COMMANDS["sweep"])
     disk = folder.with_name("disk")
-    expected = _moved(folder, disk / "own")
+    expected = made(folder)
     most = sum(path.stat().st_blocks for path in folder.rglob("*")) // 2
     disk.mkdir(exist_ok=True)
     for size in np.linspace(40, 40 + 2 * most, times).astype(int):
@@ -214,7 +214,7 @@ def read_only_disks(folder: Path, times: int) -> Tally:
     prepare(folder)
     whole = undisturbed(folder, COMMANDS["sweep"])
     disk = folder.with_name("disk")
-    expected = _moved(folder, disk / "own")
+    expected = made(folder)
     disk.mkdir(exist_ok=True)
     for moment in np.linspace(0, whole, times):
         mount("-t", "tmpfs", "tmpfs", str(disk))
@@ -231,11 +231,6 @@ def read_only_disks(folder: Path, times: int) -> Tally:
         _count(tally, disk / "own", expected, (status, said), (again, said_again))
         unmount(disk)
     return tally
-
-
-def _moved(folder: Path, to: Path) -> dict[str, bytes]:
-    """What was made in a folder, as if in another one: Hydra's file about a sweep names it."""
-    return {name: content.replace(os.fsencode(folder), os.fsencode(to)) for name, content in made(folder).items()}
 
 
 def _count(
@@ -287,7 +282,13 @@ def dask(folder: Path, whom: str, times: int, rng: np.random.Generator) -> Tally
     for _ in range(times):
         prepare(folder)
         with subprocess.Popen(
-            [sys.executable, "-c", CLUSTER], stdin=-1, stdout=-1, stderr=-3, text=True, start_new_session=True
+            [sys.executable, "-c", CLUSTER],
+            stdin=-1,
+            stdout=-1,
+            stderr=-3,
+            text=True,
+            start_new_session=True,
+            cwd=folder,
         ) as cluster:
             assert cluster.stdout is not None
             address, *workers = cluster.stdout.readline().split()
