@@ -53,7 +53,7 @@ def test_a_scheduler_that_is_killed(
     assert " - distributed" not in said
     assert said.count("dpml-run: error: ") == 1
     assert "dpml-run: error: the Dask scheduler was lost: what is finished is kept" in err
-    assert len(list(folder.glob("results/.cells/*/*/error.txt"))) <= 1  # one that was on its way
+    assert not list(folder.glob("results/.cells/*/*/error.txt"))
     kept = len(list(folder.glob("results/.cells/*/*/result-*.json")))
     assert kept
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as another:
