@@ -300,7 +300,10 @@ def dask(folder: Path, whom: str, times: int, rng: np.random.Generator) -> Tally
             first = command.end()
             os.killpg(cluster.pid, signal.SIGKILL)
         _count(tally, folder, expected, first, Command(folder, words).end())
-        tally.tracebacks += first[1].count("\n") > 1
+        more = first[1].strip().count("\n") > 0  # after the line of progress, the sentence
+        if more:
+            print(first[1], file=sys.stderr)
+        tally.tracebacks += more
     return tally
 
 
