@@ -22,9 +22,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from threading import Lock
 
 _OURS = __name__.partition(".")[0]
 _HOME = Path(__file__).parent
+_PARSER = Lock()  # Python 3.11 raises SystemError where two threads parse at once
 # no number depends on these: the list of public names, the version, error sentences, file writing, checksums of code,
 # where files and parsed arrays lie, whose contents have checksums of their own
 _IDLE = {
@@ -236,7 +238,8 @@ def read(path: Path, name: str) -> tuple[Checksums, tuple[str, ...]]:
     content = path.read_bytes()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     try:
-        tree = ast.parse(content if path.suffix == ".py" else "")
+        with _PARSER:
+            tree = ast.parse(content if path.suffix == ".py" else "")
     except (SyntaxError, ValueError):
         tree = ast.parse("")  # whoever imports it is told
     return checksums(content, path.suffix), tuple(dict.fromkeys(_imported(tree, package)))

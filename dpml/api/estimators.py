@@ -29,7 +29,7 @@ from dpml.config.build import algorithm_of, budget, epsilon, number, optional, t
 from dpml.config.compose import options
 from dpml.data import Dataset, Task
 from dpml.data.partition import Equal, Parties, partition
-from dpml.data.preprocess import shrink, to_both_sides
+from dpml.data.steps import shrink, to_both_sides
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee

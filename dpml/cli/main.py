@@ -319,7 +319,12 @@ def _predict(commands: Any) -> None:
     description = "what a published model says of the rows of a file"
     predict = commands.add_parser("predict", help=description, description=f"Print {description}, as CSV.")
     predict.add_argument("model", type=Path, metavar="MODEL", help="the model's file")
-    predict.add_argument("file", type=Path, metavar="FILE", help="a CSV file with the columns that the model needs")
+    predict.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="a CSV file with the columns that the model needs"
+    )
+    predict.add_argument(
+        "--shapes", type=Path, metavar="DIR", help="draw what each feature contributes, from the model alone, into DIR"
+    )
     predict.add_argument("--proba", action="store_true", help="print the probability of each class, and no prediction")
     predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
     add_written(predict)

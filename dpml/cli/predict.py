@@ -21,6 +21,12 @@ from dpml.release.model import PROBABILITY, Model, read_model
 def run(arguments: Namespace) -> None:
     """Write a table with a prediction for every row of the file, in the file's order."""
     model = read_model(arguments.model)
+    if arguments.shapes is not None:
+        _draw_shapes(model, arguments.shapes)
+    if arguments.file is None:
+        if arguments.shapes is None:
+            raise UserError("name a FILE of rows to predict, or --shapes DIR for what each feature contributes.")
+        return
     written = dialect(arguments.encoding, arguments.separator, arguments.decimal, arguments.na)
     with in_options():
         found = pd.DataFrame(model.predictions(_rows(model, arguments.file, written)))
@@ -31,6 +37,18 @@ def run(arguments: Namespace) -> None:
         sys.stdout.write(table)
     else:
         write_atomically(arguments.output, table)
+
+
+def _draw_shapes(model: Model, folder: Path) -> None:
+    from dpml.reporting import shapes  # slow to load
+
+    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+        raise UserError(f"--shapes {folder} is there already, and not empty: choose another folder.")
+    try:
+        written = shapes.write(model, folder)
+    except OSError as error:
+        raise UserError(f"--shapes {folder} cannot be written: {error.strerror}.") from None
+    print(f"{len(written)} files in {folder}: each feature as .png and .svg, and all numbers in shapes.csv")
 
 
 def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFrame:

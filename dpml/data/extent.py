@@ -61,6 +61,7 @@ class Box:
             them is at its `high`, and the others are at their `low`.
         levels: The number of values of each symbolic column of the table, 0 for a numeric column.
         length: A further bound on a row's L2 norm.
+        edges: The stated edges of every column of the table, on the scale of its ends.
     """
 
     low: Array
@@ -68,6 +69,7 @@ class Box:
     group: Index
     levels: Sequence[int] = ()
     length: float = math.inf
+    edges: Sequence[Array] = ()
 
     @property
     def mean(self) -> Array:
@@ -103,7 +105,8 @@ def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array]
         return out
 
     ends = apply(np.stack([low, high]))
-    return apply, Box(ends[0], ends[1], np.arange(len(ranges)), levels_of(columns))
+    edges = [np.log1p(r.edges) if r.log else np.array(r.edges) for r in ranges]
+    return apply, Box(ends[0], ends[1], np.arange(len(ranges)), levels_of(columns), edges=edges)
 
 
 def levels_of(columns: Mapping[str, Column]) -> list[int]:

@@ -6,7 +6,10 @@ The loaders, the downloads, `dpml data` and the pages in docs/data all use them.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
+
+import numpy as np
 
 from dpml.errors import UserError
 
@@ -26,14 +29,16 @@ class Range:
         high: The largest value.
         log: Whether the column is put on the scale log(1 + value), as is common for amounts of money, bytes and
             durations.
+        edges: Where the steps `bin` and `spline` cut the range, in the column's own unit.
 
     Raises:
-        UserError: the ends are not finite, not in order, or have no logarithm.
+        UserError: the ends are not finite, not in order, or have no logarithm; or the edges are not within them.
     """
 
     low: float
     high: float
     log: bool = False
+    edges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not -math.inf < self.low < self.high < math.inf:
@@ -42,9 +47,27 @@ class Range:
             raise UserError(f"a range must be narrower than 1.8e308, got {self.low:g} to {self.high:g}.")
         if self.log and self.low <= -1:
             raise UserError(f"a range on the scale log(1 + value) must begin above -1, got {self.low:g}.")
+        if len(self.edges) >= 1000:
+            raise UserError(f"a range has fewer than 1,000 edges, got {len(self.edges):,}.")
+        if not all(a < b for a, b in pairwise((self.low, *self.edges, self.high))):
+            listed = ", ".join(f"{edge:g}" for edge in self.edges)
+            raise UserError(f"edges must increase, between {self.low:g} and {self.high:g}, got [{listed}].")
+
+    def parts(self, count: float) -> tuple[float, ...]:
+        """The edges by which the range falls into `count` equal parts, on its scale.
+
+        Raises:
+            UserError: there are not 1 to 1,000 parts.
+        """
+        if count not in range(1, 1001):
+            raise UserError(f"a range has 1 to 1,000 equal parts, got {count}.")
+        if not self.log:
+            return tuple(np.linspace(self.low, self.high, int(count) + 1)[1:-1].tolist())
+        return tuple(np.expm1(np.linspace(np.log1p(self.low), np.log1p(self.high), int(count) + 1)[1:-1]).tolist())
 
     def __str__(self) -> str:
-        return f"{self.low:,.10g} to {self.high:,.10g}{', on a log scale' if self.log else ''}"
+        scale = ", on a log scale" if self.log else ""
+        return f"{self.low:,.10g} to {self.high:,.10g}{scale}{f', {len(self.edges)} edges' if self.edges else ''}"
 
 
 Column = Range | tuple[str, ...]

@@ -17,6 +17,7 @@ from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.preprocess import Features, check_bounds, fit_apply, scale_target, stated_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
+from dpml.data.steps import Record
 from dpml.errors import UserError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Tabular:
         return after_one_hot(self.stated) if self.stated else self.info.features
 
     def size(self, N: int | None) -> tuple[int, int]:
-        return N or self.available(), preprocess.width(self.pipeline, self.features)
+        return N or self.available(), preprocess.width(self.pipeline, self.stated or self.info.features)
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         check_rows(self.info, N, self.available())
@@ -177,7 +178,7 @@ class Tabular:
 
     def _preprocess(
         self, table: Table, train: Index | slice, test: Index | slice
-    ) -> tuple[Array, Array, Array, Array, list[preprocess.Record]]:
+    ) -> tuple[Array, Array, Array, Array, list[Record]]:
         X, X_test = table.X[train], table.X[test]
         if self.bounds == "public":
             X, X_test, record = stated_apply(self.pipeline, X, X_test, self.stated)

@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from dpml.algorithms import Algorithm
 from dpml.data import Task
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
-from dpml.data.extent import after_one_hot
 from dpml.data.preprocess import maps, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
@@ -158,7 +157,7 @@ class FederationPlan:
     def problem(self) -> Problem:
         """What noise and guarantees depend on. A drop-out counts as a colluder: its noise protects no other party."""
         sizes = self._sizes
-        d = width(self.dataset.steps, after_one_hot(self.stated.columns))
+        d = width(self.dataset.steps, self.stated.columns)
         return Problem(len(sizes), int(sizes.sum()), d, colluders=self.colluders + self.dropouts).of_sizes(sizes)
 
     @cached_property

@@ -204,7 +204,7 @@ def model_used(path: Path) -> None:
 
     class Arguments:
         file, output = rows, out
-        encoding = separator = decimal = na = wanted = None
+        encoding = separator = decimal = na = wanted = shapes = None
         proba = False
 
     Arguments.model = path  # type: ignore[attr-defined]

@@ -1,5 +1,7 @@
 """dataset.bounds=FILE.yaml: what is stated takes the place of what would be read from the rows."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
@@ -234,3 +236,32 @@ def test_any_text_survives_in_a_written_file(files, tmp_path, word):
     (tmp_path / "b.yaml").write_text(text, encoding="utf-8")
     columns = column_bounds.load(tmp_path / "b.yaml").columns
     assert columns["c"] == tuple(sorted([word, "other", "more"]))
+
+
+CUT = STATED.replace("high: 100}", "high: 100, edges: [30, 50]}").replace("log: true}", "log: true, edges: 3}")
+
+
+def test_edges_are_stated_beside_the_range(files):
+    data = load(CSV(**files(CUT), label="income", steps=("one_hot", "bin"), test_fraction=0))
+    parts = data.X[np.argsort(data.X[:, 0]), -6:]  # of age, then of gain: 0 to 9, to 99, to 999
+    assert {tuple(row) for row in parts} == {
+        (0, 1, 0, 1, 0, 0), (0, 0, 1, 0, 0, 1), (0, 1, 0, 0, 1, 0), (1, 0, 0, 1, 0, 0),
+    }  # fmt: skip
+    path = Path(files(CUT)["bounds"])
+    stated = column_bounds.load(path)
+    assert column_bounds.bounds_from(path, stated.content()) == stated
+
+
+def test_edges_of_dates_are_dates(tmp_path):
+    said = {"unit": "days", "low": "2020-01-01", "high": "2020-12-31", "edges": ["2020-04-01", "2020-07-01"]}
+    stated = column_bounds.bounds_from(tmp_path, {"columns": {"seen": said}, "classes": [0, 1]})
+    assert len(stated.columns["seen"].edges) == 2
+    assert column_bounds.bounds_from(tmp_path, stated.content()) == stated
+    with pytest.raises(UserError, match="edges must be dates that increase"):
+        column_bounds.bounds_from(tmp_path, {"columns": {"seen": said | {"edges": ["2019-04-01"]}}, "classes": [0, 1]})
+
+
+@pytest.mark.parametrize("edges", ["[5, 3]", "[0]", "[a]", "true", "2.5", "{a: 1}", "[.nan]", "1001", "[1e400]"])
+def test_edges_that_cannot_be_are_refused_in_a_sentence(files, edges):
+    with pytest.raises(UserError, match=r"b.yaml: columns.age"):
+        column_bounds.load(Path(files(STATED.replace("high: 100}", f"high: 100, edges: {edges}}}"))["bounds"]))

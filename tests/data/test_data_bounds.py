@@ -20,26 +20,25 @@ from dpml.data import Files, Info, Range, Raw
 from dpml.data.extent import after_one_hot, norms
 from dpml.data.info import values
 from dpml.data.preprocess import (
-    EACH_ROW,
-    STATED,
-    STEPS,
     check_bounds,
     fit_apply,
     maps,
     private_note,
     scale_target,
     stated_apply,
+    width,
 )
 from dpml.data.sets.adult import Adult
 from dpml.data.sets.bank import Bank
 from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
+from dpml.data.steps import EACH_ROW, STATED, STEPS, hats, indicators
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
 
 COLUMNS = {
-    "age": Range(0, 100),
+    "age": Range(0, 100, edges=(18, 40, 65)),
     "colour": values("red green blue"),
-    "income": Range(0, 99_999, log=True),
+    "income": Range(0, 99_999, log=True, edges=(1, 1000)),
     "change": Range(-4, 2),
     "answer": values("yes no"),
 }
@@ -55,6 +54,10 @@ STEPS_IN_USE = [
     ("one_hot", "min_max", "sample_norm", "max_abs", "max_norm"),
     ("one_hot", "centre", "bias", "max_abs", "clip"),
     ("one_hot", "sample_norm"),
+    ("one_hot", "bin", "symmetric", "sample_norm"),
+    ("one_hot", "bin", "max_norm", "bias"),
+    ("one_hot", "spline", "max_norm"),
+    ("impute", "one_hot", "spline", "min_max", "centre", "max_norm"),
 ]
 PUBLIC = ["adult", "bank", "breast_cancer", "crime", "har", "har_73of561", "kddcup99", "kddcup99_70k"]
 REFUSED = ["creditcard", "creditcard_subset", "twitter_buzz", "url", "wdbc"]
@@ -87,7 +90,9 @@ def test_rows_end_in_the_unit_ball_whatever_they_are(steps):
     X, X_test, record = stated_apply(steps, train, test, COLUMNS)
     assert norms(X).max() <= 1
     assert norms(X_test).max() <= 1  # which fitted scales cannot promise
-    assert X.shape[1] == X_test.shape[1] == after_one_hot(COLUMNS) + ("bias" in steps)
+    cut = 4 - 1 + 3 - 1 if "bin" in steps else 5 - 1 + 4 - 1 if "spline" in steps else 0
+    assert X.shape[1] == X_test.shape[1] == after_one_hot(COLUMNS) + ("bias" in steps) + cut
+    assert X.shape[1] == width(steps, COLUMNS)
     assert [entry["step"] for entry in record] == ["ranges", *steps]
     assert norms(stated_apply(steps, extremes(COLUMNS), test, COLUMNS)[0]).max() <= 1
     np.testing.assert_array_equal(train, before[0])
@@ -479,3 +484,59 @@ def test_symmetric_puts_the_ends_of_a_range_at_minus_one_and_one() -> None:
     X = np.array([[17.0, 0, 0.0], [90.0, 1, 99.0], [1e9, -1, 9.0]])
     done, _, _ = stated_apply(["one_hot", "symmetric"], X, X[:0], columns)
     np.testing.assert_allclose(done, [[-1, -1, 1, 0], [1, 1, 0, 1], [1, 0, 0, 0]], atol=1e-12)
+
+
+# ---- parts of a range
+
+
+def test_parts_count_as_a_histogram_does_and_their_weights_are_a_step_function():
+    edges = np.array([0.0, 1, 2.5, 4])
+    x = np.concatenate([np.random.default_rng(0).uniform(0, 4, 500), edges])
+    np.testing.assert_array_equal(indicators(x, edges).sum(axis=0), np.histogram(x, edges)[0])
+    assert (indicators(x, edges).sum(axis=1) == 1).all()
+
+
+def test_a_linear_model_of_a_spline_is_the_linear_interpolation():
+    edges, w = np.array([0.0, 1, 2.5, 4]), np.array([3.0, -1, 2, 0.5])
+    x = np.append(np.random.default_rng(1).uniform(0, 4, 500), edges)
+    np.testing.assert_allclose(hats(x, edges) @ w, np.interp(x, edges, w), atol=1e-12)
+
+
+def test_parts_are_of_the_columns_own_unit_and_scale():
+    columns = {"pay": Range(0, 999, log=True, edges=(1, 99)), "age": Range(0, 100)}
+    table = np.array([[0.0, 7], [0.5, 8], [1, 9], [98, 9], [99, 9], [5000, 9]])
+    X, _, _ = stated_apply(("bin",), table, table[:0], columns)
+    np.testing.assert_array_equal(X[:, 0], table[:, 1])
+    np.testing.assert_array_equal(X[:, 1:].argmax(axis=1), [0, 0, 1, 1, 2, 2])
+    X, _, _ = stated_apply(("spline",), table, table[:0], columns)
+    np.testing.assert_allclose(X[1, 1:], [1 - np.log2(1.5), np.log2(1.5), 0, 0], atol=1e-15)
+    assert Range(0, 999, log=True).parts(3) == pytest.approx((9, 99))
+    assert Range(-1, 1).parts(4) == pytest.approx((-0.5, 0, 0.5))
+
+
+def test_parts_that_cannot_be_made_are_refused_in_a_sentence():
+    table, uncut = rows(9), COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
+    with pytest.raises(UserError, match=r"must not have bin with dataset\.bounds=fitted"):
+        fit_apply(("one_hot", "bin"), table, table[:0], (0, 3, 0, 0, 2))
+    with pytest.raises(UserError, match="no column has edges: state them"):
+        stated_apply(("one_hot", "spline"), table, table[:0], uncut)
+    with pytest.raises(UserError, match="must have bin before symmetric"):
+        stated_apply(("one_hot", "symmetric", "bin"), table, table[:0], COLUMNS)
+    with pytest.raises(UserError, match="and other steps without"):
+        stated_apply(("one_hot", "bin:8"), table, table[:0], COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ((0, 1), "edges must increase, between 0 and 2, got"),
+        ((1, 1), "edges must increase"),
+        ((1, math.nan), "edges must increase"),
+        (tuple(np.linspace(0.1, 1.9, 1000)), "fewer than 1,000 edges, got 1,000"),
+    ],
+)
+def test_edges_that_are_none_are_refused(edges, message):
+    with pytest.raises(UserError, match=message):
+        Range(0, 2, edges=edges)
+    with pytest.raises(UserError, match="1 to 1,000 equal parts"):
+        Range(0, 2).parts(2.5)

@@ -14,6 +14,7 @@ from harness import RARE, imported
 from dpml import cli
 from dpml.config import catalogue
 from dpml.data import Files
+from dpml.data.sets.packaged import PACKED
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -119,7 +120,23 @@ def test_get_all_says_what_could_not_be_had(dpml, raw, server):
     assert code == 2
     for name in ("adult", "bank", "breast_cancer", "crime", "twitter_authors"):
         assert f"{name}: ready" in out
-    failed = "creditcard, creditcard_subset, har, har_73of561, kddcup99, kddcup99_70k, twitter_buzz, url"
+    failed = ", ".join(
+        sorted(
+            [
+                *PACKED,
+                *[
+                    "creditcard",
+                    "creditcard_subset",
+                    "har",
+                    "har_73of561",
+                    "kddcup99",
+                    "kddcup99_70k",
+                    "twitter_buzz",
+                    "url",
+                ],
+            ]
+        )
+    )
     assert err.splitlines()[-1] == f"dpml: error: not all data sets could be had: {failed} (see above)."
     assert "cannot fetch train/X_train.txt, test/X_test.txt of dataset=har" in err
     code, out, err = dpml("data", "check", "adult", "crime", "har")

@@ -25,6 +25,7 @@ from dpml.privacy import Guarantee, gdp
 from dpml.release.exactness import require_exact
 from dpml.release.ledger import Ledger
 from dpml.release.model import Model, read_model
+from dpml.reporting.shapes import shapes, write
 
 BOUNDS = """
 columns:
@@ -379,6 +380,61 @@ def test_predictions_are_those_of_the_formula() -> None:
     found = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
     row = np.array([0.5, 0.0, 1.0, 1.0]) / np.sqrt(2.25)
     assert found == pytest.approx(1 + 50 * row @ [0.1, 0.25, -1 / 3, 0.5])
+
+
+def an_additive_model() -> Model:
+    """Of a, piecewise linear between 0, 2, 5 and 10, and of b."""
+    stated = ColumnBounds("x", {"a": Range(0, 10, edges=(2, 5)), "b": ("p", "q")}, (), (), Range(0, 50))  # type: ignore[arg-type]
+    weights = np.array([[0.3, -0.1, 3.0, -1.0, 2.0, 0.5]])
+    return a_model(stated=stated, weights=weights, steps=("one_hot", "spline", "max_norm"))
+
+
+def test_shapes_are_the_additive_model() -> None:
+    model = an_additive_model()
+    a, b = shapes(model)
+    expected = 50 / np.sqrt(2) * np.interp(a.values, [0, 2, 5, 10], [3, -1, 2, 0.5])
+    np.testing.assert_allclose(a.effects[:, 0], expected - expected.mean(), atol=1e-9)
+    assert b.effects[:, 0] == pytest.approx([50 / np.sqrt(2) * 0.2, -50 / np.sqrt(2) * 0.2])
+    X = np.column_stack([np.random.default_rng(0).uniform(0, 10, 50), np.arange(50) % 2])
+    sums = np.interp(X[:, 0], a.values, a.effects[:, 0]) + b.effects[X[:, 1].astype(int), 0]
+    assert np.ptp(model.predictions(X)["prediction"] - sums) < 0.05  # between two of 400 points
+
+
+def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> None:
+    (tmp_path / "m.json").write_text(an_additive_model().text())
+    done = run_command("dpml", "predict", "m.json", "--shapes", "out")
+    assert done.code == 0
+    assert {path.name for path in (tmp_path / "out").glob("*.png")} == {"001_a.png", "002_b.png"}
+    table = pd.read_csv(tmp_path / "out" / "shapes.csv")
+    assert list(table["feature"].unique()) == ["a", "b"]
+    assert set(table["value"].astype(str)) >= {"p", "q", "0.0", "10.0"}
+    again = run_command("dpml", "predict", "m.json", "--shapes", "out")
+    assert again.code == 2
+    assert "not empty: choose another folder" in " ".join(again.err.split())
+    assert "name a FILE of rows" in " ".join(run_command("dpml", "predict", "m.json").err.split())
+
+
+@pytest.mark.parametrize("name", ["../../evil", "=1+1", "a/b", "", "x" * 300, "\x1b[2J"])
+def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
+    stated = ColumnBounds("x", {name: Range(0, 10), "b": ("=p", "q")}, (), ("a", "$b_{1$"))  # type: ignore[arg-type]
+    model = a_model(
+        task="binary", loss="logistic", stated=stated, weights=np.ones((1, 3)), steps=("one_hot",), scale=1.0
+    )
+    written = write(model, tmp_path / "out")
+    assert all(path.parent == tmp_path / "out" and path.exists() for path in written)
+    assert not re.search(r"(^|,)=", (tmp_path / "out" / "shapes.csv").read_text(), re.MULTILINE)
+
+
+def test_every_class_has_its_shape(tmp_path) -> None:
+    stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
+    weights = np.array([[1.0, 0, 1], [-1.0, 1, 0], [0.5, 0, 0]])
+    model = a_model(
+        task="multiclass", loss="softmax", stated=stated, weights=weights, steps=("one_hot", "symmetric"), scale=1.0
+    )
+    a, b = shapes(model)
+    np.testing.assert_allclose(a.effects, (a.values / 5 - 1)[:, None] * weights[:, 0], atol=1e-9)
+    np.testing.assert_allclose(b.effects, (weights[:, 1:] - weights[:, 1:].mean(axis=1, keepdims=True)).T)
+    assert len(write(model, tmp_path / "out")) == 5
 
 
 NOT_A_MODEL = r"m\.json is no model file"

@@ -15,7 +15,8 @@ from dpml.algorithms.descent.kang2019 import KINDS, NoisyDescent
 from dpml.config.build import class_of, completed
 from dpml.config.compose import options
 from dpml.config.docstrings import meaning, parse
-from dpml.data.preprocess import STEPS
+from dpml.data.sets.packaged import PACKED
+from dpml.data.steps import STEPS
 from dpml_docs import docstrings, rst, yaml_keys
 
 _HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
@@ -171,7 +172,8 @@ def datasets() -> str:
     ]
     for name in options("dataset"):
         _, cls = target("dataset", name)
-        page = f"More: :doc:`/data/{name}`." if name != "csv" else "More: :doc:`/own_data`."
+        place = {"csv": "own_data"}.get(name, "data/packaged" if name in PACKED else f"data/{name}")
+        page = f"More: :doc:`/{place}`."
         blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("dataset", name)))]
         blocks += [docstrings.rst(parse(inspect.getdoc(cls)).text), page, _options("dataset", name)]
     steps = [[rst.literal(step), docstrings.inline(_first(inspect.getdoc(STEPS[step])))] for step in STEPS]

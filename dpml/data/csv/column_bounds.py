@@ -3,6 +3,7 @@
 columns:
   age: {low: 17, high: 90}
   gain: {low: 0, high: 99999, log: true}   # on the scale log(1 + value)
+  hours: {low: 1, high: 99, edges: [20, 35, 40, 41, 50]}   # where the steps bin and spline cut it; 8: equal parts
   job: [clerk, farmer, other]
   member: boolean
   seen: {unit: days, low: 2019-01-01, high: 2024-12-31}   # dates; format: "%d.%m.%Y" if they are not 2019-01-01
@@ -12,7 +13,7 @@ classes: ["<=50K", ">50K"]                 # -1 and +1; or 0, 1, ..., K-1
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,16 @@ class ColumnBounds:
     def content(self) -> dict[str, Any]:
         """The same statements in the form above, for `bounds_from`."""
         columns = {name: self._written(name, column) for name, column in self.columns.items()}
-        labels = {"classes": list(self.classes)} if self.target is None else {"target": asdict(self.target)}
+        labels = {"classes": list(self.classes)} if self.target is None else {"target": _range_written(self.target)}
         return {"columns": columns, **labels}
 
     def _written(self, name: str, column: Column) -> Any:
         if isinstance(column, Range) and name in self.dates:
             ends = {"low": iso(column.low), "high": iso(column.high)}
-            return {"unit": "days", **ends, "format": self.dates[name]}
+            cut = {"edges": [iso(edge) for edge in column.edges]} if column.edges else {}
+            return {"unit": "days", **ends, "format": self.dates[name], **cut}
         if isinstance(column, Range):
-            return "boolean" if name in self.booleans else asdict(column)
+            return "boolean" if name in self.booleans else _range_written(column)
         return list(column)
 
     def of(self, features: Sequence[str], data: Path) -> dict[str, Column]:
@@ -155,6 +157,11 @@ def _content(path: Path) -> dict[Any, Any]:
     return content
 
 
+def _range_written(column: Range) -> dict[str, Any]:
+    said = asdict(column) | {"edges": list(column.edges)}
+    return said if column.edges else {key: said[key] for key in ("low", "high", "log")}
+
+
 def _column(path: Path, key: str, said: Any) -> Column:
     if said == "boolean":
         return Range(0, 1)
@@ -177,21 +184,26 @@ def _form(path: Path, name: str, said: Mapping[Any, Any]) -> str:
 
 
 def _days(path: Path, key: str, said: Mapping[Any, Any]) -> Range:
-    ends = [day_of(said.get("low")), day_of(said.get("high"))]
-    if said["unit"] != "days" or not said.keys() <= {"unit", "low", "high", "format"} or None in ends:
+    cut = said.get("edges", [])
+    ends = [day_of(said.get("low")), day_of(said.get("high")), *map(day_of, cut if isinstance(cut, list) else [None])]
+    if said["unit"] != "days" or not said.keys() <= {"unit", "low", "high", "format", "edges"} or None in ends:
         form = "{unit: days, low: 2019-01-01, high: 2024-12-31}, or with format: '%d.%m.%Y' beside them"
         raise UserError(f"{path}: {key} must be {form}, got { {str(k): str(v) for k, v in said.items()} }.")
-    low, high = (float(end) for end in ends if end is not None)
+    low, high, *edges = (float(end) for end in ends if end is not None)
     if low >= high:
         raise UserError(f"{path}: {key} ends on {said['high']}, and must begin earlier than that.")
-    return Range(low, high)
+    try:
+        return Range(low, high, edges=tuple(edges))
+    except UserError:
+        raise UserError(f"{path}: {key}: edges must be dates that increase, between low and high, got {cut}.") from None
 
 
 def _range(path: Path, key: str, said: Any) -> Range:
-    form = "{low: NUMBER, high: NUMBER}, or with log: true beside them"
-    if not isinstance(said, dict) or not {"low", "high"} <= said.keys() <= {"low", "high", "log"}:
+    form = "{low: NUMBER, high: NUMBER}, or with log: true, edges: [NUMBER, ...] or edges: 8 (equal parts) beside them"
+    if not isinstance(said, dict) or not {"low", "high"} <= said.keys() <= {"low", "high", "log", "edges"}:
         raise UserError(f"{path}: {key} must be {form}, got {said}.")
-    numbers = [said["low"], said["high"]]
+    edges = said.get("edges", 1)
+    numbers = [said["low"], said["high"], *(edges if isinstance(edges, list) else [edges])]
     log = said.get("log", False)
     for number in numbers:
         power = _POWER.fullmatch(number) if isinstance(number, str) else None
@@ -201,7 +213,8 @@ def _range(path: Path, key: str, said: Any) -> Range:
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers) or not isinstance(log, bool):
         raise UserError(f"{path}: {key} must be {form}, got {said}.")
     try:
-        return Range(float(said["low"]), float(said["high"]), log)
+        whole = Range(float(said["low"]), float(said["high"]), log)
+        return replace(whole, edges=tuple(map(float, edges)) if isinstance(edges, list) else whole.parts(edges))
     except (UserError, OverflowError) as error:
         raise UserError(f"{path}: {key}: {error}") from None
 

@@ -15,7 +15,7 @@ _UCI = "https://archive.ics.uci.edu"
 _NUMERIC = (0, 2, 4, 10, 11, 12)  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week
 
 _COLUMNS: dict[str, Column] = {
-    "age": Range(17, 90),
+    "age": Range(17, 90, edges=tuple(range(20, 90, 5))),
     "workclass": values(
         "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked"
     ),
@@ -35,9 +35,9 @@ _COLUMNS: dict[str, Column] = {
     "relationship": values("Wife Own-child Husband Not-in-family Other-relative Unmarried"),
     "race": values("White Asian-Pac-Islander Amer-Indian-Eskimo Other Black"),
     "sex": values("Female Male"),
-    "capital-gain": Range(0, 99_999, log=True),
-    "capital-loss": Range(0, 99_999, log=True),
-    "hours-per-week": Range(1, 99),
+    "capital-gain": Range(0, 99_999, log=True, edges=(1, 1000, 2000, 3000, 4000, 5000, 7500, 10_000, 20_000, 50_000)),
+    "capital-loss": Range(0, 99_999, log=True, edges=(1, 500, 1000, 1500, 1750, 2000, 2250, 2500, 3000)),
+    "hours-per-week": Range(1, 99, edges=(10, 20, 30, 35, 40, 41, 50, 60, 70)),
     "native-country": values(
         "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India Japan Greece South "
         "China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland France "
@@ -89,7 +89,8 @@ class Adult(OfficialSplit):
         "with fitted scales, have all but `Never-worked`. Ages from 17 and hours from 1 are conditions of the "
         "extraction (AAGE > 16, HRSWK > 0 in adult.names), and 16 is the number of levels of education. By what they "
         "mean: ages up to 90 and hours up to 99, capital gains and losses of up to five digits, and fnlwgt, in "
-        "hundredths of a person represented, up to 10,000 persons.",
+        "hundredths of a person represented, up to 10,000 persons. Edges are round numbers, "
+        "with parts for none at all and for exactly 40 hours.",
     )
     steps: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.data import Dataset, Files, Info, Raw, preprocess, split_rows, training_rows
-from dpml.data.preprocess import PRIVATE
+from dpml.data.steps import PRIVATE
 from dpml.errors import UserError
 
 _URL = "https://raw.githubusercontent.com/hafizimtiaz/capeFM/96550f3b39969fb257caadae82a5c7dffcceab04/datasets"

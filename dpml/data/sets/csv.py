@@ -10,7 +10,8 @@ from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
 from dpml.data.csv.csv_rows import FITTED, CsvOptions, CsvRows, checksum, read_rows
 from dpml.data.extent import after_one_hot
-from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, Record, fit_apply, maps, scale_target, stated_apply
+from dpml.data.preprocess import fit_apply, maps, scale_target, stated_apply
+from dpml.data.steps import PRIVATE, SCHEMA, STATED, Record
 from dpml.errors import UserError
 
 
@@ -54,7 +55,7 @@ class CSV(CsvOptions):
         """(training rows, features); the file is read once to get them."""
         rows = self._rows()
         available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
-        return N or available, preprocess.width(self.steps, _width(rows))
+        return N or available, preprocess.width(self.steps, rows.stated or _width(rows))
 
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named.

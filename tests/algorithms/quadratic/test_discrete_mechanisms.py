@@ -13,7 +13,7 @@ from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.pairs import worst_case
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
-from dpml.data.preprocess import shrink
+from dpml.data.steps import shrink
 from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise
 from dpml.optim.losses import LOSSES

@@ -1,0 +1,131 @@
+"""The shapes of a published model: what each feature contributes to its score, computed from the model alone.
+
+With the step `bin` or `spline`, a linear model is an additive one, and these curves are all of it. Where rows are
+scaled to one length afterwards, a feature's contribution depends a little on the others': they are held at the middle
+of their range, or at their first value. All of it is post-processing of the released weights.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dpml.arrays import Array
+from dpml.atomic import write_atomically
+from dpml.data.info import Range
+from dpml.printable import plain_cell, printable
+from dpml.release.model import Model
+from dpml.reporting.figures import save
+from dpml.reporting.style import STYLE, looks
+
+_POINTS = 400  # of a curve
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a feature contributes.
+
+    Attributes:
+        name: the feature.
+        column: its range, or its values.
+        values: points of its range, in its own unit, or the places of its values (n,).
+        effects: the score there, above its mean over the points, (n, K); one column for two classes or a target.
+    """
+
+    name: str
+    column: Range | tuple[str, ...]
+    values: Array
+    effects: Array
+
+
+def shapes(model: Model) -> list[Shape]:
+    """The shapes of all features, in the model's order."""
+    columns = model.stated.columns
+    usual = np.array([(c.low + c.high) / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
+    found = []
+    for place, (name, column) in enumerate(columns.items()):
+        values = _points(column)
+        rows = np.tile(usual, (len(values), 1))
+        rows[:, place] = values
+        effects = model.scale * model.scores(rows).reshape(len(values), -1)
+        found.append(Shape(printable(name), column, values, effects - effects.mean(axis=0)))
+    return found
+
+
+def _points(column: Range | tuple[str, ...]) -> Array:
+    if not isinstance(column, Range):
+        return np.arange(len(column), dtype=float)
+    even = np.array([column.low, *column.parts(_POINTS), column.high])
+    edges = np.array(column.edges)
+    return np.unique(np.concatenate([even, edges, np.nextafter(edges, -np.inf)]))  # both sides of a step
+
+
+def write(model: Model, folder: Path) -> list[Path]:
+    """Write NUMBER_FEATURE.png and .svg for every feature, and all points as shapes.csv; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found, lines = shapes(model), _lines(model)
+    written = []
+    with mpl.rc_context(STYLE | {"text.parse_math": False}):
+        for number, shape in enumerate(found, 1):
+            high = 2.9 if isinstance(shape.column, Range) else max(2.9, 0.9 + 0.19 * len(shape.column))
+            figure = Figure(figsize=(4.2, high), layout="constrained")
+            _draw(figure.subplots(), shape, model, lines)
+            readable = re.sub(r"[^A-Za-z0-9]+", "_", shape.name).strip("_")[:60]
+            written += save(figure, folder / f"{number:03d}_{readable}")
+    tables = [_table(shape, lines) for shape in found]
+    path = folder / "shapes.csv"
+    write_atomically(path, pd.concat(tables).to_csv(index=False))
+    return [*written, path]
+
+
+def _lines(model: Model) -> tuple[str, ...]:
+    """What each column of effects is of: a class, or the label."""
+    if model.task == "regression":
+        label = printable(model.label)
+        return (f"log(1 + {label})" if model.stated.target and model.stated.target.log else label,)
+    return tuple(map(printable, model.stated.classes if len(model.weights) > 1 else model.stated.classes[1:]))
+
+
+def _table(shape: Shape, lines: tuple[str, ...]) -> pd.DataFrame:
+    values = shape.values if isinstance(shape.column, Range) else [plain_cell(value) for value in shape.column]
+    parts = [
+        pd.DataFrame({"feature": plain_cell(shape.name), "value": values, "of": plain_cell(line), "effect": effect})
+        for line, effect in zip(lines, shape.effects.T, strict=True)
+    ]
+    return pd.concat(parts)
+
+
+def _draw(axes: Axes, shape: Shape, model: Model, lines: tuple[str, ...]) -> None:
+    chosen = [looks({line: [line]})[line].colour for line in lines] if len(lines) > 1 else ["#0B5FA5"]
+    zero = axes.axhline if isinstance(shape.column, Range) else axes.axvline
+    zero(0, color="#7F7F7F", linewidth=0.8)
+    if isinstance(shape.column, Range):
+        for line, effect, colour in zip(lines, shape.effects.T, chosen, strict=True):
+            axes.plot(shape.values, effect, color=colour, label=line)
+        if shape.column.log:
+            axes.set_xscale("symlog", linthresh=1)
+        if shape.name in model.stated.dates:  # in days since 1970, as Matplotlib counts
+            axes.xaxis_date()
+        axes.set_xlim(shape.column.low, shape.column.high)
+        axes.set_xlabel(shape.name)
+    else:
+        high = 0.8 / len(lines)
+        for number, (line, effect, colour) in enumerate(zip(lines, shape.effects.T, chosen, strict=True)):
+            axes.barh(shape.values + (number - (len(lines) - 1) / 2) * high, effect, high, color=colour, label=line)
+        texts = map(printable, shape.column)
+        names = [value if len(value) <= 24 else f"{value[:23]}…" for value in texts]
+        axes.set_yticks(shape.values, names)
+        axes.invert_yaxis()
+    unit = {"logistic": f"log odds of {lines[0]}", "softmax": "score"}.get(model.loss, lines[0])
+    said = f"contribution to {unit if len(unit) <= 40 else f'{unit[:39]}…'}"
+    if isinstance(shape.column, Range):
+        axes.set_ylabel(said)
+    else:
+        axes.set(xlabel=said, title=shape.name)
+    if len(lines) > 1:
+        axes.legend(fontsize=7, ncols=1 + len(lines) // 6)
