@@ -1,28 +1,40 @@
-"""How strong is the suite? Break one line at a time, run the test that should notice, and list what was not noticed.
+"""How strong is the suite? Break one line at a time, run the tests that should notice, and list what was not noticed.
 
-Each mutant is a mistake that somebody could make in a line on which a privacy guarantee or a published number rests. It
-is made in a copy of the repository, one at a time; a mutant survives when the named test passes all the same. In the
-end the tests are run without any, so that no mutant counts as noticed because a test is broken.
+Listed mutants are mistakes that somebody could make in a line on which a privacy guarantee or a published number rests,
+each with the test that should fail. Those of a room, a folder of dpml/, are made by rule (`mutants_by_rule.py`), and
+all tests that execute the line may notice. A mutant is made in a copy of the repository, one at a time, and survives
+when its tests pass all the same; so does one whose line no test executes. Where a mutant changes nothing that could be
+wrong, `mutants_reasons.yaml` says why.
 
-    python scripts/mutants.py [--jobs N] [WORD ...]     only mutants with one of the words in their file's path
+    python scripts/mutants.py [WORD ...]                     listed ones with a word in their file's path
+    python scripts/mutants.py --room privacy [--sample 60]   those made by rule, or as many of them at random
 
-Exit status 1: one survived, or a test fails without any mutant.
+Exit status 1: more than `--allowed` of the mutants survive, or a test fails without any mutant.
 """
 
 import argparse
+import multiprocessing
 import os
+import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
-ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("dpml", "conf", "experiments", "scripts", "tests", "pyproject.toml")
+import pytest
+import yaml
+from mutants_by_rule import ROOMS, ROOT, SECONDS, Change, Contexts, changes
+from scipy.stats import binomtest
+
+COPIED = ("dpml", "conf", "docs", "experiments", "scripts", "tests", "README.md", "pyproject.toml")
+LOADED = ("numpy", "scipy.stats", "scipy.optimize", "pandas", "sklearn.linear_model", "mpmath", "pytest")
+"""What most tests import: once, and each mutant's process is a fork."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +50,18 @@ class Mutant:
     test: str
 
     @property
-    def label(self) -> str:
-        """For a line on the screen."""
-        return f"{self.file}: {self.old.strip()} -> {self.new.strip()}"
+    def change(self) -> Change:
+        """What it does to the file.
+
+        Raises:
+            ValueError: the line is not there, or more than once.
+        """
+        content, old = (ROOT / self.file).read_bytes(), self.old.encode()
+        if content.count(old) != 1:
+            raise ValueError(f"{self.file} has the text {self.old!r} {content.count(old)} times, not once")
+        start = content.index(old)
+        line = content.count(b"\n", 0, start) + 1
+        return Change(self.file, line, start, start + len(old), self.new.encode())
 
 
 MUTANTS = (
@@ -409,38 +430,39 @@ MUTANTS = (
 )
 
 
-def broken(mutant: Mutant, content: str) -> str:
-    """A file's content with the mutant in it.
-
-    Raises:
-        ValueError: the line is not there, or more than once.
-    """
-    if content.count(mutant.old) != 1:
-        raise ValueError(f"{mutant.file} has the text {mutant.old!r} {content.count(mutant.old)} times, not once")
-    return content.replace(mutant.old, mutant.new)
-
-
-def passes(copy: Path, tests: Iterable[str]) -> bool:
-    """Whether some tests pass in a copy of the repository."""
-    words = [f"tests/{test}" for test in tests]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *words]
-    threads = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
-    done = subprocess.run(command, cwd=copy, env=os.environ | threads, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
-    return done.returncode == 0
+def passes(copy: Path, tests: Sequence[str], hours: bool = False) -> bool:
+    """Whether some tests pass in a copy of the repository; those that take much too long do not, unless they may."""
+    process = multiprocessing.get_context("forkserver").Process(target=_pytest, args=(copy, tests))
+    process.start()
+    process.join(None if hours else 10 * SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid or 0, signal.SIGKILL)  # what the tests have started goes with them
+    process.join()
+    return process.exitcode == 0
 
 
-def survives(mutant: Mutant, copies: "Queue[Path]") -> bool:
-    """Whether the mutant's tests pass although it is there."""
+def _pytest(copy: Path, tests: Sequence[str]) -> None:
+    os.setsid()
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+    sys.dont_write_bytecode = True
+    os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
+    with Path(os.devnull).open("w") as nowhere:
+        for number in (1, 2):
+            os.dup2(nowhere.fileno(), number)
+    sys.exit(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]))
+
+
+def survives(change: Change, tests: Sequence[str], copies: "Queue[Path]") -> bool:
+    """Whether a mutant's tests pass although it is there."""
     copy = copies.get()
-    place = copy / mutant.file
-    whole = place.read_text(encoding="utf-8")
+    place = copy / change.file
+    whole = place.read_bytes()
     try:
-        place.write_text(broken(mutant, whole), encoding="utf-8")
-        return passes(copy, [mutant.test])
+        place.write_bytes(change.made(whole))
+        return not tests or passes(copy, tests)
     finally:
-        place.write_text(whole, encoding="utf-8")
+        place.write_bytes(whole)
         copies.put(copy)
 
 
@@ -456,31 +478,79 @@ def copied(copy: Path) -> Path:
     return copy
 
 
-def run(mutants: Sequence[Mutant], jobs: int) -> int:
-    """Try the mutants, say what became of each: the exit status."""
+def reasons() -> dict[tuple[str, str, str], str]:
+    """Why a mutant may survive: by its file, and its line before and after."""
+    read = yaml.safe_load(Path(__file__).with_name("mutants_reasons.yaml").read_text(encoding="utf-8"))
+    return {(each["file"], each["line"], each["becomes"]): each["why"] for each in read}
+
+
+def run(chosen: Sequence[tuple[Change, Sequence[str]]], jobs: int) -> tuple[int, bool]:
+    """Try mutants with their tests and say what became of each.
+
+    Returns: how many survive without a reason, and whether the tests pass without any mutant.
+    """
+    known, left = reasons(), 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         copies: Queue[Path] = Queue()
         for number in range(jobs):
             copies.put(copied(Path(folder) / str(number)))
-        left = []
-        for mutant, alive in zip(mutants, pool.map(lambda mutant: survives(mutant, copies), mutants), strict=True):
-            print(f"{'SURVIVES' if alive else 'noticed'}  {mutant.label}", flush=True)
-            left += [mutant] if alive else []
-        sound = passes(copies.get(), sorted({mutant.test for mutant in mutants}))
-    print(f"{len(mutants) - len(left)} of {len(mutants)} mutants noticed")
-    if not sound:
-        print("the tests fail without any mutant: nothing above counts", file=sys.stderr)
-    return int(bool(left) or not sound)
+        alive = pool.map(lambda each: survives(*each, copies), chosen)
+        for (change, tests), survived in zip(chosen, alive, strict=True):
+            before, after = change.lines
+            why = known.get((change.file, before, after)) if survived else None
+            left += survived and why is None
+            said = "noticed " if not survived else "SURVIVES" if tests else "NOT RUN "
+            print(f"{said}  {change.file}:{change.line}: {before}  ->  {after}", flush=True)
+            if why:
+                print(f"          which is no mistake: {why}")
+        sound = passes(copies.get(), sorted({test for _, tests in chosen for test in tests}), hours=True)
+    return left, sound
+
+
+def listed(words: Sequence[str]) -> Iterator[tuple[Change, list[str]]]:
+    """Listed mutants with their tests."""
+    for mutant in MUTANTS:
+        if not words or any(word in mutant.file for word in words):
+            yield mutant.change, [f"tests/{mutant.test}"]
+
+
+def made(rooms: Sequence[str], sample: int | None, seed: int, contexts: Contexts) -> Iterator[tuple[Change, list[str]]]:
+    """Mutants made by rule, with their tests."""
+    files = sorted(path for room in rooms for path in (ROOT / "dpml" / room).rglob("*.py"))
+    chosen = [change for path in files for change in changes(str(path.relative_to(ROOT)))]
+    if sample:
+        print(f"{sample} of {len(chosen)} mutants, at random from seed {seed}")
+        chosen = random.Random(seed).sample(chosen, sample)
+    for change in sorted(chosen, key=lambda change: (change.file, change.start)):
+        yield change, contexts.tests(change)
 
 
 def main() -> int:
     """Run the script: its exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("words", nargs="*", help="only mutants whose file's path has one of these")
+    parser.add_argument("words", nargs="*", help="only listed mutants whose file's path has one of these")
+    parser.add_argument("--room", action="append", choices=ROOMS, help="folder of dpml/; once or more")
+    parser.add_argument("--sample", type=int, help="this many of the rooms' mutants, at random; all by default")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--contexts", type=Path, help="folder that keeps which test executes what")
+    parser.add_argument("--allowed", type=float, default=0.0, help="share of survivors without a reason")
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
-    chosen = [m for m in MUTANTS if not arguments.words or any(word in m.file for word in arguments.words)]
-    return run(chosen, arguments.jobs)
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    multiprocessing.get_context("forkserver").set_forkserver_preload(list(LOADED))
+    if arguments.room:
+        with tempfile.TemporaryDirectory() as folder:
+            contexts = Contexts(arguments.contexts or Path(folder), arguments.room, arguments.jobs)
+            chosen = list(made(arguments.room, arguments.sample, arguments.seed, contexts))
+    else:
+        chosen = list(listed(arguments.words))
+    left, sound = run(chosen, arguments.jobs)
+    ends = binomtest(left, len(chosen)).proportion_ci()
+    print(f"{left} of {len(chosen)} mutants survive without a reason: {left / len(chosen):.1%}", end="")
+    print(f" ({ends.low:.1%} to {ends.high:.1%} with 95 % confidence)" if arguments.sample else "")
+    if not sound:
+        print("the tests fail without any mutant: nothing above counts", file=sys.stderr)
+    return int(left > arguments.allowed * len(chosen) or not sound)
 
 
 if __name__ == "__main__":

@@ -55,9 +55,9 @@ def save(estimator: Any, path: Path, setting: str, **allowed: bool) -> None:
         certificate=None if estimator.facts_.open else estimator.facts_.certificate,
     )
     text = model.text()
-    write_atomically(path, text)
     if estimator.entry_ is not None:
         estimator.ledger_.publish(estimator.entry_, hashlib.sha256(text.encode()).hexdigest())
+    write_atomically(path, text)
 
 
 def _check(estimator: Any, path: Path, floating: bool, unsafe: bool, declared: bool) -> None:

@@ -22,7 +22,7 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
 
     A bug in dpml stays an exception.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that nothing is left half-written
+    usual = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     interrupted: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -46,11 +46,13 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
         if interrupted:  # a library raised this after Ctrl-C while it restored its own state
             sys.exit(130)
         message = sentence(error)
-        if message is not None and program == "dpml-run":
+        if message is not None and program == "dpml-run" and getattr(error, "filename", None):  # not stdout
             message = message.replace("write elsewhere", "write elsewhere with results_dir=DIR")
         if message is None:
             raise
         fail(program, message)
+    finally:
+        signal.signal(signal.SIGTERM, usual or signal.SIG_DFL)  # while Python ends, an exception would be printed
 
 
 def fail(program: str, message: str) -> NoReturn:

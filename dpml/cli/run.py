@@ -61,13 +61,13 @@ def main() -> None:
     """Run `dpml-run`."""
     # Hydra would print its own summary of an exception; with this it passes the exception on
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    register_experiments()
-    register_options()
-    sweeper.register()
     exit_on_mistakes("dpml-run", _main)
 
 
 def _main() -> None:
+    register_experiments()
+    register_options()
+    sweeper.register()
     refuse_dashed_keys(sys.argv[1:], sys.argv[1:])
     sys.argv[1:] = multirun_first(sys.argv[1:])
     command = Command()

@@ -24,6 +24,8 @@ from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
 
+MOST_ROUNDS = 10**6
+"""More take hours and gigabytes, for a proof as for a model."""
 _ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
 
 
@@ -143,6 +145,6 @@ def check_share(key: str, value: float) -> None:
 
 
 def check_rounds(name: str, rounds: int | None) -> None:
-    """Raise UserError unless there is at least one round, or no number is given."""
-    if rounds is not None and rounds < 1:
-        raise UserError(f"algo.rounds of {name} must be at least 1, got {rounds}.")
+    """Raise UserError unless there are 1 to `MOST_ROUNDS` rounds, or no number is given."""
+    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
+        raise UserError(f"algo.rounds of {name} must be at least 1 and at most {MOST_ROUNDS}, got {rounds}.")

@@ -91,7 +91,7 @@ class LedgerEntry:
         unit: what each guarantee protects, a sample or a party.
         guarantees: what is proven of every view, or declared; the basis tells which, and what is for real numbers.
         parties: who the parties are, a digest; None: it is not known.
-        model: SHA-256 of the published file; None: none was published, or it is not known.
+        model: SHA-256 of the published file, entered before it is written; None: none was, or it is not known.
     """
 
     number: int
@@ -180,7 +180,7 @@ class Ledger:
         return self._transaction(add)
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
-        """Record the SHA-256 of the file in which a release was published."""
+        """Record the SHA-256 of the file in which a release is about to be published."""
         self._transaction(
             lambda connection: _append(
                 connection, _events(connection, self.path), "published", _now(), {"entry": entry.number, "model": model}

@@ -94,6 +94,8 @@ def release(
                 raise UserError(f"algo={algorithm.name} releases no linear model.")
             model = _model(request, data, facts, weights[0, 0])
             text = model.text()
+            # first, so that no model is there that the ledger does not know, wherever this ends
+            ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
             write_atomically(place, text)
             if described is not None:
                 write_atomically(described, card(facts, datetime.now(UTC).date()))
@@ -102,7 +104,6 @@ def release(
             raise UserError(
                 f"{said} Entry {entry.number} of {ledger.path} stays, because its noise may have been drawn."
             ) from error
-    ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
     return model, entry
 
 

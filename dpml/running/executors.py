@@ -7,6 +7,7 @@ and number of workers.
 """
 
 import importlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -226,6 +227,9 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise UserError("run.engine=dask needs Dask: pip install '.[cluster]' in a clone of dpml.") from None
+    for name in logging.root.manager.loggerDict:  # what is lost is said in one sentence, below
+        if name.startswith("distributed"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     cluster: Any = address
     try:
         if address is None:
@@ -241,7 +245,7 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
             try:
                 # a finished future may be pending again: its worker died with the result, which is being recomputed
                 outcome: Outcome = future.result()
-            except distributed.CancelledError:  # not cancelled by this process
+            except (distributed.CancelledError, distributed.comm.CommClosedError):  # not by this process
                 raise UserError(
                     "the Dask scheduler was lost: what is finished is kept, so give the same command again."
                 ) from None

@@ -106,6 +106,16 @@ def test_ctrl_c_later(run_command, monkeypatch) -> None:
     assert (done.code, done.out, done.err) == (130, "", "")
 
 
+@pytest.mark.parametrize("step", ["register_experiments", "register_options", "refuse_dashed_keys"])
+def test_ctrl_c_while_options_are_looked_up(run_command, monkeypatch, step) -> None:
+    def interrupt(*arguments) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"dpml.cli.run.{step}", interrupt)
+    done = run_command("dpml-run", "run.dry=true")
+    assert (done.code, done.out, done.err) == (130, "", "")
+
+
 def test_who_ignores_ctrl_c_goes_on_ignoring_it(tmp_path) -> None:
     program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + INTERRUPT.format(
         entry="dpml", module="dpml.cli.secagg", argv=["dpml", "secagg", "-M", "2", "-d", "2"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from harness import tables
 
-from dpml.cli.errors import sentence
+from dpml.cli.errors import exit_on_mistakes, sentence
 from dpml.errors import UserError
 
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -37,6 +37,21 @@ def test_the_system_says_no(number: int) -> None:
     assert said.startswith("results/rows.csv: ")
     assert SYSTEM[number] in said
     assert said.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("program", "file", "advised"),
+    [("dpml-run", "out/rows.csv", True), ("dpml-run", None, False), ("dpml", "m", False)],
+)
+def test_another_folder_of_results_is_advised_where_results_are_written(program, file, advised, capsys) -> None:
+    def write() -> None:
+        raise OSError(errno.ENOSPC, "full", file)  # of stdout, there is no name
+
+    with pytest.raises(SystemExit, match="2"):
+        exit_on_mistakes(program, write)
+    said = capsys.readouterr().err
+    assert "the disk is full: make room, or write elsewhere" in said
+    assert ("results_dir=DIR" in said) == advised
 
 
 def test_what_is_nobodys_mistake_stays_an_exception() -> None:

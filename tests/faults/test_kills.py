@@ -212,14 +212,22 @@ def test_without_locks_files_are_written_all_the_same(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("program", ["dpml", "dpml-run"])
-def test_ending_a_command_is_an_exception_so_that_nothing_is_left(
-    monkeypatch: pytest.MonkeyPatch, program: str
-) -> None:
+def test_ending_a_command_is_an_exception_so_that_nothing_is_left(program: str) -> None:
     from dpml.cli.errors import exit_on_mistakes
 
-    monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.update({number: handler}))
-    handlers: dict[int, object] = {}
-    exit_on_mistakes(program, lambda: None)
+    usual = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stop:
-        handlers[signal.SIGTERM](signal.SIGTERM, None)  # type: ignore[operator]
+        exit_on_mistakes(program, lambda: signal.raise_signal(signal.SIGTERM))
     assert stop.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is usual
+
+
+def test_a_command_that_has_ended_is_ended_without_a_word() -> None:
+    program = """
+import atexit, signal
+from dpml.cli.errors import exit_on_mistakes
+atexit.register(signal.raise_signal, signal.SIGTERM)
+exit_on_mistakes("dpml", lambda: None)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")

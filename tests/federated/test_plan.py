@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from examples_federated import COMMON, STATED, clinics, signing_keys
 
@@ -12,7 +13,8 @@ from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
-from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_plan
+from dpml.federated.party_rows import agreed_rows
+from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_card, read_plan
 from dpml.privacy import Budget
 from dpml.protocols import Session
 
@@ -61,6 +63,29 @@ def test_cards_make_a_plan(tmp_path, bounds, monkeypatch, capsys) -> None:
     assert "The release is one secure sum: 5 messages to every party." in said
     assert plan.terms.options == {"noise": "discrete"}
     assert "Noise: exact integers" in said
+
+
+def test_a_damaged_card_is_refused_or_the_plan_with_it_is_by_its_party(tmp_path) -> None:
+    """A bit of every byte: no checksum is needed, for a party signs only what has its own key and rows."""
+    parties = clinics(tmp_path)
+    seat, file, key = parties.plan.seats[0], parties.files[0], parties.keys[0].public_key().public_bytes_raw()
+    whole = json.dumps({"rows": seat.rows, "key": seat.key.hex()}).encode()
+    card = tmp_path / f"{seat.name}.card"
+    card.write_bytes(whole)
+    assert read_card(card) == seat
+    taken = 0
+    for place, bit in enumerate(np.random.default_rng(0).integers(8, size=len(whole))):
+        card.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
+        try:
+            plan = replace(parties.plan, seats=(read_card(card), *parties.plan.seats[1:]))
+        except UserError:
+            continue
+        taken += 1
+        with pytest.raises(
+            UserError, match=r"no party with the verification key|rows that can be used, and the plan says"
+        ):
+            agreed_rows(plan, plan.number_of(key), file)
+    assert taken > 5
 
 
 def test_floating_point_noise_is_in_a_plan_only_where_that_is_said(tmp_path, bounds, monkeypatch, capsys) -> None:

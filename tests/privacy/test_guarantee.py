@@ -108,3 +108,9 @@ def test_the_weakest_guarantee_is_the_one_with_the_largest_eps_of_equal_ones_the
     assert given(("release", 1.0), ("client", 3.0), ("colluders", 2.0)).view == "client"
     assert given(("release", 1.0), ("aggregate", 1.0)).view == "aggregate"
     assert given(("release", 1.0), ("client", math.inf)).eps == math.inf
+
+
+def test_a_problem_of_three_numbers_has_equal_parties_and_no_public_rows() -> None:
+    problem = Problem(4, 10, 3)
+    assert (problem.auxiliary, problem.classes, problem.smallest) == (0, 1, 2)
+    assert problem.squares == 1 / 4

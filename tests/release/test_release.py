@@ -106,6 +106,7 @@ def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, peo
     words = (*FOUR, "dataset.party=clinic", "partition=natural", "algo=avg", "algo.lam=0.1", "eps=500")
     assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
     model = read_model(tmp_path / "model.json")
+    assert (model.offset, model.scale) == (0, 1)  # of a regression target
     assert model.weights.shape == (4, 6)
     assert model.stated.classes == ("dead", "ill", "well", "young")
     told = json.loads(

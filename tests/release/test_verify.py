@@ -205,6 +205,14 @@ def test_an_edit_that_weakens_the_release_is_rejected_even_with_a_right_checksum
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_what_is_lost_is_taken_from_delta(file, capsys) -> None:
+    """A share of releases for which nothing is proven, and an eps that is not verified: the exit status is 1."""
+    assert verify.main(str(file)) == 0
+    lost = edited(file, lambda content: content["messages"][0].update(lost=0.5), sealed=True)
+    assert verify.main(str(lost)) == 1
+    assert "NOT VERIFIED" in capsys.readouterr().out
+
+
 STRONGER = [
     setter("unit", to="party"), setter("neighbours", to="x"),
     setter(*FIRST, "times", to=1), setter(*BLOCK, "variance", times=4), setter("noise", "colluders", to=0),

@@ -303,7 +303,8 @@ def test_every_budget_has_finite_models(loss, unit, eps) -> None:
     [
         ({"calibration": "published"}, "calibration must be tight, got 'published'"),
         ({"unit": "row"}, "algo.unit must be one of sample, party, got 'row'"),
-        ({"rounds": 0}, "algo.rounds of dpgd must be at least 1, got 0."),
+        ({"rounds": 0}, "algo.rounds of dpgd must be at least 1 and at most 1000000, got 0."),
+        ({"rounds": 10**8}, "algo.rounds of dpgd must be at least 1 and at most 1000000, got 100000000."),
         ({"clip": 0.0}, "algo.clip of dpgd must be a positive number, got 0.0."),
         ({"noise_step": -1.0}, "algo.noise_step of dpgd must be a positive number"),
         ({"protocol": "mpc"}, "algo.protocol must be one of simulate, secagg"),

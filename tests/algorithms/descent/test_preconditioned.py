@@ -151,7 +151,8 @@ def test_noise_in_the_rounds_is_what_is_counted() -> None:
     [
         ({"calibration": "published"}, "calibration must be tight, got 'published'"),
         ({"budget_share": 1.0}, "algo.budget_share of ssp_descent must lie strictly between 0 and 1, got 1.0."),
-        ({"rounds": 0}, "algo.rounds of ssp_descent must be at least 1, got 0."),
+        ({"rounds": 0}, "algo.rounds of ssp_descent must be at least 1 and at most 1000000, got 0."),
+        ({"rounds": 10**8}, "algo.rounds of ssp_descent must be at least 1 and at most 1000000, got 100000000."),
         ({"clip": -1.0}, "algo.clip of ssp_descent must be a positive number, got -1.0."),
         ({"unit": "rows"}, "algo.unit must be one of sample, party"),
     ],

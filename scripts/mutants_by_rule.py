@@ -1,41 +1,28 @@
-"""Break lines of a room by rule, run the tests that execute each, and list what none of them notices.
+"""Mutants by rule, and the tests that execute their lines.
 
 A mutant is one operator or number of a file: + and -, * and /, < and <=, > and >=, == and != are exchanged, and 1 is
 added to a number. Which tests execute a line is recorded while the tests of the rooms run once (coverage's contexts);
-of these, those that execute the least run first, as many as take half a minute together. A mutant with which they pass
-survives; so does one in a line that no test executes, and where a mutant changes nothing that could be wrong,
-`mutants_reasons.yaml` says why.
-
-    python scripts/room_mutants.py --room privacy --room release [--sample N --seed S] [--jobs N] [--contexts FOLDER]
-
-`--contexts` keeps what is recorded, for the next time. Exit status 1: more than `--allowed` of the mutants survive.
+of these, those that execute the least come first, as many as take `SECONDS` together.
 """
 
-import argparse
 import ast
 import os
-import random
 import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from queue import Queue
 
 import coverage
-import yaml
-from mutants import ROOT, copied
-from scipy.stats import binomtest
 
+ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("privacy", "mechanism", "algorithms", "running", "protocols", "release")
 BESIDES = {"algorithms": ("mechanism",), "privacy": ("mechanism",), "running": ("cli",)}
 """What else tests a room than the tests of its name."""
-SECONDS = 30.0  # of tests that a mutant gets
+SECONDS = 20.0  # of tests that a mutant gets
 SWAPS: dict[type[ast.AST], tuple[str, str]] = {
     ast.Add: ("+", "-"),
     ast.Sub: ("-", "+"),
@@ -148,7 +135,8 @@ class Contexts:
         folder.mkdir(exist_ok=True, parents=True)
         names = sorted({name for room in rooms for name in (room, *BESIDES.get(room, ()))})
         options = ["--cov=dpml", "--cov-context=test", "--cov-report=", f"--junitxml={folder / 'times.xml'}"]
-        words = ["-q", "-n", str(jobs if jobs > 1 else 0), "-p", "no:cacheprovider", *options]
+        processes = ["-n", str(jobs)] if jobs > 1 else ["-n", "0", "--dist", "no"]  # else no context is recorded
+        words = ["-q", *processes, "-p", "no:cacheprovider", *options]
         environment = os.environ | {"COVERAGE_FILE": str(folder / "contexts")}
         command = [sys.executable, "-m", "pytest", *words, *(f"tests/{name}" for name in names)]
         if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
@@ -156,7 +144,7 @@ class Contexts:
             sys.exit("a test fails without any mutant")
 
     def tests(self, change: Change) -> list[str]:
-        """Those that notice a mutant if any does: half a minute of those that execute its line.
+        """Those that notice a mutant if any does: `SECONDS` of those that execute its line.
 
         A line that runs when the module is imported is executed by all that execute any line of the file.
         """
@@ -178,77 +166,3 @@ class Contexts:
 def _name(context: str) -> str:
     """A test, from its name and phase."""
     return context.rpartition("|")[0]
-
-
-def fate(change: Change, tests: list[str], copies: "Queue[Path]") -> str:
-    """What becomes of a mutant: `noticed`, `SURVIVES`, or `NOT RUN` where no test executes its line."""
-    if not tests:
-        return "NOT RUN"
-    copy = copies.get()
-    place = copy / change.file
-    whole = place.read_bytes()
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
-    threads = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
-    try:
-        place.write_bytes(change.made(whole))
-        done = subprocess.run(
-            command, cwd=copy, env=os.environ | threads, capture_output=True, check=False, timeout=6 * SECONDS
-        )
-        return "SURVIVES" if done.returncode == 0 else "noticed"
-    except subprocess.TimeoutExpired:  # these tests take half a minute without it
-        return "noticed"
-    finally:
-        place.write_bytes(whole)
-        copies.put(copy)
-
-
-def reasons() -> dict[tuple[str, str, str], str]:
-    """Why a mutant may survive: by its file, and its line before and after."""
-    read = yaml.safe_load(Path(__file__).with_name("mutants_reasons.yaml").read_text(encoding="utf-8"))
-    return {(each["file"], each["line"], each["becomes"]): each["why"] for each in read}
-
-
-def run(chosen: Sequence[Change], contexts: Contexts, jobs: int) -> int:
-    """Try the mutants, say what became of each: the number of those that survive without a reason."""
-    known, left = reasons(), 0
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        copies: Queue[Path] = Queue()
-        for number in range(jobs):
-            copies.put(copied(Path(folder) / str(number)))
-        fates = pool.map(lambda change: fate(change, contexts.tests(change), copies), chosen)
-        for change, became in zip(chosen, fates, strict=True):
-            before, after = change.lines
-            why = known.get((change.file, before, after)) if became != "noticed" else None
-            left += became != "noticed" and why is None
-            print(f"{became:8}  {change.file}:{change.line}: {before}  ->  {after}", flush=True)
-            if why:
-                print(f"          which is no mistake: {why}")
-    return left
-
-
-def main() -> int:
-    """Run the script: its exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--room", action="append", choices=ROOMS, help="folder of dpml/; once or more, all by default")
-    parser.add_argument("--sample", type=int, help="this many mutants, at random; all by default")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--contexts", type=Path, help="folder that keeps which test executes what")
-    parser.add_argument("--allowed", type=float, default=0.0, help="share of survivors without a reason")
-    arguments = parser.parse_args()
-    rooms = arguments.room or ROOMS
-    files = sorted(str(path.relative_to(ROOT)) for room in rooms for path in (ROOT / "dpml" / room).rglob("*.py"))
-    chosen = [change for file in files for change in changes(file)]
-    count = len(chosen)
-    if arguments.sample:
-        chosen = sorted(random.Random(arguments.seed).sample(chosen, arguments.sample), key=lambda c: (c.file, c.start))
-    with tempfile.TemporaryDirectory() as folder:
-        left = run(chosen, Contexts(arguments.contexts or Path(folder), rooms, arguments.jobs), arguments.jobs)
-    ends = binomtest(left, len(chosen)).proportion_ci()
-    print(f"{left} of {len(chosen)} survive without a reason: {left / len(chosen):.1%}", end="")
-    print(f" ({ends.low:.1%} to {ends.high:.1%} of all {count} with 95 % confidence)")
-    return int(left > arguments.allowed * len(chosen))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
