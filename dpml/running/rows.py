@@ -110,7 +110,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
         for budget, guarantees in pairs
     ]
     # rows run over budgets, then metrics, then draws
-    names = _metrics(cell, measured)
+    names = list(measured.metrics)
     rows = {
         "draw": np.tile(cell.first + np.arange(cell.draws), len(given) * len(names)),
         "metric": np.tile(np.repeat(names, cell.draws), len(given)),
@@ -123,12 +123,6 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
         for guarantee in guarantees
     ]
     return Part(budgets, rows, lines, measured.provenance)
-
-
-def _metrics(cell: Cell, measured: Measured) -> list[str]:
-    """The metrics of a cell; a model that is not linear has no optimality gap, for the minimum is of linear models."""
-    linear = getattr(cell.algorithm, "linear", True)
-    return [name for name in measured.metrics if linear or name != "optimality_gap"]
 
 
 def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -1,14 +1,13 @@
 """What a row says of a setting."""
 
-from dpml.algorithms.baselines import Constant, NonPrivate
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data.partition import Equal
 from dpml.data.sets.crime import Crime
 from dpml.data.sets.synthetic import Synthetic
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
-from dpml.running.cell import Cell, measure
-from dpml.running.rows import setting, tabulate
+from dpml.running.cell import Cell
+from dpml.running.rows import setting
 
 
 def test_an_option_of_another_set_is_none_although_there_is_a_method_of_that_name() -> None:
@@ -17,12 +16,3 @@ def test_an_option_of_another_set_is_none_although_there_is_a_method_of_that_nam
     assert setting(crime, "dataset.rows") is None
     assert setting(made, "dataset.rows") == 70
     assert setting(crime, "dataset.steps") == "[max_abs,max_norm]"
-
-
-def test_the_floor_has_no_optimality_gap() -> None:
-    """Its loss can be below the least of all linear models: such a gap would be negative."""
-    for algorithm, known in ((Constant(LOSSES["squared"]), False), (NonPrivate(LOSSES["squared"]), True)):
-        cell = Cell(Synthetic(rows=70), Equal(), algorithm, 2, None, 0, (Budget(1.0, 1e-3),), 1)
-        part = tabulate(cell, measure(cell))
-        assert ("optimality_gap" in part.rows["metric"]) == known
-        assert len(part.rows["value"]) == len(part.rows["metric"]) == len(part.rows["draw"])
