@@ -1,6 +1,7 @@
 """`dpml federate`: train one model on the rows of parties that keep them on their own machines."""
 
 import json
+import os
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, check_free, publish
 from dpml.federated.agreed import agreed_of
 from dpml.federated.certificates import write_certificates
+from dpml.federated.consortium import Consortium, write_consortium
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.party import Member, signing_key
 from dpml.federated.party_rows import own_rows
@@ -34,6 +36,8 @@ from dpml.release.ledger import Cap
 from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
+_MOST_FOLDERS = 1000
+
 
 def run(arguments: Namespace) -> None:
     """Carry out the action."""
@@ -45,6 +49,7 @@ def run(arguments: Namespace) -> None:
         "party": _party,
         "aggregator": _aggregator,
         "try": _try,
+        "init": _init,
     }  # fmt: skip
     actions[arguments.action](arguments)
 
@@ -150,6 +155,24 @@ def _try(arguments: Namespace) -> None:
             process.wait(arguments.timeout)
 
 
+def _init(arguments: Namespace) -> None:
+    """A folder for each party and the aggregator, and a rehearsal; what would be guaranteed is said now."""
+    host, port = address_of(arguments.aggregator)
+    names = arguments.parties
+    if len(names) == 1 and names[0].isdecimal() and int(names[0]) <= _MOST_FOLDERS:
+        names = [f"hospital-{k + 1}" for k in range(int(names[0]))]
+    adversary = ["--colluders", str(arguments.colluders)]
+    adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
+    adversary += ["--floating"] if arguments.floating else []
+    consortium = Consortium(tuple(names), host, port, ("--set", *arguments.overrides), tuple(adversary))
+    seats = [Seat(name, arguments.rows, os.urandom(32)) for name in names]  # no keys: nobody has the other half
+    plan = _agreed(arguments, seats)
+    write_consortium(consortium, plan.stated, plan.dataset, arguments.rows, arguments.folder)
+    _say_what_is_agreed(plan)
+    print(f"{arguments.folder} has a folder for each of {', '.join(names)}, and for the aggregator: send each its own.")
+    print("Each makes its signing key there, and keeps it. STEPS.md says how; rehearsal/ tries it with made-up rows.")
+
+
 @contextmanager
 def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: float) -> Iterator[Popen[bytes]]:
     """A party's process, which ends with the context."""
@@ -185,15 +208,19 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
 
 def _say(plan: FederationPlan) -> None:
     """What all parties agree on: what is guaranteed, who they are, and what to compare by telephone."""
-    console = Screen()
-    sums = len(plan.sums.lengths)
-    rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
-    messages = f"The release is {rounds}: {5 * sums} messages to every party."
     seats = [
         f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in plan.unsigned else ', signed'}"
         for seat in plan.seats
     ]
-    for sentence in (*plan.statement, messages, f"Plan {plan.digest}", *seats):
+    _say_what_is_agreed(plan, f"Plan {plan.digest}", *seats)
+
+
+def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:
+    console = Screen()
+    sums = len(plan.sums.lengths)
+    rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
+    messages = f"The release is {rounds}: {5 * sums} messages to every party."
+    for sentence in (*plan.statement, messages, *more):
         console.print(sentence, highlight=False, markup=False)
 
 

@@ -258,6 +258,16 @@ def _federate(commands: Any) -> None:
         parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
         parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
 
+    begin = action(
+        "init", "a folder for each party and the aggregator, and a rehearsal with made-up rows", setting=True
+    )
+    begin.add_argument("parties", nargs="+", metavar="NAME", help="the parties' names, or how many there are")
+    begin.add_argument("--aggregator", required=True, metavar="HOST:PORT", help="where parties will call")
+    help_ = "of each party in the rehearsal, made up (default: %(default)s)"
+    begin.add_argument("--rows", type=int, default=200, metavar="N", help=help_)
+    adversary(begin)
+    _floating(begin)
+    begin.add_argument("-o", "--folder", type=Path, required=True)
     _add_agreeing(action, adversary)
     _add_taking_part(action)
     trial = action("try", "all of it on this machine, a party for each file", setting=True)

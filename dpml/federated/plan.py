@@ -67,7 +67,7 @@ class FederationPlan:
         terms: algorithm, budget and the role of every column.
         stated: the public statements about the columns.
         seats: the parties, in the order of their numbers.
-        colluders: the number of parties that may pool their knowledge with the aggregator.
+        colluders: the number of parties that may pool their knowledge with the aggregator, at least 1.
         dropouts: the number of parties that may be missing from the sum. The noise is wide enough without that of the
             colluders and of the drop-outs, so the guarantees hold for every possible sum.
         signatures: of parties under the checksum of all the rest, by name.
@@ -84,6 +84,10 @@ class FederationPlan:
         names = [seat.name for seat in self.seats]
         if len(set(names)) < len(names) or len({seat.key for seat in self.seats}) < len(names):
             raise UserError("two parties of the plan have the same name or the same key.")
+        if self.colluders < 1:
+            raise UserError(
+                "colluders=0 is no plan: the aggregator may be one of the parties, or know one; choose 1 or more."
+            )
         _ = self.topology, self.sums, self.guarantees  # refuse an invalid plan now, not when all parties are connected
 
     @property

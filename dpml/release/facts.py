@@ -157,7 +157,7 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     who, held = author(algorithm), [guarantee for guarantee in given if guarantee.basis in HELD]
     finite = all(math.isfinite(guarantee.eps) for guarantee in held)
     described = certificate(algorithm, budget, problem, held, away) if held and finite else None
-    another = _against_another_party(described) if described and problem.colluders == away else None
+    another = _against_another_party(described) if described else None
     return Facts(
         algorithm.name, problem, tuple(given), another=another, certificate=described,
         tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact, **others,
@@ -165,7 +165,7 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
 
 
 def _against_another_party(described: Mapping[str, Any]) -> float | None:
-    """What holds where nobody colludes against one other party, who knows its own noise; None: there is none such."""
+    """What holds against one other party, who sees the model and knows its own noise; None: there is none such."""
     if described["noise"]["by"] not in ("parties", "cape"):
         return None
     try:

@@ -98,7 +98,7 @@ def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> Federation
     return plan
 
 
-def clinics(folder: Path, *setting: str, colluders: int = 0, dropouts: int = 1) -> Clinics:
+def clinics(folder: Path, *setting: str, colluders: int = 1, dropouts: int = 1) -> Clinics:
     files = tuple(folder / f"clinic{k}.csv" for k in range(len(SIZES)))
     for file, content in zip(files, tables(), strict=True):
         file.write_text(content)

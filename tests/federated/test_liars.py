@@ -19,9 +19,10 @@ from dpml.federated.opening import MESSAGE, REFUSED
 from dpml.federated.party import Member
 from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan, Seat, most_dropouts
-from dpml.protocols import ProtocolError, messages
+from dpml.protocols import ProtocolError, messages, shamir
 from dpml.protocols.identities import signed
 from dpml.protocols.messages import Kind
+from dpml.protocols.server import Server
 from dpml.release.ledger import Ledger
 
 ROWS = 30
@@ -146,3 +147,55 @@ def test_one_liar_costs_nothing(tmp_path: Path, lie, parties, places, capsys, mo
         if lie == "a wrong share" and liar == 0:
             assert heard == ["party 0 sent a wrong share of party 0's secret."]
     assert "\x1b" not in capsys.readouterr().err
+
+
+@dataclass
+class Divided:
+    """A party whose shares of its own secrets open, and do not belong together; it keeps the right seed."""
+
+    member: Member
+    seed: bytes = b""
+
+    def answer(self, said: bytes) -> bytes:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shamir, "share", self._shares)
+            right = self.member.answer(said)
+        if right[:1] == MESSAGE and right[2] == Kind.SHARES:
+            assert self.member._party is not None
+            self.seed = self.member._party._seed
+        return right
+
+    @staticmethod
+    def _shares(secrets: np.ndarray, holders: np.ndarray, threshold: int) -> np.ndarray:
+        return np.random.default_rng(0).integers(0, shamir.PRIME, (len(holders), len(secrets)), dtype=np.uint64)
+
+
+@pytest.mark.parametrize("in_league", [False, True])
+@pytest.mark.parametrize(("parties", "places"), [(5, (0, 2, 4)), (8, (0, 4, 7))])
+def test_shares_that_do_not_belong_together_end_the_sum_and_all_are_charged_rightly(
+    tmp_path: Path, parties, places, in_league, monkeypatch
+) -> None:
+    """The party is named. An aggregator in league with it has the sum all the same, so that the entries stay."""
+    plan, keys = plan_of(parties)
+    file = tmp_path / "rows.csv"
+    file.write_text(table())
+    rows, seed_of = agreed_rows(plan, 0, file), Server._seed_of
+    monkeypatch.setattr(party, "agreed_rows", lambda *_: rows)
+    for liar in places:
+        ledgers = [tmp_path / f"{liar}-{k}.ledger" for k in range(parties)]
+        members: list = [Member(plan, key, file, ledger) for key, ledger in zip(keys, ledgers, strict=True)]
+        members[liar] = divided = Divided(members[liar])
+        if in_league:
+            monkeypatch.setattr(
+                Server,
+                "_seed_of",
+                lambda self, who, liar=liar, told=divided: told.seed if who == liar else seed_of(self, who),
+            )
+        heard: list[str] = []
+        made = released(plan, members, heard)
+        assert (made is not None) == in_league
+        if not in_league:
+            assert (
+                f"the seed of party {liar} do not fit its commitment: no sum. Party {liar} gave wrong ones" in heard[-1]
+            )
+        assert [len(Ledger(ledger).entries()) for ledger in ledgers] == [1] * parties

@@ -71,6 +71,8 @@ def test_another_party_knows_its_own_noise(M) -> None:
     """Of M equal shares M - 1 protect against it: mu grows by sqrt(M/(M - 1)), 1.465 for an eps of 1 at M = 2."""
     ssp, budget = SufficientStatistics(LOSSES["squared"]), Budget(1.0, 1e-5)
     facts = facts_about(ssp, Problem(M, 500, 3, colluders=0), budget)
+    colluding = facts_about(ssp, Problem(M, 500, 3, colluders=1), budget)
+    assert colluding.another == pytest.approx(1.0, rel=1e-6)  # the noise is wider: it allows for what one party knows
     mu = gdp.mu_of(1.0, 1e-5) * math.sqrt(M / (M - 1))
     assert facts.another == pytest.approx(gdp.eps_of(mu, 1e-5), rel=1e-6)
     assert f"eps = {written(facts.another)} against one other party" in statement(facts)[2]
