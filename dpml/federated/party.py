@@ -86,11 +86,11 @@ class Member:
             model = read_model(partial)
             if model.guarantees != tuple(self.plan.guarantees) or model.setting != " ".join(self.plan.terms.words):
                 raise UserError("what the aggregator hands over is no model of this plan.")
+            if self._entry is not None:  # first, so that no model is there that the ledger does not know
+                self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
             partial.replace(place)
         finally:
             partial.unlink(missing_ok=True)
-        if self._entry is not None:
-            self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
 
     def _refused(self, own: str, told: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)

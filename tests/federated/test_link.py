@@ -1,5 +1,6 @@
 """The whole of it over connections of this machine: parties that call an aggregator, and strangers that do."""
 
+import hashlib
 import os
 import socket
 import struct
@@ -7,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -46,8 +48,15 @@ def released(
         return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
 
 
+def replaced_or_ended(self: Path, place: Path) -> None:
+    """`Path.replace` of a process that dies before a model that it received has its name."""
+    if self.name.endswith(".received"):
+        raise InterruptedError
+    self.rename(place)
+
+
 @pytest.mark.parametrize("words", [("algo=ssp",), ("algo=ssp_descent", "algo.rounds=5")], ids=" ".join)
-def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back(tmp_path, words) -> None:
+def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back(tmp_path, words, monkeypatch) -> None:
     parties = clinics(tmp_path, *words)
     members = parties.members(seed=5)
     with listening(parties.plan, HERE, 30.0, None) as (called, port):
@@ -58,7 +67,12 @@ def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back
     members[0].receive_model(seen.models[0], tmp_path / "mine.json")
     assert (tmp_path / "mine.json").read_text(encoding="utf-8") == seen.models[0]
     (entry,) = Ledger(parties.files[0].with_suffix(".ledger")).entries()
-    assert entry.model is not None
+    assert entry.model == hashlib.sha256(seen.models[0].encode()).hexdigest()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replaced_or_ended)
+        with pytest.raises(InterruptedError):
+            members[2].receive_model(seen.models[2], tmp_path / "ended.json")
+    assert Ledger(parties.files[2].with_suffix(".ledger")).entries()[0].model == entry.model
     with pytest.raises(UserError, match="is no model"):
         members[1].receive_model(seen.models[1].replace("ssp", "dpgd", 1), tmp_path / "other.json")
     assert not (tmp_path / "other.json").exists()

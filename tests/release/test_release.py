@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,12 +17,13 @@ from sklearn.metrics import roc_auc_score
 from dpml.algorithms.ensemble.voting import Vote
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.atomic import seal_object
+from dpml.atomic import seal_object, write_atomically
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Guarantee, gdp
+from dpml.release import release
 from dpml.release.exactness import require_exact
 from dpml.release.ledger import Ledger
 from dpml.release.model import Model, read_model
@@ -291,6 +293,22 @@ def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> 
     assert "is there already" in done.err
     assert (tmp_path / "model.json").read_text() == "published"
     assert not (tmp_path / "people.csv.ledger").exists()
+
+
+@pytest.mark.usefixtures("uncomposed")
+def test_a_models_checksum_is_entered_before_the_model_is_there(run_command, people, tmp_path, monkeypatch) -> None:
+    """Ended in between, a release leaves no model that the ledger calls unpublished."""
+    seen = []
+
+    def look(place: Path, text: str) -> None:
+        if place.name == "model.json":
+            (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
+            seen.append((entry.model == hashlib.sha256(text.encode()).hexdigest(), place.exists()))
+        write_atomically(place, text)
+
+    monkeypatch.setattr(release, "write_atomically", look)
+    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
+    assert seen == [(True, False)]
 
 
 @pytest.mark.usefixtures("uncomposed")
