@@ -259,7 +259,7 @@ def average_ranks(rankings: Sequence[Mapping[str, Any]]) -> list[Texts]:
     5 % by Nemenyi's test (Demsar 2006, Sec. 3.2.2).
     """
     groups: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
-    for ranking in rankings:
+    for ranking in (one for one in rankings if "datasets" in one):  # older manifests have no means
         together = groups.setdefault(tuple(sorted(ranking["competing"])), {})
         together.setdefault(", ".join(ranking["datasets"]), ranking)
     return [_average(names, list(some.values())) for names, some in groups.items() if len(some) >= 5 and len(names) > 1]
