@@ -345,7 +345,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
                 "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
                 "no feature used": "" if choice["floor"] is None else short(choice["floor"]),
-                "no privacy": "" if choice["ceiling"] is None else short(choice["ceiling"]),
+                "no privacy": short(choice["ceiling"]) if choice.get("ceiling") else "",
             }
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
         )
