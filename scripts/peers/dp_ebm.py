@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from interpret.glassbox import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
+from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
 from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, names, run
 
 NAME = "DP-EBM"
