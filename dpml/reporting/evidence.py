@@ -1,7 +1,8 @@
 """The evidence of verdicts and tables: an experiment's rows, compressed, from which both are recomputed without data.
 
 ``FIGURE_rows.csv.xz`` lies beside the figure. The manifest has its checksum, and the verdicts; ``FIGURE.csv`` has the
-values of the tables.
+values of the tables. The file holds a table of one column after the other, an empty line between them: equal settings
+stand together, and take no place.
 """
 
 import io
@@ -35,8 +36,14 @@ class Verified:
 
 
 def packed(rows: pd.DataFrame) -> bytes:
-    """Rows as compressed CSV; the same rows give the same bytes."""
-    return lzma.compress(rows.to_csv(index=False).encode(), preset=6)
+    """Rows as compressed CSV, column by column; the same rows give the same bytes."""
+    return lzma.compress("\n".join(rows[[name]].to_csv(index=False) for name in rows).encode(), preset=6)
+
+
+def unpacked(content: bytes) -> pd.DataFrame:
+    """The rows of `packed`."""
+    columns = lzma.decompress(content).decode().split("\n\n")
+    return pd.concat([pd.read_csv(io.StringIO(column), low_memory=False) for column in columns], axis=1)
 
 
 def write_rows(rows: pd.DataFrame, base: Path) -> Path:
@@ -62,7 +69,7 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     if path.name not in files or changed(path, files):
         raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
     try:
-        return pd.read_csv(io.BytesIO(lzma.decompress(path.read_bytes())), low_memory=False)
+        return unpacked(path.read_bytes())
     except (lzma.LZMAError, EOFError, ValueError):
         raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
 

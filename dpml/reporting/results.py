@@ -9,6 +9,9 @@ import pandas as pd
 from dpml.running.plan import Entry, Plan, Task
 from dpml.running.spec import Experiment
 
+DIGITS = 9
+"""Of the values from which everything is computed and which are published: more would be no information."""
+
 
 @dataclass(frozen=True)
 class Publication:
@@ -50,8 +53,9 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 
 def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
-    """The results of a plan's task; the metric `error` is 1 - `accuracy`."""
+    """The results of a plan's task, values to `DIGITS` digits; the metric `error` is 1 - `accuracy`."""
     rows, guarantees, _ = plan.tables(task)
+    rows = rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in rows["value"]])
     wanted = {name.rpartition(".")[2] for name in publication.experiment.shown_metrics}
     computed = rows["block"].isin([block.block for block in task.computed])
     if "error" in wanted:
