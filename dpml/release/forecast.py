@@ -52,8 +52,8 @@ class LookAlike:
     beaten: tuple[bool, ...]
 
     def at(self, x: float) -> tuple[float, bool] | None:
-        """Share and `beaten` at x, by interpolation in log x; None more than a factor of 2 outside what was tried."""
-        if not self.x[0] / 2 <= x <= self.x[-1] * 2:
+        """Share and `beaten` at x, by interpolation in log x; above the largest x as there, None below half the least."""
+        if x < self.x[0] / 2:
             return None
         place = np.interp(math.log(x), np.log(self.x), np.arange(len(self.x)))
         share = float(np.interp(place, np.arange(len(self.x)), self.share))
