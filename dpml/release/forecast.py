@@ -52,7 +52,7 @@ class LookAlike:
     beaten: tuple[bool, ...]
 
     def at(self, x: float) -> tuple[float, bool] | None:
-        """Share and `beaten` at x, by interpolation in log x; above the largest x as there, None below half the least."""
+        """Share and `beaten` at x, by interpolation in log x; above the largest as there, None below half the least."""
         if x < self.x[0] / 2:
             return None
         place = np.interp(math.log(x), np.log(self.x), np.arange(len(self.x)))
