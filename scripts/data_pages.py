@@ -187,22 +187,20 @@ def _files(info: Info) -> list[str]:
     if not info.files:
         return [info.how_to_get]
     shown = info.files if len(info.files) <= 5 else info.files[:1]
-    lines = [line for raw in shown for line in _file(raw)]
+    lines = [_file(raw) for raw in shown]
     if len(info.files) > len(shown):
-        lines += [f"- and so on up to `{info.files[-1].name}`, from the same places"]
+        lines += [f"- and so on up to `{info.files[-1].name}`, alike"]
     folders = " or ".join(f"`{folder}/`" for folder in (info.name, *info.folders))
     return [*lines, "", f"{info.how_to_get} In a data folder: {folders}, plain or as .gz, .xz or .bz2."]
 
 
-def _file(raw: Raw) -> list[str]:
+def _file(raw: Raw) -> str:
     if raw.sha256:
         known = "sha256 " + " or ".join(f"`{digest}`" for digest in raw.sha256)
     else:
         sizes = [f"{number:,} {what}" for number, what in ((raw.lines, "lines"), (raw.fields, "columns")) if number]
         known = f"{', '.join(sizes) or 'its contents'} checked, not pinned"
-    mirrors = f", and {len(raw.urls) - 1} other places" if len(raw.urls) > 1 else ""
-    places = [f"  - <{url}>{mirrors}" if "!" not in url else f"  - `{url}`{mirrors}" for url in raw.urls[:1]]
-    return [f"- `{raw.name}`: {known}", *places]
+    return f"- `{raw.name}`: {known}"
 
 
 def _first_line(step: str) -> str:
