@@ -53,7 +53,7 @@ counted, and the checksum of the first file that is seen is compared from then o
 | --- | --- |
 | see which are here; fetch one, or `all` | `dpml data list`, `dpml data get NAME` |
 | compare every file's content; find the folder | `dpml data check`, `dpml data path` |
-| have files in `DIR/NAME/`, or a publisher's archive saved by hand | `data_dir=DIR` or DPML_DATA |
+| have files in `DIR/NAME/`, plain or as .gz, .xz or .bz2, or a publisher's archive saved by hand | `data_dir=DIR` or DPML_DATA |
 | fetch from another place, or nothing | `mirror=URL` or DPML_MIRROR, `offline=true` or DPML_OFFLINE=1 |
 | keep parsed arrays elsewhere | DPML_CACHE |
 """
@@ -136,7 +136,7 @@ def page(name: str, source: Source, sources: dict[str, Source]) -> str:
     if info.task == "regression" and isinstance(source, Tabular):
         scaled += " The target is divided by its largest absolute value over the training rows."
     lines = [f"# {name}: {info.title}", "", _counts(source), "", info.schema, "", scaled, "", *_ranges(info, sources)]
-    lines += ["## Papers and differences", "", info.papers, "", f"Here: {info.differences}", ""]
+    lines += ["## Papers and differences", "", info.papers, "", f"*Here.* {info.differences}", ""]
     lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
     return "\n".join(lines)
 
@@ -190,8 +190,9 @@ def _files(info: Info) -> list[str]:
     lines = [_file(raw) for raw in shown]
     if len(info.files) > len(shown):
         lines += [f"- and so on up to `{info.files[-1].name}`, alike"]
-    folders = " or ".join(f"`{folder}/`" for folder in (info.name, *info.folders))
-    return [*lines, "", f"{info.how_to_get} In a data folder: {folders}, plain or as .gz, .xz or .bz2."]
+    folders = " or ".join(f"`{folder}/`" for folder in info.folders)
+    also = f" The folder may also be {folders}." if folders else ""
+    return [*lines, "", f"{info.how_to_get}{also}"]
 
 
 def _file(raw: Raw) -> str:
