@@ -53,7 +53,7 @@ counted, and the checksum of the first file that is seen is compared from then o
 | --- | --- |
 | see which are here; fetch one, or `all` | `dpml data list`, `dpml data get NAME` |
 | compare every file's content; find the folder | `dpml data check`, `dpml data path` |
-| have files in `DIR/NAME/`, plain or as .gz, .xz or .bz2, or a publisher's archive saved by hand | `data_dir=DIR` or DPML_DATA |
+| have files in `DIR/NAME/` (or .gz, .xz, .bz2), or a publisher's archive saved by hand | `data_dir=DIR` or DPML_DATA |
 | fetch from another place, or nothing | `mirror=URL` or DPML_MIRROR, `offline=true` or DPML_OFFLINE=1 |
 | keep parsed arrays elsewhere | DPML_CACHE |
 """
