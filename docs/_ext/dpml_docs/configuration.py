@@ -150,7 +150,11 @@ def algorithms(names: list[str]) -> str:
         rst.title("Algorithms"),
         "``algo=NAME`` chooses one. What is proven of each is on the pages of :doc:`/proofs/index`.",
     ]
-    for title, group in (("Recommended", RECOMMENDED), ("Of papers, and others", others), ("Without privacy", BASELINES)):
+    for title, group in (
+        ("Recommended", RECOMMENDED),
+        ("Of papers, and others", others),
+        ("Without privacy", BASELINES),
+    ):
         rows = [
             [f":doc:`{name}`", docstrings.inline(_first(inspect.getdoc(target("algo", name)[1])))] for name in group
         ]
