@@ -132,7 +132,11 @@ def page(name: str, source: Source, sources: dict[str, Source]) -> str:
     """One data set's page."""
     info = source.info
     steps = ", ".join(f"`{step}`" for step in getattr(source, "steps", ()))
-    scaled = f"Steps: {steps}, fitted to training rows." if steps else "Steps: none that can be chosen."
+    scaled = (
+        f"Steps: {steps}, fitted to training rows, which [no budget counts](README.md#public-ranges)."
+        if steps
+        else "Steps: none that can be chosen."
+    )
     if info.task == "regression" and isinstance(source, Tabular):
         scaled += " The target is divided by its largest absolute value over the training rows."
     lines = [f"# {name}: {info.title}", "", _counts(source), "", info.schema, "", scaled, "", *_ranges(info, sources)]
