@@ -130,6 +130,8 @@ def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace) -> N
         print(f"refused: {refusal}", file=sys.stderr)
     names = ", ".join(plan.seats[party].name for party in made.survivors)
     print(f"{arguments.output} has a model of the rows of {names}.")
+    if made.model.errors is not None:
+        print(made.model.statement[-1])
 
 
 def _try(arguments: Namespace) -> None:
@@ -217,10 +219,14 @@ def _say(plan: FederationPlan) -> None:
 
 def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:
     console = Screen()
-    sums = len(plan.sums.lengths)
+    sums, errors = len(plan.sums.lengths), plan.terms.count_errors
     rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
     messages = f"The release is {rounds}: {5 * sums} messages to every party."
-    for sentence in (*plan.statement, messages, *more):
+    counted = (
+        "The last one counts the model's errors on the rows that it is made of, with eps = "
+        f"{errors:g} of its own, which is in the guarantee."
+    )
+    for sentence in (*plan.statement, messages, *([] if errors is None else [counted]), *more):
         console.print(sentence, highlight=False, markup=False)
 
 

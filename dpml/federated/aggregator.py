@@ -2,18 +2,21 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Index
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
 from dpml.federated.opening import MESSAGE, OPEN, Opening
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import Summed
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.counting import LARGEST
 from dpml.printable import printable
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.messages import SESSION_BYTES
@@ -21,6 +24,7 @@ from dpml.protocols.server import Server
 from dpml.protocols.session import Stage
 from dpml.protocols.transports import advance
 from dpml.release.model import Model
+from dpml.release.release import divisor
 from dpml.running.environment import provenance
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
@@ -35,6 +39,8 @@ class Federated:
     survivors: Index
     refused: tuple[str, ...]
 
+
+LEVEL, QUANTILE = 0.95, 1.9599639845400545  # of the interval for errors without noise
 
 _SHOWN = 200  # bytes of what a party says of itself
 
@@ -53,8 +59,9 @@ def aggregate(
     """
     plan.require_signatures()
     run = _Run(plan, nodes, exchange, progress)
-    weights = plan.sums.model(run.ask)
-    return Federated(_model(plan, weights[None]), np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
+    release = plan.sums.release(run.ask)
+    model = _model(plan, release, run.last)
+    return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 
 class _Run:
@@ -65,6 +72,7 @@ class _Run:
         self._number = 0
         self.refused: list[str] = []
         self.seen: set[int] = set()  # the parties whose rows are in a sum
+        self.last: list[int] = []  # those in the last one
 
     def ask(self, told: bytes) -> Summed:
         """The next sum (`dpml.federated.sums.Ask`)."""
@@ -84,24 +92,58 @@ class _Run:
             mail = {node_of[party]: MESSAGE + message for party, message in advance(server, self.refused).items()}
         self._number += 1
         self.refused += server.liars.values()
-        self.seen.update(server.survivors.tolist())
+        self.last = server.survivors.tolist()
+        self.seen.update(self.last)
         self._progress(self._number, len(server.survivors))
         return Summed(server.total, server.beside, server.survivors)
 
 
-def _model(plan: FederationPlan, weights: Array) -> Model:
+def _model(plan: FederationPlan, release: Release, last: Sequence[int]) -> Model:
+    """The model to publish, of whose last sum these parties are."""
+    assert release.weights is not None
+    errors = None if plan.terms.count_errors is None else _errors(plan, release, last)
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
         label=str(plan.dataset.label),
         stated=plan.stated,
         steps=plan.dataset.steps,
-        weights=weights,
+        weights=release.weights.reshape(plan.problem.classes, -1),
         guarantees=tuple(plan.guarantees),
-        statement=plan.statement,
+        statement=(*plan.statement, *([] if errors is None else [said_of(errors)])),
         certificate=plan.facts.certificate,
         setting=" ".join(plan.terms.words),
         versions=provenance()["versions"],
+        scale=divisor(plan.stated),
+        errors=errors,
+    )
+
+
+def _errors(plan: FederationPlan, release: Release, parties: Sequence[int]) -> dict[str, Any]:
+    """What was counted of the model's errors on the rows of some parties, as the model's file has it."""
+    unit = divisor(plan.stated) ** 2
+    error, deviation = (float(release.metrics[key][0, 0]) * unit for key in ("error", "error_deviation"))
+    most = LARGEST * unit if plan.task == "regression" else 1.0
+    measure = f"mean squared error, cut off at {most:g}" if plan.task == "regression" else "share of rows in error"
+    if plan.facts.unit == "party":
+        measure += ", the mean of the parties' own"
+    return {
+        "measure": measure,
+        "of": "rows that the model is made of",
+        "rows": sum(plan.seats[party].rows for party in parties),
+        "error": error,
+        "deviation": deviation,
+        "level": LEVEL,
+        "low": max(error - QUANTILE * deviation, 0.0),
+        "high": min(error + QUANTILE * deviation, most),
+    }
+
+
+def said_of(errors: Mapping[str, Any]) -> str:
+    """The same in a sentence."""
+    return (
+        f"Errors: {errors['error']:.4g} is the {errors['measure']}, of {errors['rows']:,} {errors['of']}, with noise; "
+        f"without it, it lies between {errors['low']:.4g} and {errors['high']:.4g} at a level of {errors['level']:.0%}."
     )
 
 
