@@ -1,6 +1,5 @@
 """The aggregator: it runs the rounds of secure sums over any relay, and computes the model."""
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpml.arrays import Index
-from dpml.atomic import write_atomically
-from dpml.errors import UserError
+from dpml.atomic import check_writable, write_atomically
+from dpml.federated.kept import Kept
 from dpml.federated.opening import MESSAGE, OPEN, Opening
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import Summed
@@ -49,16 +48,20 @@ Progress = Callable[[int, int], None]
 
 
 def aggregate(
-    plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress = lambda *_: None
+    plan: FederationPlan,
+    nodes: Iterable[int],
+    exchange: Exchange,
+    progress: Progress = lambda *_: None,
+    kept: Kept | None = None,
 ) -> Federated:
-    """Run the rounds of one release with the parties behind some nodes.
+    """Run the rounds of one release with the parties behind some nodes, from the first sum that is not `kept`.
 
     Raises:
-        UserError: a party has not signed the plan.
+        UserError: a party has not signed the plan, or the kept sums are of another release.
         ProtocolError: too few parties are left: there is no sum and no model.
     """
     plan.require_signatures()
-    run = _Run(plan, nodes, exchange, progress)
+    run = _Run(plan, nodes, exchange, progress, kept)
     release = plan.sums.release(run.ask)
     model = _model(plan, release, run.last)
     return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
@@ -67,8 +70,11 @@ def aggregate(
 class _Run:
     """The secure sums of a release, one after the other. A party that drops out of one may be in the next."""
 
-    def __init__(self, plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress) -> None:
+    def __init__(  # many parameters: those of `aggregate`
+        self, plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress, kept: Kept | None
+    ) -> None:
         self._plan, self._nodes, self._exchange, self._progress = plan, tuple(nodes), exchange, progress
+        self._kept = kept
         self._number = 0
         self.refused: list[str] = []
         self.seen: set[int] = set()  # the parties whose rows are in a sum
@@ -76,6 +82,15 @@ class _Run:
 
     def ask(self, told: bytes) -> Summed:
         """The next sum (`dpml.federated.sums.Ask`)."""
+        number, kept = self._number, self._kept
+        summed = self._sum(told) if kept is None else kept.summed(number, told, lambda: self._sum(told))
+        self._number += 1
+        self.last = summed.survivors.tolist()
+        self.seen.update(self.last)
+        self._progress(self._number, len(self.last))
+        return summed
+
+    def _sum(self, told: bytes) -> Summed:
         opening = Opening(os.urandom(SESSION_BYTES), self._plan.digest, self._number, told)
         server = Server(self._plan.session(opening))
         mail = dict.fromkeys(self._nodes, OPEN + opening.content)
@@ -90,11 +105,7 @@ class _Run:
                     self.refused.append(str(error))
             node_of = {party: node for node, party in party_of.items()}
             mail = {node_of[party]: MESSAGE + message for party, message in advance(server, self.refused).items()}
-        self._number += 1
         self.refused += server.liars.values()
-        self.last = server.survivors.tolist()
-        self.seen.update(self.last)
-        self._progress(self._number, len(server.survivors))
         return Summed(server.total, server.beside, server.survivors)
 
 
@@ -147,19 +158,13 @@ def said_of(errors: Mapping[str, Any]) -> str:
     )
 
 
-def publish(made: Federated, place: Path) -> str:
-    """Write the model to the path `place`, which must not exist; returns its SHA-256.
+def publish(made: Federated, place: Path) -> None:
+    """Write the model to the path `place`, unless an aggregator that was started again finds it there.
 
     Raises:
-        UserError: the path exists.
+        UserError: there is something else.
     """
-    check_free(place)
     text = made.model.text()
-    write_atomically(place, text)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def check_free(place: Path) -> None:
-    """Raise UserError if the path `place` exists."""
-    if place.exists():
-        raise UserError(f"{place} is there already: choose another name, a published model is not overwritten.")
+    if not place.exists() or place.read_bytes() != text.encode():
+        check_writable(place)
+        write_atomically(place, text)
