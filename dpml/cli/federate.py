@@ -228,11 +228,12 @@ def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:
     sums, errors = len(plan.sums.lengths), plan.terms.count_errors
     rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
     messages = f"The release is {rounds}: {5 * sums} messages to every party."
-    counted = (
-        "The last one counts the model's errors on the rows that it is made of, with eps = "
-        f"{errors:g} of its own, which is in the guarantee."
-    )
-    for sentence in (*plan.statement, messages, *([] if errors is None else [counted]), *more):
+    if errors is not None:
+        messages += (
+            f" The last sum counts the model's errors on the rows it is made of, for eps = {errors:g} of its own, "
+        )
+        messages += "which is in the guarantee."
+    for sentence in (*plan.statement, messages, *more):
         console.print(sentence, highlight=False, markup=False)
 
 
