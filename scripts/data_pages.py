@@ -16,30 +16,47 @@ from dpml.data.sets.packaged import Packaged
 from dpml.data.steps import STEPS
 from dpml.data.table import Tabular
 
-_NONE = "None that can be chosen."
-_PUBLIC = [
-    "## Public ranges",
-    "",
-    "Scaling as the papers do it is fitted to private training rows, which spends privacy that no budget counts: every",
-    "row of results names it under `private_preprocessing`, and `dataset.steps=[...]` chooses other steps. With",
-    "`dataset.bounds=public` no preprocessing step reads a row: what is known of a column without its rows, a range",
-    "or a list of values, takes the place of what would be fitted. The page of a data set has its ranges and where",
-    "they are from: its documentation, or what the quantity means.",
-    "",
-    "- Every number is clipped to its range first, and put on the scale log(1 + value) where the range says so (money,",
-    "  bytes, durations, counts without a cap). So privacy does not rest on a range being right.",
-    "- `min_max` maps the range to [0, 1], `max_abs` divides by its largest absolute value, `centre` subtracts its",
-    "  middle, and `impute` fills in the middle.",
-    "- `one_hot` has a column for every value that is listed, in the rows or not.",
-    "- `max_norm` divides by the largest norm that the ranges allow: after `min_max` the root of the number of columns",
-    "  before one-hot coding. `sample_norm` needs no range.",
-    "- A regression target is clipped to its range and divided by its largest absolute value.",
-    "- `pca:D` is refused, and so are data sets without public ranges.",
-    "",
-    "Rows of results have nothing under `private_preprocessing` then. What a publisher did to the rows before they",
-    "were published is not counted here: the page says where it is known.",
-    "",
-]
+_PUBLIC = """
+## Public ranges
+
+Scaling as the papers do it is fitted to private training rows, and no budget counts that: every row of results names
+it under `private_preprocessing`. `dataset.steps=[...]` chooses other steps. With `dataset.bounds=public` no step reads
+a row: what is known of a column without its rows, on the page of its data set, takes the place of what would be
+fitted, and as values are clipped, privacy does not rest on a range being right. What a publisher did to the rows before
+is not counted; the page says where it is known.
+
+| step | with public ranges |
+| --- | --- |
+| all | numbers are clipped to their range, on the scale log(1 + value) where it says so |
+| `min_max`, `max_abs`, `centre`, `impute` | to [0, 1]; by the largest absolute value; less the middle; the middle |
+| `one_hot` | a column for every value that is listed, in the rows or not |
+| `max_norm` | by the largest norm that the ranges allow (after `min_max`: √columns before one-hot coding) |
+| a regression's target | clipped to its range, and divided by its largest absolute value |
+| `pca:D`, and data sets without public ranges | refused |
+
+## A data set of your own
+
+A CSV file needs no code ([own data](../own_data.md)), another source a [class](../howto/plug_ins.md#a-data-set). One
+that is to come with dpml derives from `OfficialSplit` or `RandomSplit` of `dpml.data.table`, with `info` (where its
+files come from, and what must be in them) and `parse` (files to a `Table`), in `dpml/data/sets/NAME.py`, and has
+`conf/dataset/NAME.yaml`.
+
+Written by `python scripts/data_pages.py`.
+"""
+_GET = """# Data sets
+
+`dataset=NAME` chooses one. Files are fetched from their publishers at first use, checked against a pinned SHA-256,
+parsed once and memory-mapped. (Not pinned are `twitter_buzz`, `url` and the features of `har`: rows and columns are
+counted, and the checksum of the first file that is seen is compared from then on.)
+
+| to | command or key |
+| --- | --- |
+| see which are here; fetch one, or `all` | `dpml data list`, `dpml data get NAME` |
+| compare every file's content; find the folder | `dpml data check`, `dpml data path` |
+| have files in `DIR/NAME/` (or .gz, .xz, .bz2), or a publisher's archive saved by hand | `data_dir=DIR` or DPML_DATA |
+| fetch from another place, or nothing | `mirror=URL` or DPML_MIRROR, `offline=true` or DPML_OFFLINE=1 |
+| keep parsed arrays elsewhere | DPML_CACHE |
+"""
 _VALUES = 8  # that are shown of a column
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
 
@@ -48,57 +65,40 @@ def pages() -> dict[str, str]:
     """The text of every page, by file name."""
     sources = catalogue.sources()
     tables = {name: source for name, source in sources.items() if isinstance(source, Packaged)}
-    own = {f"{name}.md": page(name, source) for name, source in sources.items() if name not in tables}
+    own = {f"{name}.md": page(name, source, sources) for name, source in sources.items() if name not in tables}
     return own | {"packaged.md": packages(tables), "README.md": index(sources)}
 
 
 def index(sources: dict[str, Source]) -> str:
     """The list of all data sets."""
     rows = [
-        f"| [{name}]({_page(name, source)}) | {source.info.task} | {_used(source):,} | {_width(source)} |"
-        f" {'yes' if source.info.columns else 'no'} | {source.info.parties} |"
+        f"| [`{name}`]({name}.md) | {source.info.task} | {_used(source):,} | {_width(source)} |"
+        f" {'yes' if source.info.columns else 'no'} |"
         for name, source in sources.items()
+        if not isinstance(source, Packaged)
     ]
-    return "\n".join(
-        [
-            "# Data sets",
-            "",
-            "`dpml data list` shows which of these are here, `dpml data get NAME` fetches one, `dpml data check`",
-            "verifies what is here, and `dpml-run dataset=NAME` fetches what is missing. Settings: `data_dir=DIR` or",
-            "DPML_DATA for the folder of the files, `mirror=URL` or DPML_MIRROR for another place to fetch them from,",
-            "`offline=true` or DPML_OFFLINE=1 to fetch nothing, DPML_CACHE for the folder of parsed arrays.",
-            "",
-            "| name | task | rows | features | public ranges | parties |",
-            "| --- | --- | ---: | ---: | --- | --- |",
-            *rows,
-            "",
-            "## Steps",
-            "",
-            *(f"- `{step}`: {_first_line(step)}" for step in STEPS),
-            "",
-            *_PUBLIC,
-            "Rows of your own in a CSV file need no code: [own data](../own_data.md).",
-            "",
-            "To add one: a frozen dataclass that derives from `OfficialSplit` or `RandomSplit` of `dpml.data.table`,",
-            "with `info` (where its files come from, and what must be in them) and `parse` (files to a `Table`), in",
-            "`dpml/data/sets/<name>.py`, and `conf/dataset/<name>.yaml` with `_target_` and options. Then every",
-            "command knows it. Outside the package: the class in a module on PYTHONPATH, its YAML file",
-            "`DIR/dataset/<name>.yaml`, and `--config-dir DIR` for `dpml-run` and `dpml data`.",
-            "",
-            "How rows are dealt to parties: [partitions](../partitions.md).",
-            "",
-            "Parsed and preprocessed arrays are kept, and made again when a file's content, an option, or the code",
-            "that made them has changed.",
-            "",
-            "Written by `python scripts/data_pages.py`.",
-            "",
-        ]
-    )
-
-
-def _page(name: str, source: Source) -> str:
-    """The file of a data set's page."""
-    return "packaged.md" if isinstance(source, Packaged) else f"{name}.md"
+    packed = ", ".join(f"`{name}`" for name, source in sources.items() if isinstance(source, Packaged))
+    lines = [
+        *_GET.splitlines(),
+        "",
+        "| name | task | rows | features | public ranges |",
+        "| --- | --- | ---: | ---: | --- |",
+        *rows,
+        "",
+        f"Further, from the package index, pinned: [tables of Python packages](packaged.md), {packed}. A file of",
+        "your own is [`csv`](../own_data.md). `creditcard_subset` and `har_73of561` are smaller substitutes, for",
+        "experiments only where the official files cannot be had; `crime_authors`, `twitter_authors` and",
+        "`synthetic_authors` are samples that Imtiaz et al. 2019 published. Rows are dealt to parties by",
+        "[partitions](../partitions.md).",
+        "",
+        "## Steps",
+        "",
+        "Rows must lie in the unit ball, and length 1 uses it best: `dataset.steps=[one_hot,symmetric,sample_norm]`.",
+        "",
+        *(f"- `{step}`: {_first_line(step)}" for step in STEPS),
+        *_PUBLIC.splitlines(),
+    ]
+    return "\n".join([*lines, ""])
 
 
 def packages(sources: dict[str, Source]) -> str:
@@ -128,29 +128,19 @@ def packages(sources: dict[str, Source]) -> str:
     return "\n".join([*lines, ""])
 
 
-def page(name: str, source: Source) -> str:
+def page(name: str, source: Source, sources: dict[str, Source]) -> str:
     """One data set's page."""
     info = source.info
-    steps: tuple[str, ...] = getattr(source, "steps", ())
-    lines = [
-        f"# {name}: {info.title}",
-        "",
-        f"`dpml-run dataset={name}`",
-        "",
-        _counts(source),
-        "",
-        info.schema,
-        "",
-    ]
-    lines += ["## Preprocessing", ""]
-    chosen = ", ".join(f"`{step}`" for step in steps)
-    lines += [
-        f"{chosen}, fitted to training rows, for which [no budget pays](README.md#public-ranges)." if steps else _NONE
-    ]
+    steps = ", ".join(f"`{step}`" for step in getattr(source, "steps", ()))
+    scaled = (
+        f"Steps: {steps}, fitted to training rows, which [no budget counts](README.md#public-ranges)."
+        if steps
+        else "Steps: none that can be chosen."
+    )
     if info.task == "regression" and isinstance(source, Tabular):
-        lines += ["", "The target is divided by its largest absolute value over the training rows."]
-    lines += ["", *_ranges(info), "## In the papers", "", info.papers, ""]
-    lines += ["## What we do differently", "", info.differences, ""]
+        scaled += " The target is divided by its largest absolute value over the training rows."
+    lines = [f"# {name}: {info.title}", "", _counts(source), "", info.schema, "", scaled, "", *_ranges(info, sources)]
+    lines += ["## Papers and differences", "", info.papers, "", f"*Here.* {info.differences}", ""]
     lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
     return "\n".join(lines)
 
@@ -168,10 +158,13 @@ def _counts(source: Source) -> str:
     )
 
 
-def _ranges(info: Info) -> list[str]:
+def _ranges(info: Info, sources: dict[str, Source]) -> list[str]:
     """What is stated of the columns; neighbours of which the same is stated share a line."""
     if not info.columns:
-        return ["## Public ranges", "", f"None, as {info.bounds}.", ""]
+        return [f"Public ranges: none, as {info.bounds}.", ""]
+    first = next(name for name, other in sources.items() if other.info.bounds == info.bounds)
+    if first != info.name:
+        return [f"Public ranges: [as of {first}]({first}.md#public-ranges), for the columns that are there.", ""]
     runs: list[tuple[list[str], Column]] = []
     for name, column in info.columns.items():
         if not runs or runs[-1][1] != column:
@@ -198,21 +191,21 @@ def _files(info: Info) -> list[str]:
     if not info.files:
         return [info.how_to_get]
     shown = info.files if len(info.files) <= 5 else info.files[:1]
-    lines = [line for raw in shown for line in _file(raw)]
+    lines = [_file(raw) for raw in shown]
     if len(info.files) > len(shown):
-        lines += [f"- and so on up to `{info.files[-1].name}`, from the same places"]
-    folders = " or ".join(f"`{folder}/`" for folder in (info.name, *info.folders))
-    return [*lines, "", f"{info.how_to_get} In a data folder they lie in {folders}, plain or as .gz, .xz or .bz2."]
+        lines += [f"- and so on up to `{info.files[-1].name}`, alike"]
+    folders = " or ".join(f"`{folder}/`" for folder in info.folders)
+    also = f" The folder may also be {folders}." if folders else ""
+    return [*lines, "", f"{info.how_to_get}{also}"]
 
 
-def _file(raw: Raw) -> list[str]:
+def _file(raw: Raw) -> str:
     if raw.sha256:
-        known = "sha256 of the content " + " or ".join(f"`{digest}`" for digest in raw.sha256)
+        known = "sha256 " + " or ".join(f"`{digest}`" for digest in raw.sha256)
     else:
         sizes = [f"{number:,} {what}" for number, what in ((raw.lines, "lines"), (raw.fields, "columns")) if number]
-        later = "its sha256 is recorded when it is first seen, and compared from then on"
-        known = f"{', '.join(sizes) or 'its contents'} checked; not pinned: {later}"
-    return [f"- `{raw.name}`: {known}", *(f"  - <{url}>" if "!" not in url else f"  - `{url}`" for url in raw.urls)]
+        known = f"{', '.join(sizes) or 'its contents'} checked, not pinned"
+    return f"- `{raw.name}`: {known}"
 
 
 def _first_line(step: str) -> str:

@@ -52,7 +52,7 @@ NAMES = ("ayr", "bonn", "cork", "dax")
 CLUSTER = """
 from distributed import LocalCluster
 if __name__ == "__main__":
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1") as cluster:
         print(cluster.scheduler_address, *(worker.pid for worker in cluster.workers.values()), flush=True)
         input()
 """

@@ -1,9 +1,9 @@
-"""Measure programs of others on the rows, and at the guarantee, of the experiment frontier/centre.
+"""Measure programs of others on the rows, and at the guarantee, of the experiments frontier/centre and heldout.
 
 python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points lie beside our curves. Every
 program of scripts/peers runs in a virtual environment of its own with the packages that its head names (PEP 723), from
 PyPI: they need other versions than dpml does. Rows are exported from the loaders of dpml, 5 seeds; every program has
-4 draws for each. It takes some minutes; ``--only amp`` runs one program again and keeps the points of the others.
+4 draws for each. It takes an hour; ``--only amp`` runs one program again and keeps the points of the others.
 """
 
 import argparse
@@ -13,37 +13,58 @@ import subprocess
 import sys
 import tomllib
 import venv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from dpml.data import Files, Source
-from dpml.data.sets.adult import Adult
-from dpml.data.sets.bank import Bank
-from dpml.data.sets.crime import Crime
+from dpml.config.catalogue import source
+from dpml.data import Files
+from dpml.data.table import Tabular
 from dpml.seeds import generator
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = {path.stem: path for path in sorted((ROOT / "scripts" / "peers").glob("*.py")) if path.stem != "rows"}
 TARGET = ROOT / "experiments" / "frontier" / "peers.csv"
 SEEDS = range(5)
-DATA: dict[str, Source] = {
-    "adult": Adult(steps=("one_hot", "symmetric", "sample_norm")),
-    "bank": Bank(steps=("one_hot", "symmetric", "sample_norm")),
-    "crime": Crime(steps=("max_abs", "sample_norm")),
+CENTRE, HELDOUT = ("one_hot", "symmetric", "sample_norm"), ("one_hot", "symmetric", "bias", "sample_norm")
+DATA = {
+    "adult": CENTRE,
+    "bank": CENTRE,
+    "crime": ("max_abs", "sample_norm"),
+    **dict.fromkeys(("mroz", "loanapp", "german_credit", "orange_juice", "affairs", "caravan"), HELDOUT),
+    "kddcup99_70k": HELDOUT,
+    "wdbc": HELDOUT[1:],
+    "breast_cancer": ("impute", *HELDOUT[1:]),
+    **dict.fromkeys(("bikeshare", "diamonds", "birthweight", "college", "credit_balance"), HELDOUT),
 }
+"""The data sets of two classes and of regression in both experiments, with their steps there."""
 
 
 def export(files: Files, folder: Path) -> None:
-    """Write the rows of every data set and seed, as a cell has them, unless they are there."""
+    """Write the rows of every data set and seed, as a cell has them and before any step, unless they are there."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, source in DATA.items():
+    for name, steps in DATA.items():
         for seed in SEEDS:
             path = folder / f"{name}_{seed}.npz"
             if not path.exists():
-                data = source.load(files, None, generator(seed, "data"))
-                np.savez_compressed(path, X=data.X, y=data.y, X_test=data.X_test, y_test=data.y_test)
+                found = replace(source(name), steps=steps)  # type: ignore[type-var]
+                data = found.load(files, None, generator(seed, "data"))
+                arrays = {"X": data.X, "y": data.y, "X_test": data.X_test, "y_test": data.y_test}
+                np.savez_compressed(path, **arrays, **plain(found, files, seed))
+
+
+def plain(source: Tabular, files: Files, seed: int) -> dict[str, np.ndarray]:
+    """The same rows before any step, and how many values each symbolic column has, 0 for a numeric one."""
+    if not isinstance(source, Tabular):  # rows that come with scikit-learn or dpml
+        return {}
+    table, _ = source.table(files)
+    train, test = source.rows(table.y, None, generator(seed, "data"))
+    if isinstance(test, slice):  # the official split, whose rows stay in the file's order
+        train = np.sort(train)
+    levels = np.array(table.levels or [0] * table.X.shape[1])
+    return {"plain": table.X[train], "plain_test": table.X[test], "levels": levels}
 
 
 def dependencies(program: Path) -> list[str]:
@@ -78,7 +99,7 @@ def points(table: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     """Run the programs and write their points."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", help="where the files of adult, bank and crime lie (default: as for dpml-run)")
+    parser.add_argument("--data-dir", help="where the files of the data sets lie (default: as for dpml-run)")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "peers", help="for environments and rows")
     parser.add_argument("--only", choices=PROGRAMS, action="append", help="run this program only")
     options = parser.parse_args()
@@ -94,7 +115,8 @@ def main() -> None:
     notes = [line for name in PROGRAMS for line in (options.work / f"{name}.txt").read_text("utf-8").splitlines()]
     python_version = ".".join(map(str, sys.version_info[:2]))
     head = [
-        "What programs of others reach on the rows of frontier/centre: python scripts/peers.py --data-dir DIR",
+        "What programs of others reach on the rows of frontier/centre and frontier/heldout:",
+        "python scripts/peers.py --data-dir DIR",
         f"5 seeds, 4 draws each, delta = 1e-5 where it is not 0, replace-one, Python {python_version}",
         *notes,
     ]

@@ -9,7 +9,6 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.commands.guarantee import requested
 from dpml.commands.settings import Settings, compose_one, is_private
 from dpml.config.build import (
@@ -29,9 +28,10 @@ from dpml.data.csv.reading import open_file
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
+from dpml.mechanism.program import Program
 from dpml.optim.losses import for_task
 from dpml.release.exactness import exact_algorithm
-from dpml.release.forecast import Forecast, forecast
+from dpml.release.forecast import TRIED, Forecast, forecast
 from dpml.release.release import Request
 
 _DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
@@ -46,10 +46,11 @@ def forecast_of(settings: Settings) -> Forecast:
     """
     defaults = {key: value for key, value in _DEFAULTS.items() if key not in settings.given}
     algorithm, budget, problem = requested(replace(settings, values={**defaults, **settings.values}))
-    if not isinstance(algorithm, WhitenedDescent):
-        raise UserError(f"only algo=wdgd was tried on enough public tables to forecast, not algo={algorithm.name}.")
+    if algorithm.name != TRIED:
+        raise UserError(f"only algo={TRIED} was tried on enough public tables to forecast, not algo={algorithm.name}.")
     if math.isinf(budget.eps):
         raise UserError("eps=inf spends no budget, so there is nothing to forecast: choose a finite eps.")
+    assert isinstance(algorithm, Program)
     return forecast(budget, problem, algorithm)
 
 

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.data.info import Task
+from dpml.mechanism.program import Program
 from dpml.privacy import Budget, Problem
+
+TRIED = "wdgd"
+"""The algorithm that was tried."""
 
 TABLE = Path(__file__).with_name("look_alikes.csv")
 
@@ -92,13 +95,13 @@ class Forecast:
         return [*said, better]
 
 
-def reach(budget: Budget, problem: Problem, algorithm: WhitenedDescent) -> float:
+def reach(budget: Budget, problem: Problem, algorithm: Program) -> float:
     """n mu/d of a release."""
     n = problem.N if algorithm.unit == "sample" else problem.M
     return n * algorithm.target_mu(budget, problem) / problem.d
 
 
-def forecast(budget: Budget, problem: Problem, algorithm: WhitenedDescent) -> Forecast:
+def forecast(budget: Budget, problem: Problem, algorithm: Program) -> Forecast:
     """What to expect of a release of `wdgd`."""
     x, task = reach(budget, problem, algorithm), _TASKS[algorithm.loss.name]
     found = [(table.dataset, *at) for table in look_alikes() if table.task == task and (at := table.at(x))]

@@ -20,6 +20,7 @@ from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, same_axis
+from dpml.reporting.numerals import SIGNED
 from dpml.reporting.panels import Chart, Polyline, draw, is_zero
 from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
@@ -29,7 +30,6 @@ from dpml.reporting.style import (
     NAMES,
     PAPER,
     REFERENCES,
-    SIGNED,
     STYLE,
     ZERO,
     Look,

@@ -5,9 +5,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_WIDEST = (
-    4  # decades that one power of ten serves; where there are more, as in gaps over many eps, a number has its own
-)
+_WIDEST = 4  # decades that one power of ten serves; where there are more, as over many eps, a number has its own
+SIGNED = ("noisy_objective",)
+"""Metrics that are often negative: their absolute value is shown, as the papers do."""
+
 SUPERSCRIPTS = dict(zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True))
 _RAISED = {down: up for up, down in SUPERSCRIPTS.items()}
 _NUMBER = re.compile(rf"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:e([+-]?\d+)|·10([{''.join(SUPERSCRIPTS)}]+))?")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dpml.reporting.claims import Decision, Verdict
-from dpml.reporting.ranking import READING, average_ranks, details, matrix, premises, tally, titled
+from dpml.reporting.ranking import BY_SIZE, READING, advice, average_ranks, details, matrix, premises, tally, titled
 from dpml.reporting.tables import markdown, texts
 
 CLAIMS = (
@@ -127,7 +127,10 @@ def _told(verdict: Verdict) -> str:
 
 def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
     """The page about all ranking experiments of a paper's folder, from their manifests."""
-    parts = ["# Which algorithm when\n", f"{READING}\n"]
+    parts, manifests = ["# Which algorithm when\n", f"{READING}\n"], list(manifests)
+    found = advice([ranking for manifest in manifests for ranking in manifest["rankings"]])
+    if found["rows"]:
+        parts += ["## By the size of the problem\n", f"{BY_SIZE}\n", markdown(found)]
     for manifest in manifests:
         rankings = manifest["rankings"]
         parts += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", f"{premises(rankings)}\n"]

@@ -10,6 +10,7 @@ from pandas.api.types import is_numeric_dtype
 
 from dpml.arrays import Array
 from dpml.reporting.curves import Curve, curves, text
+from dpml.reporting.numerals import SIGNED
 from dpml.reporting.scales import Scale, scale_for, x_axis, y_axis
 from dpml.reporting.style import (
     DIGITS,
@@ -19,7 +20,6 @@ from dpml.reporting.style import (
     METRICS,
     MOST_DIGITS,
     REFERENCES,
-    SIGNED,
     STYLE,
     ZERO,
     Look,

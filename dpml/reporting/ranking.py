@@ -6,6 +6,7 @@ against colluders. The best algorithm has the best mean. It is not distinguished
 significantly worse, by one-sided t-tests paired over seeds, Holm-corrected over all competing curves.
 """
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpml.privacy import gdp
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.criteria import better, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
@@ -26,6 +28,7 @@ from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
 _SHOWN = 4  # algorithms listed as not distinguished
+_REACHES = (3, 10, 30, 100, 1000)  # n mu/d, at which the table of advice is cut
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,9 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
         "datasets": sorted(set(map(str, runs["dataset"]))),
         "metric": panel.y.rpartition(".")[2],
         "unit": unit,
+        "loss": next((one.curve.rows["loss"].iloc[0] for one in competing), ""),
+        "protected": int(runs["N" if unit == "sample" else "M"].max()),
+        "features": int(runs["d"].max()),
         "M": sorted(map(int, runs["M"].unique())),
         "delta": sorted(map(float, runs["delta"].dropna().unique())),
         "test_file": _test_file(panel, runs, choices),
@@ -192,6 +198,13 @@ READING = (
 )
 """How to read the tables of a ranking."""
 
+BY_SIZE = (
+    "All choices below, a panel at an ε each, by n μ/d: n records (or parties, where they are protected), d features, "
+    "and the μ of Gaussian DP at (ε, δ). The three algorithms that are most often best or not told apart from it, "
+    "out of the choices where the best is above a constant. Not every algorithm competes in every panel."
+)
+"""How to read the table of `advice`."""
+
 
 def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     """The protected unit, the number of parties and delta, in a sentence."""
@@ -235,11 +248,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     """
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
     first = Counter(_algorithm(choice["best"]) for choice in choices)
-    among = Counter(
-        name
-        for choice in choices
-        for name in {_algorithm(curve) for curve in (choice["best"], *(other for other, _ in choice["alike"]))}
-    )
+    among = Counter(name for choice in choices for name in _alike(choice))
     sums: dict[str, set[int | None]] = {}
     for ranking in rankings:
         for curve, number in ranking["competing"].items():
@@ -252,6 +261,35 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     return texts(pd.DataFrame(lines), "How often each algorithm is best")
 
 
+def advice(rankings: Sequence[Mapping[str, Any]]) -> Texts:
+    """Which algorithms are best or not told apart from the best, by loss and n mu/d, over all rankings.
+
+    n is the number of records, or of parties, that one of them is protected among, d that of features, and mu the
+    parameter of Gaussian DP at (eps, delta). Choices that are not above the floor are counted as such.
+    """
+    found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for ranking in (one for one in rankings if "features" in one):  # older manifests do not say
+        for choice in ranking["choices"]:
+            mu = gdp.mu_of(choice["eps"], max(ranking["delta"]))
+            place = bisect(_REACHES, ranking["protected"] * mu / ranking["features"])
+            found.setdefault((ranking["loss"], place), []).append(choice)
+    ends = ["0", *(f"{reach:g}" for reach in _REACHES), "∞"]
+    lines = []
+    for (loss, place), choices in sorted(found.items()):
+        above = [choice for choice in choices if choice["above_floor"]]
+        counts = Counter(name for choice in above for name in _alike(choice)).most_common(3)
+        lines.append(
+            {
+                "loss": loss,
+                "n μ/d": f"{ends[place]} to {ends[place + 1]}",
+                "best or not told apart": ", ".join(f"{name} {count}" for name, count in counts),
+                "of": str(len(above)),
+                "nothing above a constant": str(len(choices) - len(above)),
+            }
+        )
+    return texts(pd.DataFrame(lines), "By n μ/d")
+
+
 def average_ranks(rankings: Sequence[Mapping[str, Any]]) -> list[Texts]:
     """Mean ranks over data sets, a table for each set of algorithms that compete together on five or more.
 
@@ -259,7 +297,7 @@ def average_ranks(rankings: Sequence[Mapping[str, Any]]) -> list[Texts]:
     5 % by Nemenyi's test (Demsar 2006, Sec. 3.2.2).
     """
     groups: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
-    for ranking in rankings:
+    for ranking in (one for one in rankings if "datasets" in one):  # older manifests have no means
         together = groups.setdefault(tuple(sorted(ranking["competing"])), {})
         together.setdefault(", ".join(ranking["datasets"]), ranking)
     return [_average(names, list(some.values())) for names, some in groups.items() if len(some) >= 5 and len(names) > 1]
@@ -307,7 +345,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
                 "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
                 "no feature used": "" if choice["floor"] is None else short(choice["floor"]),
-                "no privacy": "" if choice["ceiling"] is None else short(choice["ceiling"]),
+                "no privacy": short(choice["ceiling"]) if choice.get("ceiling") else "",
             }
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
         )
@@ -317,6 +355,11 @@ def details(ranking: Mapping[str, Any]) -> Texts:
 def _algorithm(curve: str) -> str:
     """The algorithm of a curve, whose label begins with it."""
     return curve.split()[0].rstrip(",")
+
+
+def _alike(choice: Mapping[str, Any]) -> set[str]:
+    """The best algorithm and those that are not told apart from it."""
+    return {_algorithm(curve) for curve in (choice["best"], *(other for other, _ in choice["alike"]))}
 
 
 def _range(sums: Collection[int | None]) -> str:

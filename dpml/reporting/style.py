@@ -56,7 +56,6 @@ METRICS = {
     "theorem3_bound": "Theorem 3's bound",
     "pl_constant": "Polyak-Lojasiewicz constant",
 }
-SIGNED = ("noisy_objective",)  # often negative: its absolute value is drawn, as the papers do
 LINEAR = (DIGITS, "accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
 FLOORS = ("constant",)  # the baseline without any feature: drawn thin, and below all other curves
 ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero

@@ -16,9 +16,8 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
-from dpml.reporting.numerals import SUPERSCRIPTS, numerals, tex_number, times
+from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, numerals, tex_number, times
 from dpml.reporting.statistics import replication
-from dpml.reporting.style import SIGNED
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING
 
 CONDITIONAL = ", if fixed beforehand"

@@ -234,7 +234,11 @@ def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[
     try:
         if address is None:
             # any process that reaches a scheduler can run code as its user: the certificate keeps other users out
-            own = {"host": "127.0.0.1", "dashboard_address": None, "security": distributed.Security.temporary()}
+            own = {
+                "host": "127.0.0.1",
+                "dashboard_address": "127.0.0.1:0",
+                "security": distributed.Security.temporary(),
+            }
             cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, **own)
         client = distributed.Client(cluster, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-EPS = (0.05, 0.1, 0.5, 1.0)
+EPS = (0.05, 0.1, 0.5, 1.0, 4.0)
 DELTA = 1e-5
 SEEDS = range(5)
 DRAWS = 4
@@ -29,6 +29,28 @@ class Data:
     y: Array
     X_test: Array
     y_test: Array
+    plain: Array | None = None
+    plain_test: Array | None = None
+    levels: Array | None = None
+
+    @property
+    def binary(self) -> bool:
+        """Whether it has two classes."""
+        return set(np.unique(self.y)) == {-1.0, 1.0}
+
+    def scored(self, scores: Array) -> dict[str, float]:
+        """Accuracy and area under the ROC curve, or the RMSE, of the scores of the test rows, (n,)."""
+        if not self.binary:
+            return {"rmse": float(np.sqrt(np.mean((scores - self.y_test) ** 2)))}
+        return {"accuracy": float(np.mean((scores >= 0) == (self.y_test > 0))), "auc": self.auc(scores)}
+
+    def auc(self, scores: Array) -> float:
+        """The share of pairs of a positive and a negative test row that are in order; ties are half."""
+        _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
+        rank = (np.cumsum(count) - (count - 1) / 2)[place]  # mean rank of equal scores
+        positive = self.y_test > 0
+        pairs = int(positive.sum()) * int((~positive).sum())
+        return float((rank[positive].sum() - positive.sum() * (positive.sum() + 1) / 2) / pairs)
 
     def accuracy(self, weights: Array) -> Array:
         """The share of test rows that models (d,) or (d, B) label right."""
@@ -39,7 +61,12 @@ class Data:
 def load(folder: Path, name: str, seed: int) -> Data:
     """The rows that `peers.py` wrote."""
     with np.load(folder / f"{name}_{seed}.npz") as content:
-        return Data(**{key: content[key] for key in ("X", "y", "X_test", "y_test")})
+        return Data(**content)
+
+
+def names(folder: Path) -> list[str]:
+    """The data sets that `peers.py` wrote, as there."""
+    return list(dict.fromkeys(path.stem.rpartition("_")[0] for path in sorted(folder.glob("*.npz"))))
 
 
 def run(measure: Callable[[Path], tuple[list[Row], list[str]]], packages: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ def named(page: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("group", "page"), [("algo", "algorithms.md"), ("dataset", "data_sets.md"), ("partition", "data_sets.md")]
+    ("group", "page"), [("algo", "algorithms.md"), ("dataset", "../data/README.md"), ("partition", "../partitions.md")]
 )
 def test_every_option_is_named(group: str, page: str) -> None:
     assert {path.stem for path in paths.folder("conf").joinpath(group).glob("*.yaml")} <= named(page)

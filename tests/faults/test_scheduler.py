@@ -21,7 +21,7 @@ pytestmark = [
 CLUSTER = """
 from distributed import LocalCluster
 if __name__ == "__main__":
-    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, host="127.0.0.1")
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1")
     print(cluster.scheduler_address, flush=True)
     input()
 """

@@ -25,8 +25,8 @@ def experiment_of(name, words=()):
 
 
 def test_fig2_says_which_har_it_is():
-    """With an official copy; `test_experiments` knows the one that comes with dpml."""
-    experiment, points = experiment_of("fig2", ["dataset=har"])
+    """The official one by default; `test_experiments` has when another stands for it."""
+    experiment, points = experiment_of("fig2")
     assert {type(point.cell.dataset) for point in points} == {HAR}
     assert "Human Activity Recognition Using Smartphones:" in experiment.title
 

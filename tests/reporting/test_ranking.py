@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import run, without_pictures
+from scipy.stats import norm
 
 from dpml.errors import UserError
 from dpml.reporting.artifacts import write_rankings
 from dpml.reporting.pages import which_page
-from dpml.reporting.ranking import average_ranks, critical_difference, oracle_table, rankings
+from dpml.reporting.ranking import advice, average_ranks, critical_difference, oracle_table, rankings
 from dpml.reporting.results import Publication, Results
 from dpml.reporting.statistics import summarise
 from dpml.running.rows import COLUMNS
@@ -99,6 +100,23 @@ def test_settings_of_one_algorithm_compete_apart():
     found = ranked(rows, guarantees)
     assert found["choices"][0]["best"] == "gop algo.shift=2"
     assert set(found["competing"]) == {"gop algo.shift=0", "gop algo.shift=2"}
+
+
+def test_advice_is_by_records_times_mu_over_features():
+    """mu at (1, 1e-5) is .2681 by the definition: delta = Phi(mu/2 - 1/mu) - e Phi(-mu/2 - 1/mu)."""
+    mu = 0.2681
+    assert norm.cdf(mu / 2 - 1 / mu) - np.e * norm.cdf(-mu / 2 - 1 / mu) == pytest.approx(1e-5, rel=0.01)
+    found = []
+    for N, d in ((1000, 27), (1000, 26), (100, 3)):  # 9.9, 10.3 and 8.9
+        rows = runs("first", 0.82, N=N, d=d) + runs("second", 0.7, N=N, d=d)
+        rows += runs("constant", 0.9 if N == 100 else 0.6, proven=np.inf, N=N, d=d)
+        found.append(ranked(rows, guaranteed("first") + guaranteed("second")))
+    assert advice(found)["rows"] == [["x", "3 to 10", "first 1", "1", "1"], ["x", "10 to 30", "first 1", "1", "0"]]
+    assert advice([*found, {"choices": []}]) == advice(found)  # older manifests
+    party = runs("first", 0.82, N=10**6, M=1000, d=27, unit="party")
+    views = ("release", "colluders")
+    (line,) = advice([ranked(party, guaranteed("first", views, unit="party", M=1000))])["rows"]
+    assert line[1] == "3 to 10"
 
 
 def test_programs_of_others_stand_beside():

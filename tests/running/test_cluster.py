@@ -42,7 +42,7 @@ def bits(measured):
 def test_a_worker_killed_in_the_middle_loses_nothing_and_changes_no_bit():
     work = cells()
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
     ) as cluster:
         victim = next(iter(cluster.workers.values())).pid
         found = {}
@@ -64,7 +64,7 @@ def test_a_worker_that_joins_takes_work_and_changes_no_bit():
         work = [point.cell for point in expansion.experiment(Experiment.from_content("mine/cluster", content))]
     found, at_work = {}, set()
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
     ) as cluster:
         victim = next(iter(cluster.workers.values())).pid
         for cell, outcome in compute(work, "dask", 1, cluster.scheduler_address):
@@ -80,7 +80,9 @@ def test_a_worker_that_joins_takes_work_and_changes_no_bit():
 
 def test_a_cluster_that_is_there_gives_the_same_bits():
     work = cells()[:4]
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None) as there:
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
+    ) as there:
         found = {
             id(cell): bits(outcome.measured) for cell, outcome in compute(work, "auto", 1, there.scheduler_address)
         }

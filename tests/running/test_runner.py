@@ -277,7 +277,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path, finished, capsys
     """And the cells of two worker processes have the bits of this one."""
     conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"
     process = subprocess.Popen(command(conf, results, "run.workers=2"), start_new_session=True)
-    deadline = time.time() + 60
+    deadline = time.time() + 600
     while len(written(results)) < 3 and process.poll() is None and time.time() < deadline:
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)

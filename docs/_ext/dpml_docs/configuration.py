@@ -21,7 +21,7 @@ from dpml_docs import docstrings, rst, yaml_keys
 
 _HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
 _CHOICES = {"variant": "variants", "calibrate_for": "targets"}  # fields, and the attributes that list their values
-RECOMMENDED = ["wdgd", "dpgd", "ssp_descent", "gop"]
+RECOMMENDED = ["wdgd", "ssp_descent", "gop"]
 """The most accurate at a proven eps, on the data of experiments/frontier."""
 
 BASELINES = ["nonpriv", "ceiling", "constant", "batch", "indiv", "nn_nonpriv"]
@@ -150,7 +150,11 @@ def algorithms(names: list[str]) -> str:
         rst.title("Algorithms"),
         "``algo=NAME`` chooses one. What is proven of each is on the pages of :doc:`/proofs/index`.",
     ]
-    for title, group in (("Recommended", RECOMMENDED), ("Of papers", others), ("Without privacy", BASELINES)):
+    for title, group in (
+        ("Recommended", RECOMMENDED),
+        ("Of papers, and others", others),
+        ("Without privacy", BASELINES),
+    ):
         rows = [
             [f":doc:`{name}`", docstrings.inline(_first(inspect.getdoc(target("algo", name)[1])))] for name in group
         ]

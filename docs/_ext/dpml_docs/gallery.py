@@ -16,10 +16,11 @@ _UP = "../../.."  # from docs/gallery/PAPER to the repository
 def pages() -> dict[str, str]:
     """Every page by its name below gallery/."""
     papers = claims.results()
-    tables = {path.stem: path for path in sorted(RESULTS.glob("*.md")) if path.stem != "claims"}
+    shown = {"claims"}  # on the pages of verdicts
+    tables = {path.stem: path for path in sorted(RESULTS.glob("*.md")) if path.stem not in shown}
     found = {"index": index(papers, list(tables))}
     for paper in papers:
-        own = {figure.name for _, figure in paper.figures}
+        own = {figure.name for _, figure in paper.figures} | shown
         further = {path.stem: path for path in sorted((RESULTS / paper.name).glob("*.md")) if path.stem not in own}
         tables |= {f"{paper.name}/{stem}": path for stem, path in further.items()}
         found |= {experiment.name: page(experiment) for experiment in paper.experiments if experiment.figures}

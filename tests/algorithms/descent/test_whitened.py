@@ -244,7 +244,7 @@ def test_several_classes_are_learnt(kind, unit: str) -> None:
     ("options", "sentence"),
     [
         ({"budget_share": 0.0}, "algo.budget_share of wdgd must lie strictly between 0 and 1, got 0.0."),
-        ({"rounds": 0}, "algo.rounds of wdgd must be at least 1, got 0."),
+        ({"rounds": 0}, "algo.rounds of wdgd must be at least 1 and at most 1000000, got 0."),
         ({"clip": -1.0}, "algo.clip of wdgd must be a positive number, got -1.0."),
         ({"calibration": "published"}, "calibration must be tight, got 'published': choose one of tight."),
         (
