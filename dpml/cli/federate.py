@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
-from dpml.atomic import write_atomically
+from dpml.atomic import check_writable, write_atomically
 from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
-from dpml.federated.aggregator import aggregate, check_free, publish
+from dpml.federated.aggregator import aggregate, publish
 from dpml.federated.agreed import agreed_of
 from dpml.federated.certificates import write_certificates
 from dpml.federated.consortium import Consortium, write_consortium
+from dpml.federated.kept import Kept
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.party import Member, signing_key
 from dpml.federated.party_rows import own_rows
@@ -60,7 +61,7 @@ def _card(arguments: Namespace) -> None:
 
 
 def _plan(arguments: Namespace) -> None:
-    check_free(arguments.output)
+    check_writable(arguments.output)
     plan = _agreed(arguments, [read_card(path) for path in arguments.cards])
     _write(arguments.output, plan.text)
     _say(plan)
@@ -87,7 +88,7 @@ def _tls(arguments: Namespace) -> None:
 def _party(arguments: Namespace) -> None:
     address = address_of(arguments.aggregator)
     context = client_tls(address, arguments.ca)
-    check_free(arguments.output)
+    check_writable(arguments.output)
     plan = read_plan(arguments.plan)
     ledger = arguments.ledger or arguments.data.with_name(f"{arguments.data.name}.ledger")
     signer = signing_key(arguments.key, make=False)
@@ -104,15 +105,20 @@ def _party(arguments: Namespace) -> None:
 def _aggregator(arguments: Namespace) -> None:
     address = address_of(arguments.listen)
     context = server_tls(address, arguments.certificate, arguments.certificate_key)
-    check_free(arguments.output)
     plan = read_plan(arguments.plan)
     plan.require_signatures()
+    kept = Kept(arguments.output.with_name(f"{arguments.output.name}.sums"), plan)
+    if kept.done < len(plan.sums.lengths):
+        check_writable(arguments.output)
     _say(plan)
+    if kept.done:
+        print(f"{kept.folder} has the first {kept.done} sums of this release, which goes on from there.", flush=True)
     with listening(plan, address, arguments.timeout, context) as (called, _):
-        _aggregate(plan, called, arguments)
+        _aggregate(plan, called, arguments, kept)
+    kept.forget()
 
 
-def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace) -> None:
+def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace, kept: Kept | None = None) -> None:
     """One release with the parties that call, whose model is written and handed to them."""
     called.await_all(arguments.wait)
     start = time.monotonic()
@@ -123,18 +129,20 @@ def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace) -> N
         print(f"sum {done} of {whole}, of {parties} of {len(plan.seats)} parties: {used:.1f} s{left}", file=sys.stderr)
 
     with limit_blas():
-        made = aggregate(plan, range(len(plan.seats)), called.exchange, progress)
+        made = aggregate(plan, range(len(plan.seats)), called.exchange, progress, kept)
     publish(made, arguments.output)
     called.end(made.model.text())
     for refusal in made.refused:
         print(f"refused: {refusal}", file=sys.stderr)
     names = ", ".join(plan.seats[party].name for party in made.survivors)
     print(f"{arguments.output} has a model of the rows of {names}.")
+    if made.model.errors is not None:
+        print(made.model.statement[-1])
 
 
 def _try(arguments: Namespace) -> None:
     """The whole federation on this machine: keys, a plan that all sign, a process for each party, one release."""
-    check_free(arguments.output)
+    check_writable(arguments.output)
     with tempfile.TemporaryDirectory(prefix="dpml") as temporary, ExitStack() as stack:
         folder = Path(temporary)
         keys = [folder / f"{k}.key" for k in range(len(arguments.files))]
@@ -217,9 +225,14 @@ def _say(plan: FederationPlan) -> None:
 
 def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:
     console = Screen()
-    sums = len(plan.sums.lengths)
+    sums, errors = len(plan.sums.lengths), plan.terms.count_errors
     rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
     messages = f"The release is {rounds}: {5 * sums} messages to every party."
+    if errors is not None:
+        messages += (
+            f" The last sum counts the model's errors on the rows it is made of, for eps = {errors:g} of its own, "
+        )
+        messages += "which is in the guarantee."
     for sentence in (*plan.statement, messages, *more):
         console.print(sentence, highlight=False, markup=False)
 

@@ -1,19 +1,21 @@
 """The aggregator: it runs the rounds of secure sums over any relay, and computes the model."""
 
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from dpml.arrays import Array, Index
-from dpml.atomic import write_atomically
-from dpml.errors import UserError
+from dpml.arrays import Index
+from dpml.atomic import check_writable, write_atomically
+from dpml.federated.kept import Kept
 from dpml.federated.opening import MESSAGE, OPEN, Opening
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import Summed
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.counting import LARGEST
 from dpml.printable import printable
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.messages import SESSION_BYTES
@@ -21,6 +23,7 @@ from dpml.protocols.server import Server
 from dpml.protocols.session import Stage
 from dpml.protocols.transports import advance
 from dpml.release.model import Model
+from dpml.release.release import divisor
 from dpml.running.environment import provenance
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
@@ -36,6 +39,8 @@ class Federated:
     refused: tuple[str, ...]
 
 
+LEVEL, QUANTILE = 0.95, 1.9599639845400545  # of the interval for errors without noise
+
 _SHOWN = 200  # bytes of what a party says of itself
 
 Progress = Callable[[int, int], None]
@@ -43,31 +48,49 @@ Progress = Callable[[int, int], None]
 
 
 def aggregate(
-    plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress = lambda *_: None
+    plan: FederationPlan,
+    nodes: Iterable[int],
+    exchange: Exchange,
+    progress: Progress = lambda *_: None,
+    kept: Kept | None = None,
 ) -> Federated:
-    """Run the rounds of one release with the parties behind some nodes.
+    """Run the rounds of one release with the parties behind some nodes, from the first sum that is not `kept`.
 
     Raises:
-        UserError: a party has not signed the plan.
+        UserError: a party has not signed the plan, or the kept sums are of another release.
         ProtocolError: too few parties are left: there is no sum and no model.
     """
     plan.require_signatures()
-    run = _Run(plan, nodes, exchange, progress)
-    weights = plan.sums.model(run.ask)
-    return Federated(_model(plan, weights[None]), np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
+    run = _Run(plan, nodes, exchange, progress, kept)
+    release = plan.sums.release(run.ask)
+    model = _model(plan, release, run.last)
+    return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 
 class _Run:
     """The secure sums of a release, one after the other. A party that drops out of one may be in the next."""
 
-    def __init__(self, plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress) -> None:
+    def __init__(  # many parameters: those of `aggregate`
+        self, plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress, kept: Kept | None
+    ) -> None:
         self._plan, self._nodes, self._exchange, self._progress = plan, tuple(nodes), exchange, progress
+        self._kept = kept
         self._number = 0
         self.refused: list[str] = []
         self.seen: set[int] = set()  # the parties whose rows are in a sum
+        self.last: list[int] = []  # those in the last one
 
     def ask(self, told: bytes) -> Summed:
         """The next sum (`dpml.federated.sums.Ask`)."""
+        number, kept = self._number, self._kept
+        summed = self._sum(told) if kept is None else kept.summed(number, told, lambda: self._sum(told))
+        self._number += 1
+        self.last = summed.survivors.tolist()
+        self.seen.update(self.last)
+        self._progress(self._number, len(self.last))
+        return summed
+
+    def _sum(self, told: bytes) -> Summed:
         opening = Opening(os.urandom(SESSION_BYTES), self._plan.digest, self._number, told)
         server = Server(self._plan.session(opening))
         mail = dict.fromkeys(self._nodes, OPEN + opening.content)
@@ -82,42 +105,66 @@ class _Run:
                     self.refused.append(str(error))
             node_of = {party: node for node, party in party_of.items()}
             mail = {node_of[party]: MESSAGE + message for party, message in advance(server, self.refused).items()}
-        self._number += 1
         self.refused += server.liars.values()
-        self.seen.update(server.survivors.tolist())
-        self._progress(self._number, len(server.survivors))
         return Summed(server.total, server.beside, server.survivors)
 
 
-def _model(plan: FederationPlan, weights: Array) -> Model:
+def _model(plan: FederationPlan, release: Release, last: Sequence[int]) -> Model:
+    """The model to publish, of whose last sum these parties are."""
+    assert release.weights is not None
+    errors = None if plan.terms.count_errors is None else _errors(plan, release, last)
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
         label=str(plan.dataset.label),
         stated=plan.stated,
         steps=plan.dataset.steps,
-        weights=weights,
+        weights=release.weights.reshape(plan.problem.classes, -1),
         guarantees=tuple(plan.guarantees),
-        statement=plan.statement,
+        statement=(*plan.statement, *([] if errors is None else [said_of(errors)])),
         certificate=plan.facts.certificate,
         setting=" ".join(plan.terms.words),
         versions=provenance()["versions"],
+        scale=divisor(plan.stated),
+        errors=errors,
     )
 
 
-def publish(made: Federated, place: Path) -> str:
-    """Write the model to the path `place`, which must not exist; returns its SHA-256.
+def _errors(plan: FederationPlan, release: Release, parties: Sequence[int]) -> dict[str, Any]:
+    """What was counted of the model's errors on the rows of some parties, as the model's file has it."""
+    unit = divisor(plan.stated) ** 2
+    error, deviation = (float(release.metrics[key][0, 0]) * unit for key in ("error", "error_deviation"))
+    most = LARGEST * unit if plan.task == "regression" else 1.0
+    measure = f"mean squared error, cut off at {most:g}" if plan.task == "regression" else "share of rows in error"
+    if plan.facts.unit == "party":
+        measure += ", the mean of the parties' own"
+    return {
+        "measure": measure,
+        "of": "rows that the model is made of",
+        "rows": sum(plan.seats[party].rows for party in parties),
+        "error": error,
+        "deviation": deviation,
+        "level": LEVEL,
+        "low": max(error - QUANTILE * deviation, 0.0),
+        "high": min(error + QUANTILE * deviation, most),
+    }
+
+
+def said_of(errors: Mapping[str, Any]) -> str:
+    """The same in a sentence."""
+    return (
+        f"Errors: {errors['error']:.4g} is the {errors['measure']}, of {errors['rows']:,} {errors['of']}, with noise; "
+        f"without it, it lies between {errors['low']:.4g} and {errors['high']:.4g} at a level of {errors['level']:.0%}."
+    )
+
+
+def publish(made: Federated, place: Path) -> None:
+    """Write the model to the path `place`, unless an aggregator that was started again finds it there.
 
     Raises:
-        UserError: the path exists.
+        UserError: there is something else.
     """
-    check_free(place)
     text = made.model.text()
-    write_atomically(place, text)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def check_free(place: Path) -> None:
-    """Raise UserError if the path `place` exists."""
-    if place.exists():
-        raise UserError(f"{place} is there already: choose another name, a published model is not overwritten.")
+    if not place.exists() or place.read_bytes() != text.encode():
+        check_writable(place)
+        write_atomically(place, text)

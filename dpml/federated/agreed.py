@@ -18,8 +18,10 @@ from dpml import paths
 from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of, budget, class_of, epsilon, number
 from dpml.config.complete import require_all_rows
+from dpml.data import Task
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError, nearest
+from dpml.mechanism.counting import Counting
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget
@@ -49,6 +51,8 @@ class Agreed:
         missing: what becomes of missing values: `refuse`, or `keep` with the step `impute`.
         steps: preprocessing, in order.
         encoding, separator, decimal, na: how every party's file is written.
+        count_errors: the eps, at the same delta, for which the model's errors on all rows are counted; None: they are
+            not. It comes on top of `eps`.
 
     Raises:
         UserError: a value is not of its type, or not allowed.
@@ -67,6 +71,7 @@ class Agreed:
     separator: str | None = CSV.separator
     decimal: str = CSV.decimal
     na: tuple[str, ...] = ()
+    count_errors: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("algo", "missing", "encoding", "decimal", *(["loss"] if self.loss is not None else [])):
@@ -80,6 +85,8 @@ class Agreed:
             object.__setattr__(self, name, tuple(_column(value, f"dataset.{name}") for value in values))
         object.__setattr__(self, "eps", epsilon(self.eps, "eps"))
         object.__setattr__(self, "delta", number(self.delta, "delta"))
+        if self.count_errors is not None:
+            object.__setattr__(self, "count_errors", epsilon(self.count_errors, "count_errors"))
         if not math.isfinite(self.eps):
             raise UserError("eps=inf is no private release: choose a finite eps.")
         require_all_rows(self.missing)
@@ -100,8 +107,8 @@ class Agreed:
             UserError: a key is unknown or missing, or a value is not allowed.
         """
         names = [each.name for each in fields(cls)]
-        if not isinstance(content, Mapping) or set(content) != set(names):
-            raise UserError(f"the terms of a plan must be {', '.join(names)}.")
+        if not isinstance(content, Mapping) or {*content, "count_errors"} != {*names}:
+            raise UserError(f"the terms of a plan must be {', '.join(names)}, the last where errors are counted.")
         return cls(**content)
 
     @property
@@ -111,6 +118,7 @@ class Agreed:
         lists = {f"dataset.{name}": f"[{','.join(getattr(self, name))}]" for name in _LISTS}
         lists |= {f"dataset.{name}": value for name in _WRITTEN if (value := getattr(self, name)) != getattr(CSV, name)}
         given = {"algo": self.algo, **options, "eps": self.eps, "delta": self.delta, "loss": self.loss}
+        given["count_errors"] = self.count_errors
         given |= {"dataset.label": self.label, "dataset.missing": self.missing, **lists}
         return tuple(f"{key}={_typed(value)}" for key, value in given.items() if value not in (None, "[]"))
 
@@ -138,13 +146,14 @@ class Agreed:
     def _node(self) -> dict[Any, Any]:
         return option_node(self.algo) | dict(self.options)
 
-    def algorithm(self, loss: Loss) -> Algorithm:
-        """The algorithm, with the least noise that is proven to suffice.
+    def algorithm(self, loss: Loss, task: Task) -> Algorithm:
+        """The algorithm, with the least noise that is proven to suffice, and the count of its errors.
 
         Raises:
             UserError: an option is unknown, or its value is not allowed.
         """
-        return algorithm_of(self._node(), loss, "tight")
+        algorithm: Any = algorithm_of(self._node(), loss, "tight")
+        return algorithm if self.count_errors is None else Counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
         """The same with ``algo.noise=discrete`` if they say nothing of the noise and there is such noise.
@@ -161,7 +170,8 @@ class Agreed:
 
     def content(self) -> dict[str, Any]:
         """The same in the form of a plan's file, for `read`."""
-        return _plain(self) | {"options": dict(self.options), "drop": list(self.drop), "steps": list(self.steps)}
+        content = _plain(self) | {"options": dict(self.options), "drop": list(self.drop), "steps": list(self.steps)}
+        return {key: value for key, value in content.items() if (key, value) != ("count_errors", None)}
 
 
 def no_sums(algo: str) -> str:
@@ -181,7 +191,7 @@ def agreed_of(words: Iterable[str]) -> Agreed:
     given: dict[str, Any] = {}
     options: dict[str, Scalar] = {}
     columns = (f"dataset.{name}" for name in ("label", "missing", *_LISTS, *_WRITTEN))
-    names = ["algo", "eps", "delta", "loss", *columns]
+    names = ["algo", "eps", "delta", "loss", "count_errors", *columns]
     for word in words:
         key, equals, value = word.partition("=")
         into, name = (options, key[5:]) if key.startswith("algo.") else (given, key.removeprefix("dataset."))

@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.atomic import write_atomically
+from dpml.atomic import check_writable, write_atomically
 from dpml.errors import UserError
-from dpml.federated.aggregator import check_free
 from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan
@@ -79,7 +78,7 @@ class Member:
         Raises:
             UserError: it is no model of this plan, or the path exists.
         """
-        check_free(place)
+        check_writable(place)
         partial = place.with_name(f".{place.name}.received")
         try:
             write_atomically(partial, text)

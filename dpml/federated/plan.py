@@ -155,14 +155,16 @@ class FederationPlan:
     @cached_property
     def algorithm(self) -> Algorithm:
         """The algorithm, with the least noise that is proven to suffice."""
-        return self.terms.algorithm(for_task(self.task, self.terms.loss))
+        return self.terms.algorithm(for_task(self.task, self.terms.loss), self.task)
 
     @property
     def problem(self) -> Problem:
         """What noise and guarantees depend on. A drop-out counts as a colluder: its noise protects no other party."""
         sizes = self._sizes
         d = width(self.dataset.steps, self.stated.columns)
-        return Problem(len(sizes), int(sizes.sum()), d, colluders=self.colluders + self.dropouts).of_sizes(sizes)
+        K = len(self.stated.classes) if self.task == "multiclass" else 1
+        missing = self.colluders + self.dropouts
+        return Problem(len(sizes), int(sizes.sum()), d, classes=K, colluders=missing).of_sizes(sizes)
 
     @cached_property
     def sums(self) -> Sums:

@@ -25,6 +25,7 @@ from dpml.data import Dataset, Task
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.federated.agreed import no_sums
+from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, sums_in
 from dpml.mechanism.program import Program
@@ -165,13 +166,11 @@ class Sums:
         """
         return _read(self._statistic(self._numbers[number]), content, self.setting.problem.d)
 
-    def model(self, ask: Ask) -> Array:
-        """The model (d,), which depends on the survivors' rows only."""
+    def release(self, ask: Ask) -> Release:
+        """The model, weights (1, 1, K d), and its metrics, which depend on the survivors' rows only."""
         remote = Remote(ask)
         mechanism = replace(self._prepared(), transport=remote, announce=remote.announce)
-        release = mechanism.release([self.setting.budget], np.random.default_rng(0), 1)  # its noise is not used
-        assert release.weights is not None
-        return np.asarray(release.weights[0, 0])
+        return mechanism.release([self.setting.budget], np.random.default_rng(0), 1)  # its noise is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
         """The program of the real protocol with one party's rows, or none, and zeros in place of all others."""
@@ -181,7 +180,7 @@ class Sums:
         if rows is not None:
             own = slice(offsets[party], offsets[party + 1])
             X[own], y[own] = rows
-        data = Dataset("federation", setting.task, X, y, X[:0], y[:0])
+        data = Dataset("federation", setting.task, X, y, X[:0], y[:0], classes=setting.problem.classes)
         missing = Adversary(setting.problem.colluders)
         parties = Parties(data, np.arange(len(y)), offsets, X, y, X[:0], missing)
         program: Any = self.algorithm

@@ -235,6 +235,18 @@ def scores(X: Array, weights: Array, classes: int = 1) -> Array:
     return (X @ weights.reshape(-1, X.shape[1]).T).reshape(len(X), len(weights), classes)
 
 
+def squared_error(scores: Array, y: Array) -> Array:
+    """Of scores (n, B) as predictions of y (n,): (n, B)."""
+    return (scores - y[:, None]) ** 2
+
+
+def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
+    """Whether the class by the scores (n, B), or (n, B, K) of K classes, is that of y (n,): (n, B)."""
+    if scores.ndim == 3:
+        return np.argmax(scores, axis=-1) == y[:, None]
+    return (scores >= 0) == (y > 0)[:, None]
+
+
 def mean_over_rows(
     judge: Callable[[Array, Array], Array | NDArray[np.bool_]],
     X: Array,

@@ -47,6 +47,7 @@ class Model:
         setting: the requested setting, as on the command line.
         versions: of the software that made it.
         certificate: from which `dpml verify` computes the guarantees; None: nothing is proven.
+        errors: what was counted, with noise, of the rows that it is made of; None: nothing.
     """
 
     task: Task
@@ -62,6 +63,7 @@ class Model:
     offset: float = 0.0
     scale: float = 1.0
     certificate: Mapping[str, Any] | None = None
+    errors: Mapping[str, Any] | None = None
 
     def text(self) -> str:
         """The content of its file: JSON that ends with a checksum of everything else in it."""
@@ -80,6 +82,7 @@ class Model:
             "setting": self.setting,
             "versions": dict(self.versions),
             "certificate": self.certificate,
+            **({} if self.errors is None else {"errors": dict(self.errors)}),
         }
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -150,6 +153,7 @@ def read_model(path: Path) -> Model:
             setting=content["setting"],
             versions=content["versions"],
             certificate=content.get("certificate"),  # there was none in version 0.1
+            errors=content.get("errors"),
         )
         model.scores(np.zeros((1, len(model.stated.columns))))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

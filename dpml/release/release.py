@@ -152,7 +152,7 @@ def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Mod
         statement=statement(facts),
         setting=request.setting,
         versions=provenance()["versions"],
-        scale=_scale(request.stated),
+        scale=divisor(request.stated),
         certificate=facts.certificate,
     )
 
@@ -162,7 +162,7 @@ def _named(stated: ColumnBounds, classes: Mapping[str, str]) -> ColumnBounds:
     return replace(stated, classes=tuple(classes.values())) if classes else stated
 
 
-def _scale(stated: ColumnBounds) -> float:
+def divisor(stated: ColumnBounds) -> float:
     """The divisor of a regression target (`dpml.data.preprocess.scale_target`)."""
     if stated.target is None:
         return 1.0

@@ -54,12 +54,11 @@ import importlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.optim.losses import Loss, mean_loss, mean_over_rows
+from dpml.optim.losses import Loss, correct, mean_loss, mean_over_rows, squared_error
 from dpml.optim.losses import scores as scores_of
 from dpml.optim.reference import least
 
@@ -93,7 +92,7 @@ def evaluate(
         found["optimality_gap"] = mean + lam / 2 * np.einsum("bj,bj->b", flat, flat) - least(parties, loss, lam)
     if len(data.y_test):
         if data.task == "regression":
-            found["rmse"] = np.sqrt(mean_over_rows(_squared_error, data.X_test, data.y_test, flat))
+            found["rmse"] = np.sqrt(mean_over_rows(squared_error, data.X_test, data.y_test, flat))
         else:
             found["accuracy"], found["balanced_accuracy"] = accuracies(flat, data.X_test, data.y_test)
     if data.truth is not None and data.truth.shape == flat.shape[1:]:
@@ -127,7 +126,7 @@ def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
     classes, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
     # sums of the ones in a block are exact in float32, and twice as fast
     members = (place[:, None] == np.arange(len(classes))).astype(np.float32)
-    recalls = np.where(np.isnan(weights).any(axis=1), np.nan, mean_over_rows(_correct, X, y, weights, members))
+    recalls = np.where(np.isnan(weights).any(axis=1), np.nan, mean_over_rows(correct, X, y, weights, members))
     right = np.rint(recalls * sizes[:, None])  # integers, so that a share is rounded to the nearest float
     return right.sum(axis=0) / len(y), recalls.mean(axis=0)
 
@@ -152,13 +151,3 @@ def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
         below = np.searchsorted(others, own, "left").sum() + np.searchsorted(others, own, "right").sum()
         areas[i] = below / (2 * pairs) if np.isfinite(scores).all() else np.nan
     return areas
-
-
-def _squared_error(scores: Array, y: Array) -> Array:
-    return (scores - y[:, None]) ** 2
-
-
-def _correct(scores: Array, y: Array) -> NDArray[np.bool_]:
-    if scores.ndim == 3:
-        return np.argmax(scores, axis=-1) == y[:, None]
-    return (scores >= 0) == (y > 0)[:, None]

@@ -14,6 +14,7 @@ import pytest
 from meddling import D, Run, numbers
 
 from dpml.protocols import RefusedError, Session, Stage, complete, messages
+from dpml.protocols.graph import least_quorum
 from dpml.protocols.identities import signed
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
@@ -29,26 +30,39 @@ def subsets(parties: int, least: int) -> list[frozenset[int]]:
     ]  # fmt: skip
 
 
-def told(parties: int, quorum: int) -> Iterator[tuple[frozenset[int], ...]]:
-    """What the parties of one roster are told: a list with itself each, of a quorum at least."""
+def told(parties: int, quorum: int, colluders: int = 0) -> Iterator[tuple[frozenset[int], ...]]:
+    """What the honest parties of one roster are told: a list with itself each, of a quorum at least."""
     lists = subsets(parties, quorum)
-    yield from itertools.product(*([some for some in lists if k in some] for k in range(parties)))
+    yield from itertools.product(*([some for some in lists if k in some] for k in range(parties - colluders)))
 
 
-def disclosed(said: tuple[frozenset[int], ...], quorum: int, earlier: bool) -> dict[int, frozenset[int]]:
+def disclosed(
+    said: tuple[frozenset[int], ...], quorum: int, earlier: bool, colluders: int = 0
+) -> dict[int, frozenset[int]]:
     """The lists for which shares come out, by party: those that a quorum has signed.
 
-    If signatures of `earlier` starts count, every party has signed every list with it: it may have been started often.
+    The last parties, `colluders`, sign whatever the server likes. If signatures of `earlier` starts count, every party
+    has signed every list with it: it may have been started often.
     """
-    signers = {some: {k for k in some if earlier or said[k] == some} for some in set(said)}
+    honest = len(said)
+    signers = {some: {k for k in some if k >= honest or earlier or said[k] == some} for some in set(said)}
     return {k: some for k, some in enumerate(said) if len(signers[some]) >= quorum}
 
 
-def partial_sums(parties: int, threshold: int, shares: dict[int, frozenset[int]]) -> set[frozenset[int]]:
-    """The sets of parties whose sum is free of masks, out of all shares that came out."""
-    seeds = {u for u in range(parties) if sum(u in some for some in shares.values()) >= threshold}
-    keys = {u for u in range(parties) if sum(u not in some for some in shares.values()) >= threshold}
-    return {some for some in subsets(parties, 1) if some <= seeds and frozenset(range(parties)) - some <= keys}
+def partial_sums(
+    honest: int, threshold: int, shares: dict[int, frozenset[int]], colluders: int = 0
+) -> set[frozenset[int]]:
+    """The sets of honest parties whose sum is free of masks, out of all shares that came out and the colluders' own.
+
+    A mask of two parties is known to who has the key of either; those with colluders are known.
+    """
+    seeds = {u for u in range(honest) if colluders + sum(u in some for some in shares.values()) >= threshold}
+    keys = {u for u in range(honest) if colluders + sum(u not in some for some in shares.values()) >= threshold}
+    return {
+        some
+        for some in subsets(honest, 1)
+        if some <= seeds and (some <= keys or frozenset(range(honest)) - some <= keys)
+    }
 
 
 @pytest.mark.parametrize(("parties", "quorum"), [(2, 2), (3, 2), (3, 3), (4, 3), (5, 3)])
@@ -57,6 +71,35 @@ def test_bound_to_the_roster_there_is_one_sum_of_a_quorum_however_often_parties_
         found = partial_sums(parties, quorum, disclosed(said, quorum, earlier=False))
         assert len(found) <= 1
         assert all(len(some) >= quorum for some in found)
+
+
+COLLUDING = [(3, 1), (4, 1), (4, 2), (5, 1), (5, 2), (6, 2), (6, 3), (7, 3)]
+
+
+@pytest.mark.parametrize(("parties", "colluders"), COLLUDING)
+def test_colluders_who_sign_all_and_show_their_shares_get_that_sum_and_no_other(parties, colluders) -> None:
+    """With the least quorum that a plan may have, and with all parties."""
+    for quorum in {least_quorum(parties, colluders), parties}:
+        for said in told(parties, quorum, colluders):
+            shares = disclosed(said, quorum, earlier=False, colluders=colluders)
+            found = partial_sums(parties - colluders, quorum, shares, colluders)
+            assert found <= {some & frozenset(range(parties - colluders)) for some in shares.values()}
+            assert len(found) <= 1
+            assert all(len(some) >= quorum - colluders for some in found)
+
+
+@pytest.mark.parametrize(
+    ("parties", "colluders", "fewer", "earlier"),
+    [(3, 1, 1, False), (4, 1, 1, False), (5, 1, 1, False), (5, 2, 1, False), (6, 3, 1, False), (6, 1, 0, True)],
+)
+def test_a_smaller_quorum_or_signatures_of_earlier_starts_would_not_do(parties, colluders, fewer, earlier) -> None:
+    """The search finds what goes wrong then: two sums, or one of fewer."""
+    quorum, honest = least_quorum(parties, colluders) - fewer, parties - colluders
+    found = (
+        partial_sums(honest, quorum, disclosed(said, quorum, earlier, colluders), colluders)
+        for said in told(parties, quorum, colluders)
+    )
+    assert any(len(sums) > 1 or any(len(some) < quorum - colluders for some in sums) for sums in found)
 
 
 def test_not_bound_to_it_three_starts_give_the_sum_of_two_of_five() -> None:

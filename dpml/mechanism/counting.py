@@ -1,0 +1,116 @@
+"""A program of noisy sums that also counts the errors of the model it makes, by one more noisy sum at its end.
+
+The sum is about the model, is drawn, hidden and proven like all others of the program, and has a budget of its own: its
+mu is added to theirs in squares. The rows are those of which the model is made: what is counted is the training error.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.mechanism import discrete
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Sum
+from dpml.mechanism.options import SumProtocol
+from dpml.mechanism.program import Program
+from dpml.mechanism.rows import ClippedRows
+from dpml.mechanism.sharing import Sharing
+from dpml.optim.losses import correct, scores, squared_error
+from dpml.privacy import Budget, Problem
+
+LARGEST = 4.0
+"""Of a squared error, of targets in [-1, 1]: what is above is cut off."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How wrong models w (B, K d) are on rows X (n, d) with labels y (n,), from -1/2 to 1/2: (B, n, 1).
+
+    A row that gets another class than its own has 1/2, one that gets its own -1/2; or e/4 - 1/2 for a squared error e
+    of at most `LARGEST`. So two rows are at most 1 apart.
+    """
+
+    regression: bool
+    classes: int
+
+    def __call__(self, X: Array, y: Array, w: Array) -> Array:
+        found = scores(X, w, self.classes)
+        if self.regression:
+            error = np.minimum(squared_error(found, y) / LARGEST, 1.0) - 0.5
+        else:
+            error = np.where(correct(found, y), -0.5, 0.5)
+        return error.T[..., None]
+
+
+@dataclass(frozen=True)
+class Counting(Program):
+    """The program `of`, whose model's errors are counted with `eps` at the delta of the whole.
+
+    Its release has two more metrics: `error`, the share of rows that the model gets wrong, or its mean squared error of
+    at most `LARGEST`, with noise; and `error_deviation`, the standard deviation of that noise. With `unit=party` it is
+    the mean of the parties' own shares.
+
+    Raises:
+        UserError: eps is not positive, or the program's noise is not discrete and Gaussian.
+    """
+
+    of: Program
+    eps: float
+    regression: bool
+    protocol: SumProtocol = "simulate"
+
+    def __post_init__(self) -> None:
+        of = self.of
+        if not 0 < self.eps < math.inf:
+            raise UserError(f"count_errors must be a positive eps, got {self.eps:g}.")
+        if of.noise != "discrete" or type(of).proven is not Program.proven:
+            raise UserError(
+                f"count_errors of algo={of.name} needs noise of exact integers: leave out --floating and "
+                "algo.noise=continuous, or take algo=ssp."
+            )
+        for name in ("name", "loss", "calibration", "variant", "unit", "noise", "lam"):
+            object.__setattr__(self, name, getattr(of, name))
+        object.__setattr__(self, "proof", f"{of.proof}, and of the count of errors")
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        """Those of the program, and the errors in units of 1/2, in which a unit moves them by at most 2."""
+        count = ClippedRows(
+            Errors(self.regression, problem.classes), 0.5, self.unit, 1, about=(problem.d * problem.classes,)
+        )
+        own = math.inf if math.isinf(budget.eps) else self.eps
+        noise = 2.0 / self.target_mu(Budget(own, budget.delta), problem, count)
+        return (*self.of.messages(budget, problem), Sum(count, 2.0, noise))
+
+    def run(self, carrier: Carrier) -> Release:
+        release, last = self.of.run(carrier), len(carrier.messages[0]) - 1
+        weights = release.weights
+        assert weights is not None
+        summed = carrier.by_budget(carrier.ask(last, weights.reshape(-1, weights.shape[-1])))[..., 0]
+        units = carrier.problem.M if self.unit == "party" else carrier.problem.N
+        wide = [_deviation(messages[last], carrier.problem) for messages in carrier.messages]
+        scale = LARGEST if self.regression else 1.0
+        deviation = np.full(summed.shape, scale * carrier.widening / (2 * units)) * np.array(wide)[:, None]
+        found = {"error": scale * (summed / units + 1) / 2, "error_deviation": deviation}
+        return Release(weights, {**release.metrics, **found})
+
+    def begin(self, parties: Parties, rng: Generator) -> Any:
+        return self.of.begin(parties, rng)
+
+    def together(self, problem: Problem) -> int | None:
+        return self.of.together(problem)
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return self.of.sharing(problem)
+
+
+def _deviation(message: Sum, problem: Problem) -> float:
+    """Of the noise that all parties draw for a sum of one number."""
+    drawn = discrete.grid(message, problem)
+    return math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0]

@@ -1,0 +1,252 @@
+"""Counting the errors of a federation's model: one more secure sum, with a budget of its own."""
+
+import json
+import sys
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from examples_federated import COMMON, SIZES, STATED, Clinics, clinics, plan_of, run, signing_keys
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
+from dpml.cli import dpml
+from dpml.data.csv.column_bounds import bounds_from
+from dpml.errors import UserError
+from dpml.federated.agreed import agreed_of
+from dpml.federated.plan import FederationPlan, read_plan
+from dpml.mechanism.counting import Counting, Errors
+from dpml.mechanism.rows import ClippedRows
+from dpml.privacy import Budget
+from dpml.protocols import Stage
+from dpml.release import verify
+from dpml.release.ledger import Ledger
+from dpml.release.model import read_model
+from dpml.seeds import generator
+
+COUNT = ("algo.noise=discrete", "count_errors=0.5")
+SSP = ("algo=ssp", *COUNT)
+LABELS = {
+    "three classes": ({"classes": ["a", "b", "c"]}, lambda rng, n: rng.choice(["a", "b", "c"], n)),
+    "a number": ({"target": {"low": 0, "high": 50}}, lambda rng, n: rng.uniform(0, 60, n).round(2)),
+}
+
+
+def labelled(folder, kind: str, *words: str) -> Clinics:
+    """Four clinics with another label."""
+    said, drawn = LABELS[kind]
+    parties = clinics(folder, "algo=ssp")
+    for file in parties.files:
+        table = pd.read_csv(file)
+        table["health"] = drawn(np.random.default_rng(len(table)), len(table))
+        table.to_csv(file, index=False)
+    stated = bounds_from(file, {"columns": STATED["columns"], **said})
+    plan = FederationPlan(agreed_of((*words, *COMMON)), stated, parties.plan.seats, 1, 1)
+    for key in signing_keys():
+        plan = plan.signed(key)
+    return replace(parties, plan=plan)
+
+
+def alone(parties: Clinics, seed: int, draws: int = 1, protocol: str = "secagg"):
+    """The release of one process that has all rows."""
+    algorithm = replace(parties.plan.algorithm, protocol=protocol)
+    noise = generator(seed, "noise", algorithm.name, algorithm.variant)
+    mechanism = algorithm.prepare(parties.pooled(), np.random.default_rng(0))
+    return mechanism.release([parties.plan.terms.budget], noise, draws)
+
+
+def true_errors(X, y, w, kind: str = "") -> np.ndarray:
+    """Of every row, by the definition."""
+    if kind == "a number":
+        return np.minimum((X @ w - y) ** 2, 4.0)
+    if kind == "three classes":
+        return (X @ w.reshape(3, -1).T).argmax(axis=1) != y
+    return np.where(X @ w >= 0, 1, -1) != y
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("", SSP),
+        ("", ("algo=ssp", "algo.unit=party", *COUNT)),
+        ("", ("algo=ssp_descent", "algo.rounds=2", *COUNT)),
+        ("", ("algo=wdgd", "algo.rounds=2", *COUNT)),
+        ("", ("algo=dpgd", "algo.rounds=2", "algo.unit=party", *COUNT)),
+        ("", ("algo=capefm", *COUNT)),
+        ("three classes", ("algo=dpgd", "algo.rounds=2", *COUNT)),
+        ("three classes", ("algo=wdgd", "algo.rounds=2", *COUNT)),
+        ("a number", SSP),
+    ],
+    ids=str,
+)
+def test_model_and_errors_are_those_of_one_process_bit_for_bit(tmp_path, kind, words) -> None:
+    parties = labelled(tmp_path, kind, *words) if kind else clinics(tmp_path, *words)
+    made, one = run(parties.members(seed=5), parties.plan).model, alone(parties, 5)
+    assert made.weights.tobytes() == one.weights[0, 0].tobytes()
+    unit = 50.0**2 if kind == "a number" else 1.0
+    assert made.errors["error"] == one.metrics["error"][0, 0] * unit
+    assert made.errors["deviation"] == one.metrics["error_deviation"][0, 0] * unit
+    assert made.errors["rows"] == sum(SIZES)
+    assert made.errors["low"] <= made.errors["high"]
+
+
+@pytest.mark.parametrize("kind", ["", *LABELS])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_the_noise_is_as_wide_as_is_said(tmp_path, kind, unit) -> None:
+    """300 draws: their chi-squared lies outside 300 +- 6 sqrt(600) with probability below 1e-7, the mean below 1e-8."""
+    words = ("algo=dpgd", "algo.rounds=2", f"algo.unit={unit}", *COUNT)
+    parties = labelled(tmp_path, kind, *words) if kind else clinics(tmp_path, *words)
+    pooled, release = parties.pooled(), alone(parties, 3, 300, "simulate")
+    means = []
+    for w in release.weights[0]:
+        errors = true_errors(pooled.X, pooled.y, w, kind)
+        shares = [errors[pooled.of(k)].mean() for k in range(len(SIZES))]
+        means.append(np.mean(shares) if unit == "party" else errors.mean())
+    z = (release.metrics["error"][0] - means) / release.metrics["error_deviation"][0]
+    assert abs(np.sum(z**2) - 300) < 6 * np.sqrt(600)
+    assert abs(z.mean()) < 6 / np.sqrt(300)
+
+
+def test_what_is_handed_back_counts_the_rows_of_those_who_are_there(tmp_path) -> None:
+    """The interval holds the truth in 95 of 100; six standard deviations do but once in 10^8."""
+    parties = clinics(tmp_path, *SSP)
+    made = run(parties.members(seed=1), parties.plan, {2: Stage.MASKED})
+    pooled, errors = parties.pooled(), made.model.errors
+    assert errors["rows"] == sum(SIZES) - SIZES[2]
+    here = np.concatenate([np.arange(len(pooled.y))[pooled.of(k)] for k in (0, 1, 3)])
+    truth = true_errors(pooled.X[here], pooled.y[here], made.model.weights[0]).mean()
+    assert abs(errors["error"] - truth) < 6 * errors["deviation"]
+    # three of four parties' noise, in the share of all rows that three parties' stand for
+    full = alone(parties, 1).metrics["error_deviation"][0, 0]
+    assert errors["deviation"] == pytest.approx(full * np.sqrt(3 / 4) * sum(SIZES) / errors["rows"])
+    (tmp_path / "model.json").write_text(made.model.text())
+    assert read_model(tmp_path / "model.json").errors == errors
+    assert "rows that the model is made of" in made.model.statement[-1]
+
+
+def delta_of(mu: float, eps: float) -> float:
+    """Of Gaussian noise (Balle & Wang 2018, Theorem 8)."""
+    return ndtr(mu / 2 - eps / mu) - np.exp(eps + log_ndtr(-mu / 2 - eps / mu))
+
+
+@pytest.mark.parametrize("words", [("algo=ssp",), ("algo=dpgd", "algo.rounds=3"), ("algo=ssp", "algo.unit=party")])
+def test_the_guarantee_is_that_of_model_and_count_together(tmp_path, words) -> None:
+    """From eps and delta of each: squared mus add up (Dong, Roth & Su 2019, Corollary 3.3)."""
+    plan = clinics(tmp_path, *words, *COUNT).plan
+    mus = [brentq(lambda mu, eps=eps: delta_of(mu, eps) - 1e-5, 1e-3, 10, xtol=1e-13) for eps in (1.0, 0.5)]
+    both = float(np.hypot(*mus))
+    eps = brentq(lambda eps: delta_of(both, eps) - 1e-5, 0.1, 10, xtol=1e-13)
+    assert 1 < eps < 1.5
+    for guarantee in plan.guarantees:
+        assert guarantee.eps == pytest.approx(eps, rel=1e-5)
+        assert guarantee.basis == "proven"
+    run(clinics(tmp_path, *words, *COUNT).members(), plan)
+    (entry,) = Ledger(tmp_path / "clinic0.ledger").entries()
+    assert entry.guarantees == tuple(plan.guarantees)
+
+
+def test_the_verifier_finds_the_same_and_less_noise_in_the_count_would_not_do(tmp_path) -> None:
+    plan = clinics(tmp_path, *SSP).plan
+    described = json.loads(json.dumps(plan.facts.certificate))
+    assert len(described["messages"]) == 2
+    unknown = verify.unknown_noise(described["noise"], "colluders")
+    claimed = {guarantee.view: guarantee.eps for guarantee in plan.guarantees}["colluders"]
+
+    def least() -> Fraction:
+        at = verify.delta_with(described["messages"], unknown)
+        return verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
+
+    assert float(least()) == pytest.approx(claimed, rel=1e-5)
+    step = 2.0**-18  # of the eps that it tries
+    assert float(least()) <= claimed + step
+    (block,) = described["messages"][1]["blocks"]
+    block["variance"] = str(Fraction(block["variance"]) * Fraction(99, 100))
+    assert float(least()) > claimed + 10 * step
+
+
+@pytest.mark.parametrize("kind", ["", *LABELS])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_no_row_moves_the_count_by_more_than_is_counted(tmp_path, kind, unit) -> None:
+    """Every row of a party replaced by random ones, in whole steps; for classes the bound is met."""
+    parties = labelled(tmp_path, kind, "algo=wdgd", *COUNT) if kind else clinics(tmp_path, *SSP)
+    pooled, rng, bits = parties.pooled(), np.random.default_rng(0), 20
+    K = 3 if kind == "three classes" else 1
+    of = ClippedRows(Errors(kind == "a number", K), 0.5, unit, 1, about=(K * pooled.X.shape[1],))
+    moved = []
+    for scale in (0.0, 1.0, 100.0):
+        w = scale * rng.normal(size=(1, K * pooled.X.shape[1]))
+        before = of.on(pooled).integers(np.array([bits]), True, w)
+        for row in range(SIZES[0]) if unit == "sample" else (slice(0, SIZES[0]),):
+            X, y = pooled.X.copy(), pooled.y.copy()
+            X[row] = -X[row]
+            y[row] = {"": -y[row], "a number": -np.sign(y[row]), "three classes": (y[row] + 1) % 3}[kind]
+            after = of.on(replace(pooled, X=X, y=y)).integers(np.array([bits]), True, w)
+            moved.append(int(np.abs(after - before).sum()))
+    assert max(moved) <= 2 << bits
+    assert max(moved) == 2 << bits or unit == "party" or kind == "a number"
+
+
+def test_a_plan_that_counts_is_plain_data_and_others_are_as_before(tmp_path) -> None:
+    plan = plan_of(SSP, 1, 1)
+    (tmp_path / "plan.json").write_text(plan.text)
+    assert read_plan(tmp_path / "plan.json").digest == plan.digest
+    assert json.loads(plan.text)["terms"]["count_errors"] == 0.5
+    assert agreed_of(plan.terms.words) == plan.terms
+    other = plan_of(("algo=ssp", "algo.noise=discrete"), 1, 1)
+    assert "count_errors" not in other.text
+    assert other.digest != plan.digest
+    assert len(other.sums.lengths) + 1 == len(plan.sums.lengths)
+    assert clinics(tmp_path, "algo=ssp", "algo.noise=discrete").plan.algorithm == plan.algorithm.of
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "inf", "nan", "true", "many", "[1]", "1e-40", '{"_target_": "os.abort"}'])
+def test_a_budget_that_is_none_is_one_sentence(tmp_path, value) -> None:
+    base = plan_of(SSP, 1, 1)
+    with pytest.raises(UserError, match=r"count_errors must (be|lie)"):
+        FederationPlan(agreed_of((*SSP[:2], f"count_errors={value}", *COMMON)), base.stated, base.seats, 1, 1)
+    content = json.loads(base.text)
+    content["terms"]["count_errors"] = value
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="is no plan that can be carried out: count_errors must be"):
+        read_plan(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize("value", [-1, 0, float("inf"), float("nan"), False, [0.5], {"eps": 1}], ids=str)
+def test_nor_is_another_in_a_plan(tmp_path, value) -> None:
+    content = json.loads(plan_of(SSP, 1, 1).text)
+    content["terms"]["count_errors"] = value
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="is no plan that can be carried out: count_errors must be"):
+        read_plan(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize("words", [("algo=ssp", "algo.noise=continuous"), ("algo=psgd",)])
+def test_floating_point_noise_counts_nothing(words) -> None:
+    base = plan_of(SSP, 1, 1)
+    with pytest.raises(UserError, match=r"count_errors of algo=.* needs noise of exact integers"):
+        FederationPlan(agreed_of((*words, "count_errors=0.1", *COMMON)), base.stated, base.seats, 1, 1)
+
+
+def test_plan_says_that_errors_are_counted(tmp_path, monkeypatch, capsys) -> None:
+    parties = clinics(tmp_path)
+    (tmp_path / "clinics.yaml").write_text(json.dumps(STATED))
+    words = ["--bounds", tmp_path / "clinics.yaml", "--set", "algo=ssp", "count_errors=0.1", *COMMON]
+    cards = []
+    for file in parties.files:
+        cards.append(file.with_suffix(".card"))
+        monkeypatch.setattr(sys, "argv", ["dpml", "federate", *map(str, (
+            "card", file, "--key", file.with_suffix(".key"), "-o", cards[-1], *words))])  # fmt: skip
+        dpml()
+    monkeypatch.setattr(
+        sys, "argv", ["dpml", "federate", "plan", *map(str, (*cards, "-o", tmp_path / "plan.json", *words))]
+    )
+    dpml()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "one after the other: 10 messages" in said
+    assert "counts the model's errors on the rows it is made of, for eps = 0.1 of its own" in said
+    plan = read_plan(tmp_path / "plan.json")
+    assert isinstance(plan.algorithm, Counting)
+    assert 1 < max(guarantee.eps for guarantee in plan.guarantees) < 1.02
+    assert plan.terms.budget == Budget(1.0, 1e-5)

@@ -1,0 +1,203 @@
+"""An aggregator that ended in the middle of a release and is started again."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from examples_federated import Clinics, clinics, run
+
+from dpml.atomic import seal_object
+from dpml.errors import UserError
+from dpml.federated.aggregator import aggregate
+from dpml.federated.kept import Kept
+from dpml.federated.link import take_part
+from dpml.federated.opening import OPEN
+from dpml.protocols import ProtocolError
+from dpml.release.ledger import Ledger
+
+WORDS = ("algo=ssp_descent", "algo.noise=discrete", "algo.rounds=2", "count_errors=0.5")  # four secure sums
+SUMS, MESSAGES = 4, 5
+
+
+class Killed(BaseException):
+    """The aggregator's process ends."""
+
+
+def aggregated(parties: Clinics, members, kept: Kept, until: int | None = None, heard: bool = False, spy=None):
+    """A release with these parties; killed at message number `until`, after parties have `heard` it or before."""
+    numbers = count()
+
+    def exchange(mail: Mapping[int, bytes]) -> dict[int, bytes]:
+        ends = next(numbers) == until
+        if ends and not heard:
+            raise Killed
+        answers = {node: members[node].answer(said) for node, said in mail.items()}
+        if spy is not None:
+            spy.append((dict(mail), answers))
+        if ends:
+            raise Killed
+        return answers
+
+    return aggregate(parties.plan, range(len(members)), exchange, kept=kept).model
+
+
+def entries(parties: Clinics) -> list[int]:
+    return [len(Ledger(file.with_suffix(".ledger")).entries()) for file in parties.files]
+
+
+@pytest.mark.parametrize("heard", [False, True], ids=["unheard", "heard"])
+@pytest.mark.parametrize("until", range(SUMS * MESSAGES))
+def test_it_goes_on_unless_a_vector_was_sent_to_a_sum_that_is_lost(tmp_path, until, heard) -> None:
+    """At every message of the release; the model is then that of an aggregator that was not killed."""
+    parties = clinics(tmp_path, *WORDS)
+    (tmp_path / "whole").mkdir()
+    whole = run(clinics(tmp_path / "whole", *WORDS).members(seed=5), parties.plan).model
+    members, kept = parties.members(seed=5), Kept(tmp_path / "model.json.sums", parties.plan)
+    with pytest.raises(Killed):
+        aggregated(parties, members, kept, until, heard)
+    assert kept.done == until // MESSAGES
+    message = until % MESSAGES  # the third is the one for which vectors are sent
+    if message < 2 or (message == 2 and not heard):
+        made = aggregated(parties, members, kept)
+        assert made.text() == whole.text()
+        assert kept.done == SUMS
+    else:
+        with pytest.raises(ProtocolError, match="sent its part of this release already"):
+            aggregated(parties, members, kept)
+        assert kept.done == until // MESSAGES
+    assert entries(parties) == [1] * 4
+
+
+def test_what_is_kept_is_the_sums_and_nothing_that_parties_sent(tmp_path) -> None:
+    parties, spy = clinics(tmp_path, *WORDS), []
+    kept = Kept(tmp_path / "model.json.sums", parties.plan)
+    aggregated(parties, parties.members(), kept, spy=spy)
+    assert kept.folder.stat().st_mode & 0o077 == 0
+    sent = [answer for _, answers in spy for answer in answers.values()]
+    openings = {said[1:17] for mail, _ in spy for said in mail.values() if said[:1] == OPEN}
+    assert len(openings) == SUMS
+    for path in kept.folder.iterdir():
+        assert path.stat().st_mode & 0o077 == 0
+        content = json.loads(path.read_text())
+        assert set(content) == {"of", "parties", "total", "beside", "checksum"}
+        said = bytes.fromhex(content["total"] + content["beside"] + content["of"][2])
+        pieces = {said[place : place + 16] for place in range(len(said) - 15)}
+        assert not any(answer[place : place + 16] in pieces for answer in sent for place in range(0, len(answer) - 15))
+    kept.forget()
+    assert not kept.folder.exists()
+
+
+def test_no_party_gives_two_vectors_to_a_sum_however_often_the_aggregator_starts(tmp_path) -> None:
+    """Four starts in the first sum, each killed when other parties have sent theirs: nobody sends another, no sum."""
+    parties = clinics(tmp_path, *WORDS)
+    members, kept = parties.members(), Kept(tmp_path / "model.json.sums", parties.plan)
+    given: list[tuple[int, int]] = []
+    for party, member in enumerate(members):
+
+        def counted(opening, ask=member._contribution, party=party):
+            given.append((party, opening.number))
+            return ask(opening)
+
+        member._contribution = counted  # type: ignore[method-assign]
+    for start in range(4):
+        numbers = count()
+
+        def exchange(mail, start=start, numbers=numbers):
+            stage = next(numbers)
+            if stage == 3:
+                raise Killed
+            here = [node for node in mail if stage < 2 or node == start]
+            return {node: members[node].answer(mail[node]) for node in here}
+
+        with pytest.raises((Killed, ProtocolError)):
+            aggregate(parties.plan, range(4), exchange, kept=kept)
+    assert len(set(given)) == len(given)
+    assert kept.done == 0
+    assert max(entries(parties)) == 1
+
+
+def damaged(content: dict, key: str, value: object) -> str:
+    return json.dumps(seal_object({**{name: of for name, of in content.items() if name != "checksum"}, key: value}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("of", ["0" * 64, 0, "0" * 64]), ("of", None), ("parties", [9]), ("parties", []), ("parties", "all"),
+        ("parties", [[0]]), ("total", ""), ("total", "zz"), ("total", 5), ("beside", "00"), ("beside", None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_sum_of_the_release_is_one_sentence(tmp_path, key, value) -> None:
+    parties = clinics(tmp_path, *WORDS)
+    kept = Kept(tmp_path / "model.json.sums", parties.plan)
+    with pytest.raises(Killed):
+        aggregated(parties, parties.members(), kept, MESSAGES)
+    path = kept.folder / "0.json"
+    content = path.read_text()
+    for text in (damaged(json.loads(content), key, value), content[:-9], "[]", ""):
+        path.write_text(text)
+        with pytest.raises(UserError, match=r"0\.json is no sum of this release, or damaged: remove"):
+            aggregated(parties, parties.members(), kept)
+
+
+def test_sums_of_another_plan_are_refused(tmp_path) -> None:
+    parties = clinics(tmp_path, *WORDS)
+    kept = Kept(tmp_path / "model.json.sums", parties.plan)
+    with pytest.raises(Killed):
+        aggregated(parties, parties.members(), kept, MESSAGES)
+    other = clinics(tmp_path, *WORDS, "algo.lam=0.5")
+    with pytest.raises(UserError, match="is no sum of this release"):
+        aggregated(other, other.members(), Kept(kept.folder, other.plan))
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_between_two_sums_is_started_again(tmp_path) -> None:
+    parties = clinics(tmp_path, *WORDS)
+    (tmp_path / "plan.json").write_text(parties.plan.text)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    def start() -> subprocess.Popen[str]:
+        words = ["--plan", "plan.json", "--listen", f"127.0.0.1:{port}", "-o", "model.json", "--timeout", "20"]
+        program = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "federate", "aggregator", *words]
+        return subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    third, go_on = threading.Event(), threading.Event()
+
+    def held(member, said: bytes) -> bytes:
+        """A party waits when the third sum begins."""
+        if said[:1] == OPEN and member._next == 2 and not go_on.is_set():
+            third.set()
+            go_on.wait(60)
+        return member.answer(said)
+
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [
+            pool.submit(take_part, key, parties.plan, lambda said, m=m: held(m, said), ("127.0.0.1", port), 60.0, None)
+            for key, m in zip(parties.keys, parties.members(), strict=True)
+        ]
+        first = start()
+        assert third.wait(60)
+        first.kill()
+        first.communicate(timeout=60)
+        assert Kept(tmp_path / "model.json.sums", parties.plan).done == 2
+        assert not (tmp_path / "model.json").exists()
+        second = start()
+        go_on.set()
+        said, problems = second.communicate(timeout=120)
+        assert second.returncode == 0, problems
+        models = [job.result(timeout=60) for job in jobs]
+    assert "has the first 2 sums of this release, which goes on from there" in " ".join(said.split())
+    assert models == [Path(tmp_path / "model.json").read_text(encoding="utf-8")] * 4
+    assert not (tmp_path / "model.json.sums").exists()
+    assert entries(parties) == [1] * 4
+    assert np.isfinite(json.loads(models[0])["errors"]["error"])
