@@ -166,6 +166,12 @@ class Sums:
         """
         return _read(self._statistic(self._numbers[number]), content, self.setting.problem.d)
 
+    def model(self, ask: Ask) -> Array:
+        """The model (K d,) alone."""
+        weights = self.release(ask).weights
+        assert weights is not None
+        return np.asarray(weights[0, 0])
+
     def release(self, ask: Ask) -> Release:
         """The model, weights (1, 1, K d), and its metrics, which depend on the survivors' rows only."""
         remote = Remote(ask)
