@@ -37,7 +37,7 @@ Sampling = Literal["none", "poisson", "fixed"]
 
 _POINTS = 6000  # of a grid
 _LOST = 1e-7  # the part of delta that the ends of all grids may have
-_LEAST = 1e-9  # a rate below which nothing is gained
+_COUNTS = 4000  # of rounds with the unit, for an attack
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _proven(seen: SampledGaussian, delta: float) -> float:
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
     """The losses of one sum, a bound for each direction of the neighbours that differs."""
-    m, q = seen.moved, max(seen.rate, _LEAST)
+    m, q = seen.moved, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(up(m))]
     m = up(m)
@@ -184,23 +184,25 @@ def _threshold(seen: SampledGaussian, delta: float) -> float | None:
         return None  # what others add is not the same in every round
     q, m = seen.rate, seen.moved / (2 if seen.neighbours == "replace" and seen.sampling == "poisson" else 1)
     low, high = (int(binom.ppf(p, rounds, q)) for p in (delta * 1e-4, 1 - delta * 1e-4))
+    if high - low > _COUNTS:
+        return None
     counts = np.arange(low, high + 1)
     weights = binom.pmf(counts, rounds, q)[:, None]
     shifts = (counts * m / math.sqrt(rounds))[:, None]
     z = np.linspace(-12 - float(shifts.max()), 12 + float(shifts.max()), 2001)
     rest = max(1 - float(weights.sum()), 0.0) + 1e-15
 
-    def tail(sign: float) -> Array:  # above z; a lower bound, and all but the counts left out
-        return np.asarray((weights * ndtr(sign * shifts - z)).sum(axis=0))
+    def tail(sign: float, above: bool = True) -> Array:  # without the counts that are left out
+        return np.asarray((weights * ndtr((sign * shifts - z) * (1 if above else -1))).sum(axis=0))
 
     if seen.neighbours == "replace" and seen.sampling == "poisson":
         pairs = [(tail(1.0), tail(-1.0) + rest)]
     else:
         nothing = ndtr(-z)
-        pairs = [(tail(1.0), nothing), (ndtr(z), 1 - tail(1.0))]
+        pairs = [(tail(1.0), nothing), (ndtr(z), tail(1.0, above=False) + rest)]
     best = 0.0
     for first, second in pairs:
-        won = (first > delta) & (second > 1e-13)
+        won = (first * (1 - 1e-8) > delta) & (second > 1e-13)
         if won.any():
-            best = max(best, float(np.log((first[won] - delta) / (second[won] * (1 + 1e-9))).max()))
+            best = max(best, float(np.log((first[won] * (1 - 1e-9) - delta) / (second[won] * (1 + 1e-9))).max()))
     return best

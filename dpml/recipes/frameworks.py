@@ -71,7 +71,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         return typed(common | {"claimed_eps": given["epsilon"]} | own)
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _CENTRAL, _CENTRAL).items()}
     common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"]}
-    recipe = typed(common | {"clients": int(given["num_sampled_clients"])} | own)
+    recipe = typed(common | {"clients": given["num_sampled_clients"]} | own)
     share = given["num_sampled_clients"] / recipe.clients
     if share < 1 and recipe.client_sampling == "none":  # FedAvg draws so many of them, all sets as likely
         return typed(common | own | {"client_sampling": "fixed", "client_rate": share})
@@ -106,7 +106,8 @@ def _nvflare(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     own = {key: value for key, value in own.items() if key not in ("components", "task_data_filters", "tasks")}
     if not isinstance(said, list) or not all(isinstance(each, Mapping) for each in said):
         raise UserError(f"{_NVFLARE} must be a list of tasks with their filters, as in config_fed_client.json.")
-    filters = [one for each in said for one in (each.get("filters") or [])]
+    lists = [each.get("filters") for each in said]
+    filters = [one for each in lists if isinstance(each, list) for one in each]
     names = [
         str(one.get("path", one.get("name", ""))).rpartition(".")[2] for one in filters if isinstance(one, Mapping)
     ]

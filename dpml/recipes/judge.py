@@ -11,7 +11,8 @@ Who sees what, and so which noise counts (s: what one message has, n: clients of
 Sampling of clients counts as hidden only in the first two views, only if the server adds the noise (else it tells who
 is there), and only where a client is the unit: that a record's client takes part shows in the client's other records.
 Elsewhere its taking part is seen. Several noisy local steps make a message that is no sum, in which only the own noise
-counts. A shuffled order is a Gaussian release once an epoch, without amplification.
+counts; so in sums of a random number of clients, or with unequal weights. A shuffled order is a Gaussian release once
+an epoch, without amplification.
 """
 
 import json
@@ -28,9 +29,9 @@ from dpml.recipes.recipe import TrainingRecipe
 
 FORMAT = "dpml certificate 1"
 SEES = {
-    "release": "who sees the final model",
-    "aggregate": "who sees every round's model",
-    "client": "who sees one client's messages",
+    "release": "whoever sees the final model",
+    "aggregate": "whoever sees every round's model",
+    "client": "whoever sees one client's messages",
     "transcript": "the server",
     "colluders": "the server and {C} clients",
 }
@@ -84,7 +85,8 @@ def _views(recipe: TrainingRecipe) -> list[View]:
     if recipe.clients == 1 and recipe.noise_by == "server":
         return ["release", "aggregate"]  # one curator, who has all records
     middle: list[View] = [] if recipe.secure_sum else ["client"]
-    return ["release", "aggregate", *middle, "transcript", "colluders"]
+    last: list[View] = ["colluders"] if recipe.colluders else []
+    return ["release", "aggregate", *middle, "transcript", *last]
 
 
 def _judged(recipe: TrainingRecipe, view: View) -> Judged:
@@ -115,10 +117,15 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n = recipe.in_round
     own = recipe.noise / math.sqrt(n) if recipe.noise_by == "shared" else recipe.noise
-    alone = recipe.client_sampling == "poisson" or (recipe.unit == "record" and recipe.local_steps > 1)
-    if alone or view == "client" or (view in ("transcript", "colluders") and not recipe.secure_sum):
+    if _alone(recipe) or view == "client" or (view in ("transcript", "colluders") and not recipe.secure_sum):
         return own
     return own * math.sqrt(n - recipe.dropouts - (recipe.colluders if view == "colluders" else 0))
+
+
+def _alone(recipe: TrainingRecipe) -> bool:
+    """Whether only the noise of the unit's own client is certain to be in a sum, or counts there."""
+    several = recipe.unit == "record" and recipe.local_steps > 1
+    return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 
 
 def _open(recipe: TrainingRecipe, view: View) -> str | None:
@@ -174,10 +181,8 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
     """Whether the pair is one of the recipe's own, so that its test is an attack on the view."""
-    several = recipe.unit == "record" and recipe.local_steps > 1
-    random = recipe.client_sampling == "poisson" and recipe.noise_by != "server"
-    weaker = view in ("release", "aggregate") or recipe.secure_sum
-    return not (weaker and recipe.noise_by != "server" and (several or random))
+    alone = recipe.noise_by != "server" and _alone(recipe)
+    return not (alone and (view in ("release", "aggregate") or recipe.secure_sum))
 
 
 def claimed_eps(recipe: TrainingRecipe) -> float | None:
@@ -202,14 +207,14 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
     for each in found:
         key = "" if math.isinf(each.proven) else written(each.proven)
         by_eps.setdefault(key, []).append(SEES[each.view].format(C=recipe.colluders))
-    held = [f"{eps} against {', '.join(who)}" for eps, who in by_eps.items() if eps]
-    none = f"nothing is proven against {', '.join(by_eps[''])}" if "" in by_eps else ""
+    held = [f"{eps} against {' and '.join(who)}" for eps, who in by_eps.items() if eps]
+    none = f"nothing is proven against {' and '.join(by_eps[''])}" if "" in by_eps else ""
     if not held:
         return f"Of this training {none}."
     what = f"({_NEIGHBOURS[recipe.neighbours]} {recipe.unit}, delta = {written(recipe.delta)})"
     return (
-        f"If it does what is described, and its noise is of real numbers, this training is differentially private {what} "
-        f"with eps = {' and '.join(held)}{'; ' + none if none else ''}."
+        "If it does what is described, and its noise is of real numbers, this training is differentially private "
+        f"{what} with eps = {', and '.join(held)}{'; ' + none if none else ''}."
     )
 
 
@@ -227,7 +232,7 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": each.pair.noise}]}
     if not views:
         raise UserError("no view is a Gaussian release without sampling, of which alone there are certificates.")
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "unit": "party" if recipe.unit == "client" else "sample",
         "neighbours": _NEIGHBOURS[recipe.neighbours],

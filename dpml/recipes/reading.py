@@ -43,12 +43,14 @@ def _content(path: Path) -> dict[str, Any]:
         if len(raw) > _LARGEST:
             raise UserError(f"{path} is too large to be a recipe.")
         text = raw.decode("utf-8-sig")
+        if path.suffix == ".json":
+            return _mapping(path, json.loads(text))
         depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if isinstance(event, yaml.AliasEvent) or depth > _DEEPEST:
                 raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be a recipe.")
-        content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        return _mapping(path, yaml.safe_load(text))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
@@ -57,6 +59,9 @@ def _content(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
         raise UserError(f"{where}: it is not YAML or JSON: {getattr(error, 'problem', None) or error}.") from None
+
+
+def _mapping(path: Path, content: Any) -> dict[str, Any]:
     if not isinstance(content, Mapping) or not all(isinstance(key, str) for key in content):
         raise UserError(f"{path} must have keys of a recipe, such as rounds and noise_multiplier.")
     return dict(content)

@@ -89,12 +89,12 @@ class TrainingRecipe:
             way, rate = getattr(self, f"{who}_sampling"), getattr(self, f"{who}_rate")
             if not 1e-6 <= rate <= 1:
                 raise UserError(f"{who}_rate must lie in (0, 1], from 1e-6 on, got {rate}.")
-            if (way == "none") != (rate == 1) and way == "none":
+            if way == "none" and rate != 1:
                 raise UserError(f"{who}_rate={rate} needs {who}_sampling: choose poisson, fixed or shuffled.")
-        if not (0 <= self.colluders and 0 <= self.dropouts and self.colluders + self.dropouts < self.in_round):
+        if min(self.colluders, self.dropouts) < 0 or self.colluders + self.dropouts >= self.in_round:
             raise UserError(
-                f"colluders={self.colluders} and dropouts={self.dropouts} leave none of the {self.in_round} clients of a "
-                "round: choose fewer."
+                f"colluders={self.colluders} and dropouts={self.dropouts} must be 0 or more, and leave one of the "
+                f"{self.in_round} clients of a round."
             )
 
     def _check_noise(self) -> None:
@@ -163,7 +163,8 @@ def _value(key: str, value: Any) -> Any:
 
 def _number(key: str, value: Any, kind: type) -> Any:
     wanted = "a whole number" if kind is int else "a number"
-    if isinstance(value, bool) or not isinstance(value, int | float | str) or len(str(value)[:400]) > 300:
+    huge = isinstance(value, int) and value.bit_length() > 1000
+    if huge or isinstance(value, bool) or not isinstance(value, int | float | str):
         raise UserError(f"{key} must be {wanted}, got {_short(value)}.")
     try:
         number = float(value)  # YAML 1.1 reads 1e-5 as text
