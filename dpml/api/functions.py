@@ -74,7 +74,6 @@ def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
     aggregate 10.0 false
     client inf false
     transcript inf false
-    colluders inf false
 
     Args:
         recipe: a YAML or JSON file with keys of `dpml.recipes.TrainingRecipe`, or in the words of another framework.
