@@ -153,21 +153,20 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
     sampling: Sampling = "none"
     rate = 1.0
     if recipe.unit == "client":
-        way, rate = recipe.client_sampling, recipe.client_rate
+        way, rate = recipe.client_sampling, _client_rate(recipe)
         if way == "shuffled":
-            rounds, rate = recipe.runs * math.ceil(recipe.rounds * rate * (1 - 1e-12)), 1.0
+            rounds, rate = recipe.runs * _epochs(recipe.rounds, rate), 1.0
         elif recipe.noise_by != "server":
             present, rate = rate, 1.0
         elif way != "none":
             sampling = way
     else:
-        steps, present = recipe.local_steps, recipe.client_rate
+        steps, present = recipe.local_steps, _client_rate(recipe)
         if recipe.client_sampling == "shuffled":
-            rounds, present = recipe.runs * math.ceil(recipe.rounds * present * (1 - 1e-12)), 1.0
+            rounds, present = recipe.runs * _epochs(recipe.rounds, present), 1.0
         rate = recipe.row_rate
         if recipe.row_sampling == "shuffled":
-            at_most = math.ceil(recipe.rounds * recipe.local_steps * rate * (1 - 1e-12))
-            rounds, steps, rate, present = recipe.runs * at_most, 1, 1.0, 1.0
+            rounds, steps, rate, present = recipe.runs * _epochs(recipe.rounds * steps, rate), 1, 1.0, 1.0
         elif recipe.row_sampling != "none":
             sampling = recipe.row_sampling
     if rate == 1 and sampling == "poisson":
@@ -177,6 +176,18 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
     if sampling == "none" and present == 1:
         rounds, steps = rounds * steps, 1
     return SampledGaussian(noise, rounds, recipe.neighbours, sampling, rate, present, steps)
+
+
+def _client_rate(recipe: TrainingRecipe) -> float:
+    """The share of clients in a round, of a fixed number of them rounded up."""
+    if recipe.client_sampling != "fixed":
+        return recipe.client_rate
+    return min(math.ceil(recipe.clients * recipe.client_rate * (1 - 1e-12)) / recipe.clients, 1.0)
+
+
+def _epochs(batches: int, rate: float) -> int:
+    """How often a unit is in one of so many batches at most, where all batches of an epoch have another one."""
+    return math.ceil(batches / math.floor(1 / rate * (1 + 1e-12)))
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:

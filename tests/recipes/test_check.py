@@ -63,6 +63,7 @@ def test_shuffled_batches_count_once_an_epoch() -> None:
     assert proven(noise_multiplier=2, unit="client", clients=10, client_sampling="shuffled", client_rate=0.1)[
         "release"
     ] == gauss(2, 3)
+    assert proven(noise_multiplier=2, row_sampling="shuffled", row_rate=0.3)["release"] == gauss(2, 10)  # epochs of 3
     (release, _) = dpml.check(noise_multiplier=2, rounds=31, delta=D, row_sampling="shuffled", row_rate=0.1)
     assert release.attacked is None
     assert "no amplification" in release.source
@@ -77,6 +78,13 @@ def test_sampled_clients_are_hidden_from_those_who_do_not_run_it() -> None:
     )
     record = proven(**common | {"unit": "record"}, row_sampling="poisson", row_rate=0.2)
     assert record["release"] == SampledGaussian(2, 30, "replace", "poisson", 0.2, present=0.1).eps(D)
+
+
+def test_a_fixed_number_of_clients_is_whole() -> None:
+    common = {"noise_multiplier": 2, "clients": 10, "unit": "client", "client_sampling": "fixed"}
+    assert proven(**common, client_rate=0.25) == proven(**common, client_rate=0.3)
+    shared = proven(**common, client_rate=0.25, noise_by="shared", secure_sum=True, dropouts=1)
+    assert shared["transcript"] == SampledGaussian(2 * math.sqrt(1 / 2), 30, "replace", present=0.3).eps(D)
 
 
 @pytest.mark.parametrize(
