@@ -35,6 +35,7 @@ ORDER = (
     ("audit",),
     ("running",),
     ("release",),
+    ("recipes",),
     ("reporting",),
     ("papers",),
     ("federated",),

@@ -1,4 +1,4 @@
-"""`dpml.guarantee`, `dpml.attack` and `dpml.load`: one setting each, written as for `dpml.run`."""
+"""`dpml.guarantee`, `dpml.attack`, `dpml.load`: one setting, written as for `dpml.run`; `dpml.check`: one recipe."""
 
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from dpml.commands.guarantee import guarantees_of
 from dpml.data import Dataset
 from dpml.errors import UserError, nearest
 from dpml.privacy import Guarantee
+from dpml.recipes import Judged, judge, recipe_of
 
 _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
@@ -61,6 +62,27 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
         UserError: a setting is wrong, has several values, or the algorithm cannot be attacked.
     """
     return AttackRequest.of(one_job("attack", overrides, keys, config_dir)).findings()
+
+
+def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
+    """What a training recipe of anybody guarantees in every view: `dpml check`.
+
+    >>> import dpml
+    >>> for view in dpml.check(rounds=100, noise_multiplier=10, delta=1e-5, unit="client", clients=20, claimed_eps=3):
+    ...     print(view.view, round(view.proven, 2), view.verdict)
+    release 10.0 false
+    aggregate 10.0 false
+    client inf false
+    transcript inf false
+
+    Args:
+        recipe: a YAML or JSON file with keys of `dpml.recipes.TrainingRecipe`, or in the words of another framework.
+        keys: the same as keyword arguments, which take the place of the file's.
+
+    Raises:
+        UserError: a key or a value is wrong.
+    """
+    return judge(recipe_of(recipe, **keys))
 
 
 def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Dataset:

@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     parts = (
         _guarantee,
         _audit,
+        _check,
         _plot,
         _table,
         _cite,
@@ -102,6 +103,14 @@ def _audit(commands: Any) -> None:
         "--figure", type=Path, metavar="FILE", help="draw what attacks achieve: FILE.png and FILE.svg, a panel a view"
     )
     audit.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
+
+
+def _check(commands: Any) -> None:
+    description = "what a training recipe of anybody guarantees in every view, beside what is claimed"
+    check = commands.add_parser("check", help=description, description=f"Print {description}: docs/howto/check.md.")
+    check.add_argument("overrides", nargs="*", metavar="RECIPE.yaml | KEY=VALUE", help="rounds, noise_multiplier, ...")
+    check.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
+    check.add_argument("--certificate", type=Path, metavar="FILE", help="write what `dpml verify` computes it from")
 
 
 def _data(commands: Any) -> None:

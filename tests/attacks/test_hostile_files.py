@@ -29,6 +29,7 @@ from dpml.federated.party import signing_key
 from dpml.federated.party_rows import own_rows
 from dpml.federated.plan import read_card, read_plan
 from dpml.printable import guarded, printable
+from dpml.recipes import judge, recipe_of, sentence
 from dpml.release import verify
 from dpml.release.ledger import Ledger
 from dpml.release.model import FORMAT, read_model
@@ -95,6 +96,16 @@ MODEL = {
     "versions": {"dpml": "0.1.0"},
     "certificate": {"format": "dpml certificate 1", "delta": "1/100", "messages": [], "views": {}, "noise": {}},
 }
+RECIPE = {
+    "rounds": 3,
+    "delta": 1e-5,
+    "unit": "client",
+    "noise_by": "shared",
+    "std": 1.0,
+    "clients": 4,
+    "secure_sum": True,
+}
+FLOWER = {"flower": {"LocalDpMod": {"clipping_norm": 1, "sensitivity": 2, "epsilon": 1, "delta": 1e-5}}, "rounds": 2}
 BOUNDS = {"columns": {"a": {"low": 0, "high": 1}, "b": ["u", "v"]}, "classes": ["no", "yes"]}
 MANIFEST: dict[str, Any] = {
     "experiment": "p/e", "title": "t", "source": "s 2020", "note": "n", "command": "c", "panels": [], "claims": [],
@@ -232,6 +243,12 @@ def plan_shown(path: Path) -> None:
     shown(*plan.statement, *(seat.name for seat in plan.seats))
 
 
+def recipe_judged(path: Path) -> None:
+    recipe = recipe_of(path)
+    found = judge(recipe)
+    shown(sentence(recipe, found), *(each.source for each in found))
+
+
 COLUMNS = CSV(label="y", steps=("symmetric",), missing="refuse")
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "plan": ("plan.json", plan_shown),
@@ -243,6 +260,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "rows": ("rows.csv", lambda path: own_rows(COLUMNS, load(path.with_name("b.yaml")), path)),
     "ledger": ("x.ledger", ledger_read),
     "manifest": ("manifest.json", report_made),
+    "recipe": ("recipe.yaml", recipe_judged),
 }  # fmt: skip
 
 
@@ -263,6 +281,8 @@ def corpus() -> Iterator[tuple[str, str, bytes]]:
         yield "certificate", what, sealed({**MODEL, "certificate": content}).encode()
     for what, content in variants(BOUNDS, everything):
         yield "bounds", what, json.dumps(content).encode()
+    for what, content in [*variants(RECIPE, everything), *variants(FLOWER, everything)]:
+        yield "recipe", what, json.dumps(content).encode()
     for what, content in variants(MANIFEST, few):
         if " is called " not in what:
             yield "manifest", what, sealed(content).encode()
@@ -271,7 +291,14 @@ def corpus() -> Iterator[tuple[str, str, bytes]]:
         yield "rows", f"column {name}", f'"{text}",y\n0.5,no\n0.1,yes\n'.encode()
         yield "rows", f"value {name}", f'a,y\n"{text}",no\n0.1,yes\n'.encode()
         yield "rows", f"label {name}", f'a,y\n0.5,"{text}"\n0.1,yes\n'.encode()
-    whole = {"card": "{}", "bounds": "a: 1", "key": "00", "rows": "a,y\n1,no\n", "ledger": "SQLite format 3\0"}
+    whole = {
+        "card": "{}",
+        "bounds": "a: 1",
+        "key": "00",
+        "rows": "a,y\n1,no\n",
+        "ledger": "SQLite format 3\0",
+        "recipe": "rounds: 3",
+    }
     whole |= {
         "plan": json.dumps(PLAN),
         "model": sealed(MODEL),

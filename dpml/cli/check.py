@@ -1,0 +1,55 @@
+"""`dpml check`: what anybody's training recipe guarantees, beside what is claimed of it."""
+
+import json
+import math
+from argparse import Namespace
+
+from dpml.atomic import check_writable, write_atomically
+from dpml.cli.columns import print_table
+from dpml.errors import UserError
+from dpml.privacy.safe import written
+from dpml.recipes import certificate_of, judge, recipe_of, sentence
+from dpml.recipes.reading import is_word
+from dpml.screen import Screen
+
+
+def run(arguments: Namespace) -> None:
+    """Print the views of a recipe.
+
+    Raises:
+        UserError: the recipe is wrong, or there is no certificate to write.
+    """
+    words = [word for word in arguments.overrides if is_word(word)]
+    files = [word for word in arguments.overrides if not is_word(word)]
+    if len(files) > 1 or not arguments.overrides:
+        raise UserError("dpml check takes one RECIPE.yaml, or KEY=VALUE, or both.")
+    recipe = recipe_of(files[0] if files else None, words)
+    found = judge(recipe)
+    if arguments.certificate is not None:
+        check_writable(arguments.certificate)
+        write_atomically(arguments.certificate, certificate_of(recipe, found))
+    if arguments.json:
+        # JSON has no infinity; every parser reads 1e999 as one
+        print(json.dumps([each.shown for each in found], indent=2).replace("Infinity", "1e999"))
+        return
+    console = Screen()
+    heads = ["view", "claimed", "proven", "attacked", "claim", "source"]
+    lines = [
+        [each.view, _eps(each.claimed), _eps(each.proven), _attack(each.attacked), each.verdict, each.source]
+        for each in found
+    ]
+    print_table(console, heads, lines, wrapped=("source",))
+    console.print(f"eps for one {recipe.unit} at delta {written(recipe.delta)}", highlight=False)
+    console.print(sentence(recipe, found), highlight=False, markup=False)
+
+
+def _eps(eps: float | None) -> str:
+    return "-" if eps is None else "none" if math.isinf(eps) else written(eps)
+
+
+def _attack(eps: float | None) -> str:
+    """Rounded down: it is a lower bound."""
+    if eps is None or math.isinf(eps) or eps == 0:
+        return "-" if eps is None else f"{eps:g}"
+    digits = 3 - math.floor(math.log10(eps))
+    return f"{math.floor(eps * 10.0**digits) / 10.0**digits:.4g}"

@@ -1,0 +1,122 @@
+"""Recipes in the words of others: arguments of Flower's and Opacus's classes, and NVFLARE's client configuration.
+
+Read in their sources: Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), Opacus's
+PrivacyEngine.make_private (1.5), NVFLARE's config_fed_client.json with its filters (2.8). Flower's and Opacus's own
+configuration files have no keys for privacy, so the arguments stand under the name of the class.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from dpml.errors import UserError, nearest
+from dpml.recipes.recipe import TrainingRecipe, typed
+
+_LOCAL = ("clipping_norm", "sensitivity", "epsilon", "delta")
+_CENTRAL = ("noise_multiplier", "clipping_norm", "num_sampled_clients")
+_FIXED = ("DifferentialPrivacyServerSideFixedClipping", "DifferentialPrivacyClientSideFixedClipping")
+_OPACUS = ("noise_multiplier", "max_grad_norm", "poisson_sampling", "clipping", "batch_size", "rows", "epochs")
+_NVFLARE = "task_result_filters"
+FRAMEWORKS = {"flower", "opacus", _NVFLARE}
+
+
+def translated(content: Mapping[str, Any]) -> TrainingRecipe:
+    """The recipe in our own keys; keys of ours beside a framework's add to it.
+
+    Raises:
+        UserError: a key or a value is unknown, or missing.
+    """
+    named = sorted(FRAMEWORKS & set(content))
+    if len(named) > 1:
+        raise UserError(f"a recipe is in the words of one framework, got {' and '.join(named)}.")
+    read = {"flower": _flower, "opacus": _opacus, _NVFLARE: _nvflare}[named[0]]
+    return read(content[named[0]], {key: value for key, value in content.items() if key != named[0]})
+
+
+def _arguments(where: str, said: Any, allowed: tuple[str, ...], needed: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(said, Mapping):
+        raise UserError(f"{where} needs its arguments: {', '.join(needed)}.")
+    for key in said:
+        if key not in allowed:
+            raise UserError(f"{where} has no argument {str(key)[:60]!r}: {nearest(str(key)[:60], allowed)}")
+    for key in needed:
+        if key not in said:
+            raise UserError(f"{where} needs {key}.")
+    return dict(said)
+
+
+def _positive(where: str, said: Any) -> float:
+    try:
+        number = math.nan if isinstance(said, bool) else float(said)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise UserError(f"{where} must be a positive number.")
+    return number
+
+
+def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
+    names = ("LocalDpMod", *_FIXED)
+    if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in names:
+        raise UserError(f"flower needs one of {', '.join(names)}, with its arguments.")
+    ((name, arguments),) = said.items()
+    own = {"unit": "client"} | own
+    where = f"flower.{name}"
+    if name == "LocalDpMod":
+        given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _LOCAL, _LOCAL).items()}
+        if given["delta"] >= 1:
+            raise UserError(f"{where}.delta must lie below 1.")
+        std = given["sensitivity"] * math.sqrt(2 * math.log(1.25 / given["delta"])) / given["epsilon"]
+        common = {"clip": given["clipping_norm"], "std": std, "noise_by": "clients", "delta": given["delta"]}
+        return typed(common | {"claimed_eps": given["epsilon"]} | own)
+    given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _CENTRAL, _CENTRAL).items()}
+    common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"]}
+    recipe = typed(common | {"clients": given["num_sampled_clients"]} | own)
+    share = given["num_sampled_clients"] / recipe.clients
+    if share < 1 and recipe.client_sampling == "none":  # FedAvg draws so many of them, all sets as likely
+        return typed(common | own | {"client_sampling": "fixed", "client_rate": share})
+    return recipe
+
+
+def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
+    needed = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")
+    given = _arguments("opacus", said, _OPACUS, needed)
+    if given.get("clipping", "flat") not in ("flat", "per_layer"):
+        raise UserError("opacus.clipping must be flat or per_layer: an adaptive one is not covered.")
+    poisson = given.get("poisson_sampling", True)
+    if not isinstance(poisson, bool):
+        raise UserError("opacus.poisson_sampling must be true or false.")
+    batch, rows, epochs = (_positive(f"opacus.{key}", given[key]) for key in ("batch_size", "rows", "epochs"))
+    norms = given["max_grad_norm"] if isinstance(given["max_grad_norm"], list) else [given["max_grad_norm"]]
+    batches = max(math.ceil(rows / batch), 1)
+    common = {
+        "clip": math.hypot(*(_positive("opacus.max_grad_norm", norm) for norm in norms[:10_000])),
+        "noise_multiplier": given["noise_multiplier"],
+        "neighbours": "add_remove",
+        "rounds": math.ceil(epochs * batches),
+        "row_sampling": "none" if batches == 1 else "poisson" if poisson else "shuffled",
+        "row_rate": 1 / batches,
+    }
+    return typed(common | own)
+
+
+def _nvflare(said: Any, own: dict[str, Any]) -> TrainingRecipe:
+    """The filters of what clients send. None is proven: this says why."""
+    own = {key: value for key, value in own.items() if key not in ("format_version", "handlers", "executors")}
+    own = {key: value for key, value in own.items() if key not in ("components", "task_data_filters", "tasks")}
+    if not isinstance(said, list) or not all(isinstance(each, Mapping) for each in said):
+        raise UserError(f"{_NVFLARE} must be a list of tasks with their filters, as in config_fed_client.json.")
+    lists = [each.get("filters") for each in said]
+    filters = [one for each in lists if isinstance(each, list) for one in each]
+    names = [
+        str(one.get("path", one.get("name", ""))).rpartition(".")[2] for one in filters if isinstance(one, Mapping)
+    ]
+    if "SVTPrivacy" in names:
+        why = "not proven: SVTPrivacy passes scalars without noise and counts its own budget, not that of a record"
+    elif "PercentilePrivacy" in names:
+        why = "PercentilePrivacy adds no noise"
+    else:
+        why = "no filter adds noise"
+    plain = {"rounds": 1, "delta": 1e-5, "unit": "client", "noise_by": "clients"} | own
+    known = typed(plain | {"noise_multiplier": 0})
+    return TrainingRecipe(**{**vars(known), "unproven": why})

@@ -1,0 +1,255 @@
+"""What a recipe guarantees, view by view: claimed, proven, and reached by an attack.
+
+Who sees what, and so which noise counts (s: what one message has, n: clients of a round, C colluders, D drop-outs):
+
+- `release`, `aggregate`: the final model; every round's noisy sum. Who was sampled is not seen. Noise of the server
+  counts in full, that of clients as far as it is certain, s sqrt(n - D).
+- `client`: one client's messages, without secure sums: its own noise s, none where the server adds it.
+- `transcript`: the server, which knows who takes part: all messages, or with secure sums the sums, s sqrt(n - D).
+- `colluders`: the same with C clients, who know their own noise: s sqrt(n - D - C).
+
+Sampling of clients counts as hidden only in the first two views, only if the server adds the noise (else it tells who
+is there), and only where a client is the unit: that a record's client takes part shows in the client's other records.
+Elsewhere its taking part is seen. Several noisy local steps make a message that is no sum, in which only the own noise
+counts; so in sums of a random number of clients, or with unequal weights. A shuffled order is a Gaussian release once
+an epoch, without amplification.
+"""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpml.atomic import seal_object
+from dpml.errors import UserError
+from dpml.privacy import View, gdp
+from dpml.privacy.safe import written
+from dpml.privacy.sampled import SampledGaussian, Sampling
+from dpml.recipes.recipe import TrainingRecipe
+
+FORMAT = "dpml certificate 1"
+SEES = {
+    "release": "whoever sees the final model",
+    "aggregate": "whoever sees every round's model",
+    "client": "whoever sees one client's messages",
+    "transcript": "the server",
+    "colluders": "the server and {C} clients",
+}
+_NEIGHBOURS = {"replace": "replace one", "add_remove": "add or remove one", "zero_out": "zero out one"}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known of one view of a recipe.
+
+    Attributes:
+        view, unit: who sees it, and who is protected.
+        delta: at which every eps is told.
+        claimed: the claimed eps; None: there is none.
+        proven: the eps that is proven if the training does what the recipe says; inf: none.
+        attacked: an eps that an attack reaches; None: no attack is computed.
+        source: what proves it, or why nothing is proven.
+        pair: what the view sees.
+    """
+
+    view: View
+    unit: str
+    delta: float
+    claimed: float | None
+    proven: float
+    attacked: float | None
+    source: str
+    pair: SampledGaussian | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Of the claim: holds, false, or not proven; a dash where nothing is claimed."""
+        if self.claimed is None:
+            return "-"
+        if self.proven <= self.claimed:
+            return "holds"
+        return "false" if self.attacked is not None and self.attacked > self.claimed else "not proven"
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """For JSON."""
+        return {key: value for key, value in vars(self).items() if key != "pair"} | {"verdict": self.verdict}
+
+
+def judge(recipe: TrainingRecipe) -> list[Judged]:
+    """Every view of a recipe, from who sees least to who sees most."""
+    return [_judged(recipe, view) for view in _views(recipe)]
+
+
+def _views(recipe: TrainingRecipe) -> list[View]:
+    if recipe.clients == 1 and recipe.noise_by == "server":
+        return ["release", "aggregate"]  # one curator, who has all records
+    middle: list[View] = [] if recipe.secure_sum else ["client"]
+    last: list[View] = ["colluders"] if recipe.colluders else []
+    return ["release", "aggregate", *middle, "transcript", *last]
+
+
+def _judged(recipe: TrainingRecipe, view: View) -> Judged:
+    claimed, unit, delta = claimed_eps(recipe), recipe.unit, recipe.delta
+    if recipe.unproven is not None:
+        return Judged(view, unit, delta, claimed, math.inf, None, recipe.unproven)
+    noise = _noise(recipe, view)
+    if noise == 0:
+        why = "noise_by=server: what it gets has none" if recipe.noise else "there is no noise"
+        return Judged(view, unit, delta, claimed, math.inf, math.inf, why)
+    why_not = _open(recipe, view)
+    if why_not:
+        return Judged(view, unit, delta, claimed, math.inf, None, f"not proven: {why_not}")
+    pair = _pair(recipe, view, noise)
+    shuffled = "shuffled" in (recipe.row_sampling, recipe.client_sampling)
+    source = "Gaussian differential privacy" if pair.mu is not None else "privacy loss distributions"
+    sums = "" if pair.steps == 1 else f" of {pair.steps} steps"
+    source += f", {pair.rounds} rounds{sums}, noise {pair.noise:.6g} per clip"
+    source += "; no amplification is proven for shuffling" if shuffled else ""
+    source += f"; taking part, {pair.present:g}, is seen" if pair.present < 1 else ""
+    reached = None if shuffled or not _attained(recipe, view) else pair.reached(delta)
+    return Judged(view, unit, delta, claimed, pair.eps(delta), reached, source, pair)
+
+
+def _noise(recipe: TrainingRecipe, view: View) -> float:
+    """The noise that the view does not know and that is certain to be there, per clip."""
+    if recipe.noise_by == "server":
+        return recipe.noise if view in ("release", "aggregate") else 0.0
+    n = recipe.in_round
+    own = recipe.noise / math.sqrt(n) if recipe.noise_by == "shared" else recipe.noise
+    if _alone(recipe) or view == "client" or (view in ("transcript", "colluders") and not recipe.secure_sum):
+        return own
+    return own * math.sqrt(n - recipe.dropouts - (recipe.colluders if view == "colluders" else 0))
+
+
+def _alone(recipe: TrainingRecipe) -> bool:
+    """Whether only the noise of the unit's own client is certain to be in a sum, or counts there."""
+    several = recipe.unit == "record" and recipe.local_steps > 1
+    return several or recipe.client_sampling == "poisson" or recipe.weight != 1
+
+
+def _open(recipe: TrainingRecipe, view: View) -> str | None:
+    """Why nothing is proven, in the order in which somebody would mend it."""
+    came = recipe.neighbours == "add_remove"
+    hidden = recipe.noise_by == "server"
+    way = recipe.row_sampling if recipe.unit == "record" else recipe.client_sampling
+    if recipe.tuning == "private":
+        return "private data chose settings in runs that are not counted (tuning)"
+    if recipe.noise_by == "shared" and recipe.client_sampling == "poisson":
+        return "how many clients share the noise is random (noise_by=shared, client_sampling=poisson)"
+    if recipe.unit == "record" and recipe.local_steps > 1 and hidden and recipe.clients > 1:
+        return (
+            "a record moves later local steps by more than clip; clip updates (unit=client) or add noise in each step"
+        )
+    if came and way in ("fixed", "shuffled"):
+        return f"with {way} batches all records' chances change when one comes or goes: use neighbours=replace"
+    if came and recipe.unit == "client" and not hidden:
+        return "a client that goes takes its noise along, and who is there is seen: use neighbours=zero_out"
+    return None
+
+
+def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
+    rounds, steps, present = recipe.rounds * recipe.runs, 1, 1.0
+    sampling: Sampling = "none"
+    rate = 1.0
+    if recipe.unit == "client":
+        way, rate = recipe.client_sampling, _client_rate(recipe)
+        if way == "shuffled":
+            rounds, rate = recipe.runs * _epochs(recipe.rounds, rate), 1.0
+        elif recipe.noise_by != "server":
+            present, rate = rate, 1.0
+        elif way != "none":
+            sampling = way
+    else:
+        steps, present = recipe.local_steps, _client_rate(recipe)
+        if recipe.client_sampling == "shuffled":
+            rounds, present = recipe.runs * _epochs(recipe.rounds, present), 1.0
+        rate = recipe.row_rate
+        if recipe.row_sampling == "shuffled":
+            rounds, steps, rate, present = recipe.runs * _epochs(recipe.rounds * steps, rate), 1, 1.0, 1.0
+        elif recipe.row_sampling != "none":
+            sampling = recipe.row_sampling
+    if rate == 1 and sampling == "poisson":
+        sampling = "none"
+    if rate == 1 and sampling == "fixed":
+        sampling = "none"  # all of them, always
+    if sampling == "none" and present == 1:
+        rounds, steps = rounds * steps, 1
+    return SampledGaussian(noise, rounds, recipe.neighbours, sampling, rate, present, steps)
+
+
+def _client_rate(recipe: TrainingRecipe) -> float:
+    """The share of clients in a round, of a fixed number of them rounded up."""
+    if recipe.client_sampling != "fixed":
+        return recipe.client_rate
+    return min(math.ceil(recipe.clients * recipe.client_rate * (1 - 1e-12)) / recipe.clients, 1.0)
+
+
+def _epochs(batches: int, rate: float) -> int:
+    """How often a unit is in one of so many batches at most, where all batches of an epoch have another one."""
+    return math.ceil(batches / math.floor(1 / rate * (1 + 1e-12)))
+
+
+def _attained(recipe: TrainingRecipe, view: View) -> bool:
+    """Whether the pair is one of the recipe's own, so that its test is an attack on the view."""
+    alone = recipe.noise_by != "server" and _alone(recipe)
+    return not (alone and (view in ("release", "aggregate") or recipe.secure_sum))
+
+
+def claimed_eps(recipe: TrainingRecipe) -> float | None:
+    """What is claimed, or what the formula gives."""
+    if recipe.claimed_eps is not None or recipe.formula is None or recipe.noise == 0:
+        return recipe.claimed_eps
+    moved = 2 if recipe.neighbours == "replace" else 1
+    rounds = recipe.rounds * recipe.local_steps
+    each = moved / recipe.noise * math.sqrt(2 * math.log(1.25 / recipe.delta))
+    if recipe.formula == "clt":
+        rate = recipe.row_rate if recipe.unit == "record" else recipe.client_rate
+        exponent = 1 / recipe.noise**2
+        if exponent > 600:
+            raise UserError("formula=clt has no number for so little noise.")
+        return gdp.eps_of(rate * math.sqrt(rounds * math.expm1(exponent)), recipe.delta)
+    return each if recipe.formula == "textbook" else each * rounds
+
+
+def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
+    """One sentence for a paper's section on privacy."""
+    by_eps: dict[str, list[str]] = {}
+    for each in found:
+        key = "" if math.isinf(each.proven) else written(each.proven)
+        by_eps.setdefault(key, []).append(SEES[each.view].format(C=recipe.colluders))
+    held = [f"{eps} against {' and '.join(who)}" for eps, who in by_eps.items() if eps]
+    none = f"nothing is proven against {' and '.join(by_eps[''])}" if "" in by_eps else ""
+    if not held:
+        return f"Of this training {none}."
+    what = f"({_NEIGHBOURS[recipe.neighbours]} {recipe.unit}, delta = {written(recipe.delta)})"
+    return (
+        "If it does what is described, and its noise is of real numbers, this training is differentially private "
+        f"{what} with eps = {', and '.join(held)}{'; ' + none if none else ''}."
+    )
+
+
+def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
+    """The certificate of the views that are Gaussian releases, as the content of a file for `dpml verify`.
+
+    Raises:
+        UserError: there is none.
+    """
+    views = {}
+    for each in found:
+        if each.pair is not None and each.pair.mu is not None:
+            one = replace(each.pair, noise=1.0)
+            message = {"law": "gaussian", "times": one.rounds * one.steps, "sensitivity": one.moved}
+            views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": each.pair.noise}]}
+    if not views:
+        raise UserError("no view is a Gaussian release without sampling, of which alone there are certificates.")
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "unit": "party" if recipe.unit == "client" else "sample",
+        "neighbours": _NEIGHBOURS[recipe.neighbours],
+        "delta": recipe.delta,
+        "noise": {"by": "curator"},
+        "messages": [],
+        "views": views,
+    }
+    return json.dumps(seal_object(content), indent=1) + "\n"

@@ -1,0 +1,182 @@
+"""A training recipe as plain values: what is clipped, which noise is added by whom, who is sampled, who colludes."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args, get_type_hints
+
+from dpml.errors import UserError, nearest
+from dpml.privacy.sampled import Neighbours
+
+Who = Literal["record", "client"]
+Way = Literal["none", "poisson", "fixed", "shuffled"]
+By = Literal["server", "clients", "shared"]
+Tuned = Literal["none", "public", "private"]
+Formula = Literal["textbook", "textbook_sum", "clt"]
+
+_MOST = 10**7  # rounds, clients
+
+
+@dataclass(frozen=True)
+class TrainingRecipe:
+    """How a model is trained with Gaussian noise on sums of clipped parts.
+
+    Args:
+        rounds: how many sums are released; one client's update is in each at most once.
+        delta: at which eps is told, in (0, 1).
+        unit: who is protected: one `record`, or all of one `client`.
+        neighbours: one unit is replaced (`replace`), comes or goes (`add_remove`), or adds nothing (`zero_out`).
+        clip: the largest L2 norm of what a unit adds to a sum.
+        noise_multiplier: the deviation of the noise over `clip`: of the sum's noise, or with noise_by=clients of that
+            in every message.
+        std: the deviation itself, instead of the multiplier.
+        weight: the largest weight of a unit in a sum that is weighted, where the noise is for weights of 1.
+        noise_by: the `server` adds all noise to the sum, the `clients` each add their own, or it is `shared`: each of n
+            clients adds 1/n of its variance.
+        clients: how many there are.
+        client_sampling, client_rate: how the clients of a round are chosen, and their share.
+        row_sampling, row_rate: how the records of a client's step are chosen, and their share.
+        local_steps: steps that a client takes in a round, each with its own noise where the unit is a record.
+        secure_sum: whether the server sees sums of messages only.
+        colluders: clients that tell the server all they know.
+        dropouts: clients of a round whose messages may be missing.
+        runs: trainings on the same records, all of which count.
+        tuning: who chose the settings: nobody (`none`), `public` data, or `private` data in runs that are not counted.
+        claimed_eps: what is claimed.
+        formula: how it was computed: `textbook` (sqrt(2 log(1.25/delta)) per unit of sensitivity, of one round),
+            `textbook_sum` (of all rounds, added up), `clt` (Bu, Dong, Long & Su 2020, as Opacus's accountant gdp).
+        unproven: why nothing can be proven, whatever the other values are; none by default.
+    """
+
+    rounds: int
+    delta: float
+    unit: Who = "record"
+    neighbours: Neighbours = "replace"
+    clip: float = 1.0
+    noise_multiplier: float | None = None
+    std: float | None = None
+    weight: float = 1.0
+    noise_by: By = "server"
+    clients: int = 1
+    client_sampling: Way = "none"
+    client_rate: float = 1.0
+    row_sampling: Way = "none"
+    row_rate: float = 1.0
+    local_steps: int = 1
+    secure_sum: bool = False
+    colluders: int = 0
+    dropouts: int = 0
+    runs: int = 1
+    tuning: Tuned = "none"
+    claimed_eps: float | None = None
+    formula: Formula | None = None
+    unproven: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "clients", "local_steps", "runs"):
+            if not 1 <= getattr(self, name) <= _MOST:
+                raise UserError(f"{name} must be a whole number from 1 to {_MOST:,}, got {getattr(self, name)}.")
+        if self.rounds * self.local_steps * self.runs > _MOST:
+            raise UserError(f"rounds x local_steps x runs must be at most {_MOST:,}.")
+        if not 0 < self.delta < 1 or self.delta < 1e-200:
+            raise UserError(f"delta must lie strictly between 0 and 1, got {self.delta}.")
+        for name in ("clip", "weight", "claimed_eps"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise UserError(f"{name} must be a positive number, got {value}.")
+        self._check_noise()
+        for who in ("client", "row"):
+            way, rate = getattr(self, f"{who}_sampling"), getattr(self, f"{who}_rate")
+            if not 1e-6 <= rate <= 1:
+                raise UserError(f"{who}_rate must lie in (0, 1], from 1e-6 on, got {rate}.")
+            if way == "none" and rate != 1:
+                raise UserError(f"{who}_rate={rate} needs {who}_sampling: choose poisson, fixed or shuffled.")
+        if min(self.colluders, self.dropouts) < 0 or self.colluders + self.dropouts >= self.in_round:
+            raise UserError(
+                f"colluders={self.colluders} and dropouts={self.dropouts} must be 0 or more, and leave one of the "
+                f"{self.in_round} clients of a round."
+            )
+
+    def _check_noise(self) -> None:
+        given = [name for name in ("noise_multiplier", "std") if getattr(self, name) is not None]
+        if len(given) != 1 and self.unproven is None:
+            raise UserError("a recipe needs either noise_multiplier or std, the deviation of its noise.")
+        for name in given:
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UserError(f"{name} must be a non-negative number, got {getattr(self, name)}.")
+
+    @property
+    def in_round(self) -> int:
+        """The clients of a round that are certain to be asked, or on average where their number is random."""
+        return max(1, math.floor(self.clients * self.client_rate * (1 + 1e-9)))
+
+    @property
+    def noise(self) -> float:
+        """The deviation of the noise over the most that a unit adds to the sum."""
+        over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
+        return over / self.weight
+
+
+_HINTS = get_type_hints(TrainingRecipe)
+KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unproven")
+
+
+def typed(content: Mapping[str, Any]) -> TrainingRecipe:
+    """The recipe of keys and values, as text or of their type.
+
+    Raises:
+        UserError: a key is unknown or missing, or a value is not of its kind.
+    """
+    values = {}
+    for key, value in content.items():
+        if key not in KEYS:
+            raise UserError(f"a recipe has no key {str(key)[:60]!r}: {nearest(str(key)[:60], KEYS)}")
+        values[key] = _value(key, value)
+    for key in ("rounds", "delta"):
+        if key not in values:
+            raise UserError(f"a recipe needs {key}.")
+    return TrainingRecipe(**values)
+
+
+def _value(key: str, value: Any) -> Any:
+    kind = _HINTS[key]
+    inner = [each for each in get_args(kind) if each is not type(None)]
+    optional = len(inner) < len(get_args(kind))
+    if value is None and optional:
+        return None
+    words = [word for each in (inner if optional else [kind]) for word in get_args(each)]
+    if words:
+        if value not in words:
+            raise UserError(
+                f"{key} must be one of {', '.join(words)}, got {_short(value)}: {nearest(str(value)[:60], words)}"
+            )
+        return value
+    kind = inner[0] if optional else kind
+    if kind is bool:
+        if value in (True, False) and isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        raise UserError(f"{key} must be true or false, got {_short(value)}.")
+    return _number(key, value, kind)
+
+
+def _number(key: str, value: Any, kind: type) -> Any:
+    wanted = "a whole number" if kind is int else "a number"
+    huge = isinstance(value, int) and value.bit_length() > 1000
+    if huge or isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise UserError(f"{key} must be {wanted}, got {_short(value)}.")
+    try:
+        number = float(value)  # YAML 1.1 reads 1e-5 as text
+    except (ValueError, OverflowError):
+        raise UserError(f"{key} must be {wanted}, got {_short(value)}.") from None
+    if math.isnan(number) or (kind is int and (math.isinf(number) or number != math.floor(number))):
+        raise UserError(f"{key} must be {wanted}, got {_short(value)}.")
+    return int(number) if kind is int else number
+
+
+def _short(value: Any) -> str:
+    try:
+        return repr(value)[:60]
+    except ValueError:  # an integer of too many digits
+        return "a number of thousands of digits"

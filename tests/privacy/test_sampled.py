@@ -1,0 +1,144 @@
+"""Sampled Gaussian sums against integrals of the definition, an independent accountant, and each other."""
+
+import itertools
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from scipy.optimize import brentq
+from scipy.stats import binom, norm
+
+from dpml.privacy import gdp
+from dpml.privacy.sampled import SampledGaussian
+
+RELATION = {
+    "add_remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    "zero_out": dp_accounting.NeighboringRelation.REPLACE_SPECIAL,
+    "replace": dp_accounting.NeighboringRelation.REPLACE_ONE,
+}
+MANY = [
+    (neighbours, rate, noise, rounds, delta)
+    for neighbours in ("add_remove", "replace")
+    for rate, noise, rounds, delta in [
+        (0.01, 1.0, 1000, 1e-5), (0.01, 0.8, 500, 1e-6), (0.004, 1.1, 3000, 1e-5), (0.02, 1.5, 2000, 1e-5),
+        (0.1, 2.0, 100, 1e-5), (0.1, 4.0, 1000, 1e-7), (0.3, 3.0, 50, 1e-5), (0.5, 5.0, 200, 1e-8),
+        (0.05, 0.7, 20, 1e-5), (0.2, 1.0, 10, 1e-4), (0.9, 8.0, 300, 1e-5), (0.001, 0.8, 10000, 1e-5),
+        (0.01, 4.0, 100000, 1e-5), (0.25, 1.0, 3, 1e-5), (0.03, 0.5, 5, 1e-6),
+    ]
+]  # fmt: skip
+FEW = [case for case in MANY if case[1:] in ((0.1, 2.0, 100, 1e-5), (0.25, 1.0, 3, 1e-5))]
+
+
+def agrees(neighbours: str, rate: float, noise: float, rounds: int, delta: float) -> None:
+    ours = SampledGaussian(noise, rounds, neighbours, "poisson", rate).eps(delta)
+    theirs = from_gaussian_mechanism(noise, sampling_prob=rate, neighboring_relation=RELATION[neighbours])
+    assert ours == pytest.approx(theirs.self_compose(rounds).get_epsilon_for_delta(delta), rel=0.01)
+
+
+@pytest.mark.parametrize("case", FEW)
+def test_an_independent_accountant_agrees(case) -> None:
+    agrees(*case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MANY)
+def test_an_independent_accountant_agrees_over_thirty_recipes(case) -> None:
+    agrees(*case)
+
+
+Z = np.linspace(-40, 40, 400_001)
+
+
+def divergence(first, second, eps: float) -> float:
+    """``int (P - e^eps Q)+`` of two mixtures of (weight, mean)."""
+    p, q = (sum(w * norm.pdf(Z, a) for w, a in mixture) for mixture in (first, second))
+    return float(np.maximum(p - math.exp(eps) * q, 0).sum() * (Z[1] - Z[0]))
+
+
+PAIRS = {
+    ("poisson", "add_remove"): lambda q, m: [([(1 - q, 0), (q, m)], [(1, 0)]), ([(1, 0)], [(1 - q, 0), (q, m)])],
+    ("poisson", "replace"): lambda q, m: [([(1 - q, 0), (q, -m)], [(1 - q, 0), (q, m)])],
+    ("fixed", "replace"): lambda q, m: [([(1 - q, 0), (q, 2 * m)], [(1, 0)]), ([(1, 0)], [(1 - q, 0), (q, 2 * m)])],
+}
+
+
+@pytest.mark.parametrize(("sampling", "neighbours"), PAIRS)
+@pytest.mark.parametrize(("rate", "noise", "delta"), [(0.1, 1.0, 1e-5), (0.5, 0.6, 1e-3), (0.02, 0.8, 1e-7)])
+def test_one_round_is_the_integral_of_the_definition(sampling, neighbours, rate, noise, delta) -> None:
+    seen = SampledGaussian(noise, 1, neighbours, sampling, rate)
+    eps = seen.eps(delta)
+    pairs = PAIRS[sampling, neighbours](rate, 1 / noise)
+    at = [max(divergence(*pair, eps=each) for pair in pairs) for each in (eps, 0.999 * eps)]
+    assert at[0] <= delta * (1 + 1e-6)
+    assert at[1] > delta
+    reached = seen.reached(delta)
+    assert 0.99 * eps < reached <= eps  # one threshold is the best test
+
+
+def test_no_pair_of_parts_is_easier_to_tell_apart_than_opposite_ones() -> None:
+    """Poisson, replace: all parts x and x' of two dimensions on a grid; the noise is wide, and eps small and large."""
+    side = np.linspace(-7, 8, 301)
+    u, v = np.meshgrid(side, side, indexing="ij")
+    cell = (side[1] - side[0]) ** 2
+
+    def density(x, y):
+        return np.exp(-((u - x) ** 2 + (v - y) ** 2) / 2) / (2 * math.pi)
+
+    for q, eps, m in itertools.product((0.1, 0.6), (0.0, 0.2, 1.0), (0.7, 1.5)):
+        most = divergence([(1 - q, 0), (q, -m)], [(1 - q, 0), (q, m)], eps)
+        for r, other, angle in itertools.product((0, 0.5, 1), (0, 0.4, 1), np.linspace(0, math.pi, 5)):
+            first = (1 - q) * density(0, 0) + q * density(m * r, 0)
+            second = (1 - q) * density(0, 0) + q * density(m * other * math.cos(angle), m * other * math.sin(angle))
+            found = np.maximum(first - math.exp(eps) * second, 0).sum() * cell
+            assert found <= most + 1e-4
+
+
+def test_fixed_size_is_reached_by_a_data_set_and_by_none_exceeded() -> None:
+    """Batches of 2 out of 4 records, all enumerated."""
+    noise, size, batch = 1.0, 4, 2
+
+    def mixture(records):
+        sums = [sum(each) / noise for each in itertools.combinations(records, batch)]
+        return [(1 / len(sums), total) for total in sums]
+
+    def delta(others, x, y, eps):
+        return divergence(mixture([*others, x]), mixture([*others, y]), eps)
+
+    seen = SampledGaussian(noise, 1, "replace", "fixed", batch / size)
+    eps = seen.eps(1e-3)
+    assert delta([-1.0] * 3, 1.0, -1.0, eps) == pytest.approx(1e-3, rel=1e-3)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        others, (x, y) = rng.choice([-1.0, 0.0, 0.5, 1.0], 3), rng.choice([-1.0, 0.0, 1.0], 2)
+        assert delta(list(others), x, y, eps) <= 1e-3 * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "zero_out"])
+def test_all_in_every_round_is_a_gaussian_release(neighbours) -> None:
+    plain = SampledGaussian(5.0, 30, neighbours)
+    moved = 2 if neighbours == "replace" else 1
+    assert plain.eps(1e-5) == pytest.approx(gdp.eps_of(moved * math.sqrt(30) / 5, 1e-5), rel=1e-9)
+    assert SampledGaussian(5.0, 30, neighbours, "poisson", 1.0).eps(1e-5) == pytest.approx(plain.eps(1e-5), rel=1e-3)
+    assert SampledGaussian(5.0, 30, neighbours, present=1 - 1e-12).eps(1e-5) == pytest.approx(plain.eps(1e-5), rel=1e-3)
+
+
+def test_who_takes_part_is_seen_as_a_binomial_number_of_gaussian_rounds() -> None:
+    eps = SampledGaussian(3.0, 40, "replace", present=0.3).eps(1e-5)
+
+    def delta(eps: float) -> float:
+        return sum(binom.pmf(k, 40, 0.3) * math.exp(gdp.log_delta_of(2 / 3 * math.sqrt(k), eps)) for k in range(1, 41))
+
+    exact = brentq(lambda e: delta(e) - 1e-5, 0.1, 100)
+    assert exact * (1 - 1e-9) <= eps < exact * 1.001
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "rate", "noise", "rounds"), [("add_remove", 0.1, 1.0, 50), ("replace", 0.3, 2.0, 20)]
+)
+def test_an_attack_stays_below_what_is_proven(neighbours, rate, noise, rounds) -> None:
+    seen = SampledGaussian(noise, rounds, neighbours, "poisson", rate)
+    assert 0.5 * seen.eps(1e-5) < seen.reached(1e-5) < seen.eps(1e-5)
+    local = SampledGaussian(noise, rounds, neighbours, "poisson", rate, present=0.5, steps=2)
+    assert 0 < local.eps(1e-5) <= SampledGaussian(noise, 2 * rounds, neighbours, "poisson", rate).eps(1e-5) * 1.001

@@ -1,0 +1,217 @@
+"""`dpml check`: who sees which noise, what others' words mean, and what is said of a mistake."""
+
+import json
+import math
+
+import pytest
+
+import dpml
+from dpml.errors import UserError
+from dpml.privacy import gdp
+from dpml.privacy.sampled import SampledGaussian
+from dpml.release import verify
+
+D = 1e-5
+
+
+def proven(**keys) -> dict[str, float]:
+    return {each.view: each.proven for each in dpml.check(**{"delta": D, "rounds": 30, **keys})}
+
+
+def gauss(noise: float, rounds: int = 30, moved: float = 2) -> float:
+    return pytest.approx(gdp.eps_of(moved * math.sqrt(rounds) / noise, D), rel=1e-6)
+
+
+def test_the_server_s_noise_protects_from_others_only() -> None:
+    eps = proven(noise_multiplier=9, clients=20, unit="client", colluders=3)
+    assert eps == {"release": gauss(9), "aggregate": gauss(9)} | dict.fromkeys(
+        ("client", "transcript", "colluders"), math.inf
+    )
+    assert set(proven(noise_multiplier=9)) == {"release", "aggregate"}
+
+
+@pytest.mark.parametrize("unit", ["record", "client"])
+def test_shared_noise_less_what_is_missing_and_what_is_known(unit) -> None:
+    common = {"noise_multiplier": 9, "clients": 20, "unit": unit, "noise_by": "shared", "dropouts": 4, "colluders": 6}
+    eps = proven(**common, secure_sum=True)
+    assert set(eps) == {"release", "aggregate", "transcript", "colluders"}
+    assert eps["release"] == eps["aggregate"] == eps["transcript"] == gauss(9 * math.sqrt(16 / 20))
+    assert eps["colluders"] == gauss(9 * math.sqrt(10 / 20))
+    open_sums = proven(**common)
+    assert open_sums["client"] == open_sums["transcript"] == open_sums["colluders"] == gauss(9 / math.sqrt(20))
+
+
+def test_each_client_s_own_noise() -> None:
+    eps = proven(noise_multiplier=9, clients=20, unit="client", noise_by="clients", dropouts=4)
+    assert eps["client"] == eps["transcript"] == gauss(9)
+    assert eps["release"] == gauss(9 * 4)
+    unequal = proven(noise_multiplier=9, clients=20, unit="client", noise_by="clients", weight=1.5)
+    assert unequal["release"] == gauss(6)  # others' weights may be nothing
+    steps = proven(noise_multiplier=9, clients=20, noise_by="clients", local_steps=5)
+    assert all(eps == gauss(9, 150) for eps in steps.values())  # a mean of models is no sum of steps
+
+
+def test_the_other_ways_to_write_it() -> None:
+    assert proven(std=4.5, clip=0.5) == proven(noise_multiplier=9) == proven(noise_multiplier=9, runs=2, rounds=15)
+    assert proven(noise_multiplier=9, neighbours="zero_out")["release"] == gauss(9, moved=1)
+    assert proven(noise_multiplier=0)["release"] == math.inf
+
+
+def test_shuffled_batches_count_once_an_epoch() -> None:
+    eps = proven(noise_multiplier=2, row_sampling="shuffled", row_rate=0.1, rounds=31)
+    assert eps["release"] == gauss(2, 4)
+    assert proven(noise_multiplier=2, unit="client", clients=10, client_sampling="shuffled", client_rate=0.1)[
+        "release"
+    ] == gauss(2, 3)
+    assert proven(noise_multiplier=2, row_sampling="shuffled", row_rate=0.3)["release"] == gauss(2, 10)  # epochs of 3
+    (release, _) = dpml.check(noise_multiplier=2, rounds=31, delta=D, row_sampling="shuffled", row_rate=0.1)
+    assert release.attacked is None
+    assert "no amplification" in release.source
+
+
+def test_sampled_clients_are_hidden_from_those_who_do_not_run_it() -> None:
+    common = {"noise_multiplier": 2, "clients": 50, "unit": "client", "client_sampling": "poisson", "client_rate": 0.1}
+    hidden, seen = SampledGaussian(2, 30, "replace", "poisson", 0.1), SampledGaussian(2, 30, "replace", present=0.1)
+    assert proven(**common)["aggregate"] == hidden.eps(D) < seen.eps(D)
+    assert proven(**common, noise_by="clients") == dict.fromkeys(
+        ("release", "aggregate", "client", "transcript"), seen.eps(D)
+    )
+    record = proven(**common | {"unit": "record"}, row_sampling="poisson", row_rate=0.2)
+    assert record["release"] == SampledGaussian(2, 30, "replace", "poisson", 0.2, present=0.1).eps(D)
+
+
+def test_a_fixed_number_of_clients_is_whole() -> None:
+    common = {"noise_multiplier": 2, "clients": 10, "unit": "client", "client_sampling": "fixed"}
+    assert proven(**common, client_rate=0.25) == proven(**common, client_rate=0.3)
+    shared = proven(**common, client_rate=0.25, noise_by="shared", secure_sum=True, dropouts=1)
+    seen = SampledGaussian(2 * math.sqrt(1 / 2), 30, "replace", present=0.3)
+    assert shared["transcript"] == pytest.approx(seen.eps(D), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"row_sampling": "fixed", "row_rate": 0.1, "neighbours": "add_remove"}, "with fixed batches"),
+        ({"row_sampling": "shuffled", "row_rate": 0.1, "neighbours": "add_remove"}, "with shuffled batches"),
+        ({"unit": "client", "clients": 9, "noise_by": "clients", "neighbours": "add_remove"}, "takes its noise along"),
+        ({"clients": 9, "noise_by": "shared", "client_sampling": "poisson", "client_rate": 0.5}, "is random"),
+        ({"clients": 9, "local_steps": 2}, "later local steps"),
+        ({"tuning": "private"}, "not counted"),
+    ],
+)
+def test_what_is_not_covered_says_so(keys, why) -> None:
+    first = dpml.check(noise_multiplier=2, rounds=30, delta=D, claimed_eps=100, **keys)[0]
+    assert (first.proven, first.attacked, first.verdict) == (math.inf, None, "not proven")
+    assert why in first.source
+
+
+def test_a_claim_holds_is_false_or_is_not_proven() -> None:
+    sampled = {"noise_multiplier": 1, "rounds": 50, "delta": D, "row_sampling": "poisson", "row_rate": 0.1}
+    (one, _) = dpml.check(**sampled)
+    assert one.verdict == "-"
+    middle = (one.proven + one.attacked) / 2
+    claims = {one.proven * 1.01: "holds", middle: "not proven", one.attacked * 0.99: "false"}
+    assert {eps: dpml.check(**sampled, claimed_eps=eps)[0].verdict for eps in claims} == claims
+
+
+def test_formulas() -> None:
+    common = {"noise_multiplier": 10, "rounds": 100, "delta": D}
+    textbook = 2 / 10 * math.sqrt(2 * math.log(1.25 / D))
+    assert dpml.check(**common, formula="textbook")[0].claimed == pytest.approx(textbook)
+    assert dpml.check(**common, formula="textbook_sum")[0].claimed == pytest.approx(100 * textbook)
+    limit = dpml.check(**common, formula="clt", row_sampling="poisson", row_rate=0.5)[0].claimed
+    assert limit == pytest.approx(gdp.eps_of(0.5 * math.sqrt(100 * (math.exp(0.01) - 1)), D))
+
+
+@pytest.mark.parametrize(("eps", "rounds", "true"), [(1, 1, 0.75), (1, 100, 10.4), (10, 1, 10.4), (50, 1, 96.0)])
+def test_flower_s_local_modifier_counts_nothing(tmp_path, eps, rounds, true) -> None:
+    arguments = {"clipping_norm": 0.5, "sensitivity": 1.0, "epsilon": eps, "delta": D}
+    path = tmp_path / "flower.json"
+    path.write_text(json.dumps({"flower": {"LocalDpMod": arguments}, "clients": 5, "rounds": rounds}))
+    found = {each.view: each for each in dpml.check(path)}
+    assert found["client"].proven == pytest.approx(true, rel=0.005)
+    assert found["client"].claimed == eps
+    assert found["client"].verdict == ("holds" if true < eps else "false")
+
+
+def test_flower_s_central_noise_with_sampled_clients() -> None:
+    said = {"noise_multiplier": 2, "clipping_norm": 0.5, "num_sampled_clients": 5}
+    both = [
+        dpml.check(flower={f"DifferentialPrivacy{who}SideFixedClipping": said}, rounds=30, delta=D, clients=50)
+        for who in ("Server", "Client")
+    ]
+    assert both[0][0].proven == both[1][0].proven == SampledGaussian(2, 30, "replace", "fixed", 0.1).eps(D)
+
+
+def test_opacus() -> None:
+    said = {"noise_multiplier": 1.1, "max_grad_norm": [0.3, 0.4], "batch_size": 64, "rows": 1000, "epochs": 2}
+    found = dpml.check(opacus=said, delta=D)
+    assert found[0].proven == SampledGaussian(1.1, 32, "add_remove", "poisson", 1 / 16).eps(D)
+    shuffled = dpml.check(opacus=said | {"poisson_sampling": False}, delta=D)
+    assert shuffled[0].proven == math.inf
+
+
+def test_nvflare(tmp_path) -> None:
+    path = tmp_path / "config_fed_client.json"
+    one = {"path": "nvflare.app_common.filters.svt_privacy.SVTPrivacy", "args": {}}
+    content = {"format_version": 2, "executors": [], "components": [], "task_data_filters": []}
+    path.write_text(json.dumps(content | {"task_result_filters": [{"tasks": ["train"], "filters": [one]}]}))
+    assert {each.proven for each in dpml.check(path)} == {math.inf}
+    assert "SVTPrivacy" in dpml.check(path)[0].source
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["round=3"], "a recipe has no key 'round': did you mean 'rounds'?"),
+        (["rounds=3", "noise_multiplier=1"], "a recipe needs delta"),
+        (["rounds=3", "delta=1e-5"], "either noise_multiplier or std"),
+        (["rounds=3", "delta=1e-5", "std=1", "noise_multiplier=1"], "either noise_multiplier or std"),
+        (["rounds=3.5", "delta=1e-5", "std=1"], "rounds must be a whole number"),
+        (["rounds=0", "delta=1e-5", "std=1"], "rounds must be a whole number from 1"),
+        (["rounds=3", "delta=0", "std=1"], "delta must lie strictly between 0 and 1"),
+        (["rounds=3", "delta=nan", "std=1"], "delta must be a number"),
+        (["rounds=3", "delta=1e-5", "std=-1"], "std must be a non-negative number"),
+        (["rounds=3", "delta=1e-5", "std=1", "claimed_eps=-1"], "claimed_eps must be a positive number"),
+        (["rounds=3", "delta=1e-5", "std=1", "row_sampling=poisson", "row_rate=1.5"], "row_rate must lie in (0, 1]"),
+        (["rounds=3", "delta=1e-5", "std=1", "row_rate=0.5"], "needs row_sampling"),
+        (["rounds=3", "delta=1e-5", "std=1", "unit=user"], "unit must be one of record, client"),
+        (["rounds=3", "delta=1e-5", "std=1", "secure_sum=maybe"], "secure_sum must be true or false"),
+        (["rounds=3", "delta=1e-5", "std=1", "clients=4", "colluders=4"], "leave one of the 4 clients"),
+        (["nowhere.yaml"], "nowhere.yaml cannot be read"),
+        ([], "takes one RECIPE.yaml"),
+    ],
+)
+def test_mistakes_are_a_sentence(run_command, words, sentence) -> None:
+    done = run_command("dpml", "check", *words)
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("key", ["flower", "opacus", "task_result_filters"])
+@pytest.mark.parametrize("value", [None, 3, "x", [], {}, [1], {"LocalDpMod": 1}, {"LocalDpMod": {"epsilon": -1}}])
+def test_frameworks_words_that_are_none(key, value) -> None:
+    if (key, value) == ("task_result_filters", []):
+        return
+    with pytest.raises(UserError):
+        dpml.check(**{key: value}, rounds=3, delta=D)
+
+
+def test_what_is_printed_and_written(run_command, tmp_path) -> None:
+    words = ["rounds=10", "noise_multiplier=5", "delta=1e-5", "clients=8", "unit=client", "noise_by=shared"]
+    words += ["secure_sum=true", "colluders=2", "claimed_eps=1"]
+    done = run_command("dpml", "check", *words, "--certificate", "c.json")
+    assert done.code == 0, done.err
+    text = " ".join(done.out.split())
+    assert "differentially private (replace one client, delta = 1e-05) with eps = " in text
+    assert "the server and 2 clients" in text
+    assert run_command("dpml", "verify", "c.json").code == 0
+    whole = json.loads(run_command("dpml", "check", *words, "--json").out)
+    certificate = json.loads((tmp_path / "c.json").read_text())
+    assert [float(eps) for _, eps, _ in verify.verify(certificate)] == [view["proven"] for view in whole]
+    assert {view["verdict"] for view in whole} == {"false"}
+    sampled = run_command("dpml", "check", "rounds=2", "std=1", "delta=1e-5", "row_sampling=fixed", "row_rate=0.5",
+                          "--certificate", "d.json")  # fmt: skip
+    assert sampled.code == 2
+    assert not (tmp_path / "d.json").exists()
