@@ -349,13 +349,15 @@ class Claim:
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
         verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers)
+        found = {check.holds for check in checks.values()}
         if missing:
             lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())
             others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
-            return replace(verdict, decision="cannot be tested here", numbers=f"not computed: {lists}{others}")
+            if not {True, False} <= found:
+                return replace(verdict, decision="cannot be tested here", numbers=f"not computed: {lists}{others}")
+            numbers += f"; not computed: {lists}"
         seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
         verdict = replace(verdict, effect=_effect(checks), seeds=seeds, **_about(checks, evidence))
-        found = {check.holds for check in checks.values()}
         if {True, False} <= found:
             choices, open_ = (
                 ", ".join(f"[{name}]" for name, check in checks.items() if check.holds is kind) for kind in (True, None)

@@ -251,6 +251,14 @@ def test_a_reading_that_was_not_computed_leaves_the_claim_open():
     assert verdict.numbers == "not computed: [plotted] d20_eps; [true] holds"
 
 
+def test_a_reading_that_was_not_computed_hides_no_dependence():
+    found = joined(evidence({"capefm": [3, 2, 1]}, OTHER, noise=1e-4), evidence({"capefm": [1, 2, 3]}))
+    third = Reading("third", "third", "loss")
+    verdict = judge(claim_tests.improves(["d20_eps"], ["capefm"]), found, (OTHER, READING, third))
+    assert verdict.decision == "depends on an unstated choice"
+    assert verdict.numbers.endswith("; not computed: [third] d20_eps")
+
+
 def test_a_verdict_from_one_seed_says_so():
     test = claim_tests.improves(["d20_eps"], ["capefm"])
     one, many = (judge(test, evidence({"capefm": [3, 2, 1]}, shape=shape)).numbers for shape in ((1, 8), (5, 4)))
