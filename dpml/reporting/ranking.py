@@ -200,8 +200,8 @@ READING = (
 
 BY_SIZE = (
     "All choices below, a panel at an ε each, by n μ/d: n records (or parties, where they are protected), d features, "
-    "and the μ of Gaussian DP at (ε, δ). The three algorithms that are most often best or not told apart from it, "
-    "out of the choices where the best is above a constant. Not every algorithm competes in every panel."
+    "and the μ of Gaussian DP at (ε, δ). The three algorithms that are most often best or not told apart from it (all, "
+    "where they tie), out of the choices where the best is above a constant. Not every algorithm competes everywhere."
 )
 """How to read the table of `advice`."""
 
@@ -277,12 +277,14 @@ def advice(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     lines = []
     for (loss, place), choices in sorted(found.items()):
         above = [choice for choice in choices if choice["above_floor"]]
-        counts = Counter(name for choice in above for name in _alike(choice)).most_common(3)
+        often = Counter(name for choice in above for name in _alike(choice))
+        least = min([count for _, count in often.most_common(3)], default=0)
+        counts = sorted((-count, name) for name, count in often.items() if count >= least)
         lines.append(
             {
                 "loss": loss,
                 "n μ/d": f"{ends[place]} to {ends[place + 1]}",
-                "best or not told apart": ", ".join(f"{name} {count}" for name, count in counts),
+                "best or not told apart": ", ".join(f"{name} {-count}" for count, name in counts),
                 "of": str(len(above)),
                 "nothing above a constant": str(len(choices) - len(above)),
             }
