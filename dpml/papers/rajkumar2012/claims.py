@@ -204,12 +204,12 @@ def guesses(block: str) -> Test:
             ours, paper = (tables[block, "psgd"] for tables in runs)
             last = max(several(ours, block))
             if last not in paper:
-                raise NotComputedError([f"psgd in {block} after {last} rounds"])
+                raise NotComputedError([f"psgd in {block} after {last:g} rounds"])
             half[f"guess at eps = {eps:g}"] = similar(ours[last], 0 * ours[last] + 0.5, ERRORS)
             pairs[f"psgd better at eps = {eps:g}"] = paper[last], ours[last]
             texts.append(
-                f"eps = {eps:g}: {ours[last].mean():.3g} after {last} rounds, {ours.mean().min():.3g} after "
-                f"{ours.mean().idxmin()}, psgd {paper[last].mean():.3g}"
+                f"eps = {eps:g}: {ours[last].mean():.3g} after {last:g} rounds, {ours.mean().min():.3g} after "
+                f"{ours.mean().idxmin():g}, psgd {paper[last].mean():.3g}"
             )
         shown = half | better(pairs, ERRORS)
         seeds = evidence.rows.loc[evidence.rows["block"] == block, "seed"].nunique()
