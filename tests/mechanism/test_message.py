@@ -19,6 +19,7 @@ from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.mechanism.counting import Counting
 from dpml.mechanism.message import Statistic, Sum
 from dpml.mechanism.options import UNITS
 from dpml.mechanism.program import Program
@@ -45,6 +46,7 @@ PROGRAMS = [
     *(kind(SQUARED, "tight", noise="discrete") for kind in (fm, capefm)),
     LaplaceFunctionalMechanism(SQUARED, variant="authors"),
     *(AdaptiveStatistics(SQUARED, calibration) for calibration in ("published", "tight")),
+    Counting(SufficientStatistics(LOGISTIC, noise="discrete"), 0.5, regression=False),
     NoisyNewton(LOGISTIC),
     PrivateSGD(LOGISTIC, "tight"),
     *(kind(LOGISTIC, calibration) for kind, calibration in product((nn_cape, nn_conv), ("published", "tight"))),

@@ -20,7 +20,7 @@ from dpml.running.expansion import Expansion
 PACKAGE = Path(dpml.__file__).parent
 
 FORMULAS = {
-    "metrics": ("running/metrics.py", "(scores >= 0) == (y > 0)[:, None]", "(scores < 0) == (y > 0)[:, None]"),
+    "metrics": ("running/metrics.py", "right.sum(axis=0) / len(y)", "1 - right.sum(axis=0) / len(y)"),
     "loss": ("optim/losses.py", "Task", "Kind"),
     "partition": ("data/partition.py", "np.floor(exact)", "np.ceil(exact)"),
     "noise": ("privacy/noise.py", "rng.laplace(size=shape)", "2 * rng.laplace(size=shape)"),

@@ -53,7 +53,7 @@ CHANGES = {
     "the bounds of columns": ("own/bounds.yaml", "7", "9", {"bounded"}),
     "the noise": (OURS + "privacy/noise.py", "rng.laplace(size=shape)", "2 * rng.laplace(size=shape)", FM | SSP),
     "the streams of random numbers": (OURS + "seeds.py", "crc32", "adler32", ALL - {"block"}),
-    "dpml's metrics": (OURS + "running/metrics.py", "(scores >= 0)", "(scores < 0)", ALL - BLOCKS),
+    "dpml's metrics": (OURS + "running/metrics.py", "right.sum(axis=0) /", "1 - right.sum(axis=0) /", ALL - BLOCKS),
     "an algorithm": (QUADRATIC + "/sufficient_statistics.py", "import", "import zlib\nimport", SSP | AUDITS),
     "an unrelated algorithm": (OURS + "algorithms/baselines.py", "import", "import zlib\nimport", set()),
     "the audit": (OURS + "audit/table.py", "DRAWS,", "DRAWS as DRAWS,", AUDITS),
