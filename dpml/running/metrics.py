@@ -34,6 +34,12 @@ Functions of a paper compute these for blocks of experiments:
 - ``noise_variance_order``, ``excess_risk_order`` [order]: `kang2019/table1`: the terms of Table 1, without constants.
 - ``gap_as_printed``, ``gap_of_average`` [loss]: `kang2019/table1`: Theorem 2 with the printed noise, and with that of
   an average over M clients.
+- ``noise_ratio``, ``risk_ratio``, ``remark1`` [ratio]: `kang2019/table1`: WD-DP's orders over Jayaraman et al.'s, and
+  the noise's term of (12) over that of (11).
+- ``guessed``, ``allowed`` [share of guesses]: `rajkumar2012/need_of_rho`: right guesses, and the most that eps allows.
+- ``move`` [ratio]: `hamm2016/auxiliary`: how far a minimiser moved, over the bound.
+- ``gain``, ``mu`` [ratio]: `imtiaz2019/dropouts`: conv's noise variance over CAPE's; the survivors' mu over that asked
+  for.
 - ``log10_delta`` [power of ten]: `imtiaz2019/fig5`, `fig6`: log10 of delta.
 - ``digits`` [power of ten]: the same with the opposite sign, also where delta is too small to be drawn.
 - ``cape_over_pooled``, ``conv_over_cape``, ``variance_ratio`` [ratio]: `imtiaz2019/fig5`, `remark3`: ratios of noise
