@@ -16,7 +16,7 @@ from shutil import rmtree
 
 import numpy as np
 
-from dpml.atomic import create_atomically, seal_object, unseal_object
+from dpml.atomic import check_writable, create_atomically, seal_object, unseal_object
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import Summed
@@ -44,12 +44,13 @@ class Kept:
         with _one_sentence(path):
             if path.exists():
                 return self._read(path, number, about)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        check_writable(path)  # before parties spend anything on a sum that could not be kept
         summed = ask()
         arrays = {"total": summed.total.astype("<u8"), "beside": summed.beside.astype("<f8")}
         content = {name: array.tobytes().hex() for name, array in arrays.items()}
         sealed = seal_object({"of": about, "parties": summed.survivors.tolist(), **content})
         with _one_sentence(path):
-            self.folder.mkdir(mode=0o700, exist_ok=True)
             create_atomically(path, json.dumps(sealed), private=True)
         return summed
 

@@ -159,6 +159,20 @@ def test_sums_of_another_plan_are_refused(tmp_path) -> None:
         aggregated(other, other.members(), Kept(kept.folder, other.plan))
 
 
+@pytest.mark.parametrize("folder", ["a file", "a link to nothing", "a path below a file"])
+def test_parties_spend_nothing_on_a_sum_that_cannot_be_kept(tmp_path, folder) -> None:
+    parties, place, spy = clinics(tmp_path, *WORDS), tmp_path / "model.json.sums", []
+    if folder == "a link to nothing":
+        place.symlink_to(tmp_path / "nothing")
+    else:
+        place.write_text("")
+    kept = Kept(place / "sums" if folder == "a path below a file" else place, parties.plan)
+    with pytest.raises(UserError, match=r"0\.json cannot be (read or )?written"):
+        aggregated(parties, parties.members(), kept, spy=spy)
+    assert not spy
+    assert entries(parties) == [0] * 4
+
+
 @pytest.mark.slow
 def test_a_process_that_is_killed_between_two_sums_is_started_again(tmp_path) -> None:
     parties = clinics(tmp_path, *WORDS)
