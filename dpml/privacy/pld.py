@@ -149,6 +149,7 @@ def from_curve(eps: Array, delta: Array) -> Losses:
     Connect the dots in e^eps, where every curve is convex; points above the convex hull of the others count for
     nothing. Below the first point the line to 1 at e^eps = 0 bounds the curve, beyond the last its delta.
     """
+    eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the others is 0 beside the last
     x = np.exp(eps - eps[-1])  # in units of the last
     kept: list[int] = []
     heights = np.concatenate([[1.0], delta])

@@ -7,6 +7,7 @@ configuration files have no keys for privacy, so the arguments stand under the n
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dpml.errors import UserError, nearest
@@ -68,14 +69,28 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
             raise UserError(f"{where}.delta must lie below 1.")
         std = given["sensitivity"] * math.sqrt(2 * math.log(1.25 / given["delta"])) / given["epsilon"]
         common = {"clip": given["clipping_norm"], "std": std, "noise_by": "clients", "delta": given["delta"]}
-        return typed(common | {"claimed_eps": given["epsilon"]} | own)
+        return _of_clients(typed(common | {"claimed_eps": given["epsilon"]} | own))
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _CENTRAL, _CENTRAL).items()}
     common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"]}
     recipe = typed(common | {"clients": given["num_sampled_clients"]} | own)
     share = given["num_sampled_clients"] / recipe.clients
     if share < 1 and recipe.client_sampling == "none":  # FedAvg draws so many of them, all sets as likely
-        return typed(common | own | {"client_sampling": "fixed", "client_rate": share})
-    return recipe
+        recipe = typed(common | own | {"client_sampling": "fixed", "client_rate": share})
+    return _of_a_mean(_of_clients(recipe), given["num_sampled_clients"])
+
+
+def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
+    """Flower clips a client's whole update, so that one record can turn it round: it moves by more than clip."""
+    why = "not proven: clip is of a client's whole update, not of a record's part: use unit=client"
+    return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
+
+
+def _of_a_mean(recipe: TrainingRecipe, told: float) -> TrainingRecipe:
+    """The noise is for a mean of as many clients as Flower is told; the mean is of those that come."""
+    if recipe.neighbours == "add_remove" or recipe.client_sampling in ("poisson", "shuffled"):
+        why = "not proven: the mean is of as many clients as come: use neighbours=replace, client_sampling=fixed"
+        return replace(recipe, unproven=recipe.unproven or why)
+    return replace(recipe, weight=recipe.weight * max(told / (recipe.in_round - recipe.dropouts), 1.0))
 
 
 def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:

@@ -12,7 +12,7 @@ Sampling of clients counts as hidden only in the first two views, only if the se
 is there), and only where a client is the unit: that a record's client takes part shows in the client's other records.
 Elsewhere its taking part is seen. Several noisy local steps make a message that is no sum, in which only the own noise
 counts; so in sums of a random number of clients, or with unequal weights. A shuffled order is a Gaussian release once
-an epoch, without amplification.
+an epoch, without amplification; with several clients or local steps, a new order may start in every round.
 """
 
 import json
@@ -115,10 +115,10 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
     """The noise that the view does not know and that is certain to be there, per clip."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
-    n = recipe.in_round
-    own = recipe.noise / math.sqrt(n) if recipe.noise_by == "shared" else recipe.noise
+    n, shared = recipe.in_round, recipe.noise_by == "shared"
     if _alone(recipe) or view == "client" or (view in ("transcript", "colluders") and not recipe.secure_sum):
-        return own
+        return recipe.noise / math.sqrt(recipe.most_in_round) if shared else recipe.noise
+    own = recipe.noise / math.sqrt(n) if shared else recipe.noise  # of the fewest clients: (n - D - C) / n grows with n
     return own * math.sqrt(n - recipe.dropouts - (recipe.colluders if view == "colluders" else 0))
 
 
@@ -137,6 +137,9 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
         return "private data chose settings in runs that are not counted (tuning)"
     if recipe.noise_by == "shared" and recipe.client_sampling == "poisson":
         return "how many clients share the noise is random (noise_by=shared, client_sampling=poisson)"
+    uneven = recipe.most_in_round != recipe.in_round or recipe.clients % recipe.in_round
+    if not hidden and recipe.client_sampling == "shuffled" and uneven:
+        return "the last clients of an epoch are fewer, with less noise: use a client_rate of equal batches"
     if recipe.unit == "record" and recipe.local_steps > 1 and hidden and recipe.clients > 1:
         return (
             "a record moves later local steps by more than clip; clip updates (unit=client) or add noise in each step"
@@ -166,7 +169,11 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
             rounds, present = recipe.runs * _epochs(recipe.rounds, present), 1.0
         rate = recipe.row_rate
         if recipe.row_sampling == "shuffled":
-            rounds, steps, rate, present = recipe.runs * _epochs(recipe.rounds * steps, rate), 1, 1.0, 1.0
+            if steps == 1 and recipe.clients == 1:
+                rounds = recipe.runs * _epochs(recipe.rounds, rate)
+            else:  # a client may start a new order in every round
+                rounds = recipe.runs * recipe.rounds * _epochs(steps, rate)
+            steps, rate, present = 1, 1.0, 1.0
         elif recipe.row_sampling != "none":
             sampling = recipe.row_sampling
     if rate == 1 and sampling == "poisson":
@@ -182,7 +189,7 @@ def _client_rate(recipe: TrainingRecipe) -> float:
     """The share of clients in a round, of a fixed number of them rounded up."""
     if recipe.client_sampling != "fixed":
         return recipe.client_rate
-    return min(math.ceil(recipe.clients * recipe.client_rate * (1 - 1e-12)) / recipe.clients, 1.0)
+    return min(recipe.most_in_round / recipe.clients, 1.0)
 
 
 def _epochs(batches: int, rate: float) -> int:

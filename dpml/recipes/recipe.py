@@ -111,10 +111,16 @@ class TrainingRecipe:
         return max(1, math.floor(self.clients * self.client_rate * (1 + 1e-9)))
 
     @property
+    def most_in_round(self) -> int:
+        """The most clients of a round, where their number is certain but for rounding."""
+        return max(1, math.ceil(self.clients * self.client_rate * (1 - 1e-12)))
+
+    @property
     def noise(self) -> float:
         """The deviation of the noise over the most that a unit adds to the sum."""
         over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
-        return over / self.weight
+        # a message has its client's own noise before a sum weighs it: weights below 1 take nothing from the part alone
+        return over / (self.weight if self.noise_by == "server" else max(self.weight, 1.0))
 
 
 _HINTS = get_type_hints(TrainingRecipe)

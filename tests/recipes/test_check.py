@@ -215,3 +215,59 @@ def test_what_is_printed_and_written(run_command, tmp_path) -> None:
                           "--certificate", "d.json")  # fmt: skip
     assert sampled.code == 2
     assert not (tmp_path / "d.json").exists()
+
+
+FLOWER = {"noise_multiplier": 9, "clipping_norm": 0.5, "num_sampled_clients": 10}
+
+
+@pytest.mark.parametrize(
+    ("keys", "noise"),
+    [
+        ({"clients": 2}, 9 / 5),
+        ({"dropouts": 5}, 9 / 2),
+        ({}, 9),
+        ({"neighbours": "add_remove"}, 0),
+        ({"clients": 20, "client_sampling": "poisson", "client_rate": 0.5}, 0),
+        ({"unit": "record"}, 0),
+    ],
+)
+def test_flower_s_noise_is_for_a_mean_of_as_many_clients_as_it_is_told(keys, noise) -> None:
+    """Told n, it adds s clip / n to a mean of k, which one client replaced moves by 2 clip / k: s k / n counts."""
+    eps = proven(flower={"DifferentialPrivacyServerSideFixedClipping": FLOWER}, **keys)
+    assert eps["release"] == (gauss(noise) if noise else math.inf)
+
+
+def test_flower_clips_a_client_s_update_not_a_record_s() -> None:
+    arguments = {"clipping_norm": 1, "sensitivity": 1, "epsilon": 1, "delta": D}
+    assert set(proven(flower={"LocalDpMod": arguments}, clients=3, unit="record").values()) == {math.inf}
+
+
+def test_clients_may_start_a_new_shuffled_order_in_every_round() -> None:
+    common = {"noise_multiplier": 9, "clients": 5, "noise_by": "clients", "row_sampling": "shuffled", "row_rate": 0.1}
+    for steps, times in [(1, 30), (2, 30), (15, 60)]:  # the first batch of every round may have the record
+        assert proven(**common, local_steps=steps)["client"] == gauss(9, times)
+
+
+def test_a_share_is_of_the_most_clients_where_it_stands_alone() -> None:
+    common = {"clients": 10, "unit": "client", "client_sampling": "fixed", "client_rate": 0.25}
+    eps = proven(noise_multiplier=9, noise_by="shared", **common)
+    assert eps["client"] == pytest.approx(SampledGaussian(9 / math.sqrt(3), 30, "replace", present=0.3).eps(D))
+
+
+def test_a_small_weight_takes_no_message_s_part_away() -> None:
+    eps = proven(noise_multiplier=9, clients=5, unit="client", noise_by="clients", weight=0.5)
+    assert eps["client"] == eps["transcript"] == eps["release"] == gauss(9)
+
+
+def test_fewer_clients_at_an_epoch_s_end_have_less_noise() -> None:
+    common = {"noise_multiplier": 9, "clients": 10, "unit": "client", "client_sampling": "shuffled", "secure_sum": True}
+    assert proven(**common, noise_by="clients", client_rate=0.3)["aggregate"] == math.inf  # 3, 3, 3 and 1
+    assert proven(**common, noise_by="clients", client_rate=0.2)["aggregate"] == gauss(9 * math.sqrt(2), 6)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.02, 0.001])
+def test_hardly_any_noise_with_sampling_is_a_large_number(noise) -> None:
+    common = {"row_sampling": "poisson", "row_rate": 0.5, "rounds": 1, "neighbours": "add_remove"}
+    found = proven(noise_multiplier=noise, **common)["release"]
+    exact = gdp.eps_of(1 / noise, D / 0.5) + math.log(0.5)  # no overlap: delta is half that of the two Gaussians
+    assert exact * (1 - 1e-9) <= found < exact * 1.05
