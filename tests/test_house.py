@@ -24,7 +24,7 @@ PACKAGE = ROOT / "dpml"
 
 # a module imports from its own line and the lines above it, never from those below
 ORDER = (
-    ("errors", "arrays", "sums", "atomic", "seeds", "version", "paths", "code", "printable", "screen"),
+    ("errors", "arrays", "sums", "atomic", "seeds", "version", "paths", "code", "plain", "printable", "screen"),
     ("privacy",),
     ("data",),
     ("optim",),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dpml.cli.files import refuse_overwriting
 from dpml.errors import UserError
+from dpml.plain import read_mapping
 from dpml.reporting.chosen import chosen
 from dpml.reporting.figures import paper_figure, save_for_paper
 
@@ -52,12 +53,10 @@ def _names(path: Path) -> Mapping[str, str]:
     Raises:
         UserError: it cannot be read, or is no mapping of names.
     """
-    import yaml  # slow to load
-
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        raise UserError(f"--labels {path} cannot be read as YAML, with a line NAME: TEXT for each name.") from None
-    if not isinstance(content, dict) or not all(isinstance(text, str) for text in (*content, *content.values())):
+        content = read_mapping(path, "names")
+    except OSError as error:
+        raise UserError(f"--labels {path} cannot be read: {error.strerror}.") from None
+    if not all(isinstance(text, str) for text in (*content, *content.values())):
         raise UserError(f"--labels {path} must have a line NAME: TEXT for each name, such as capefm: CAPE-FM.")
     return content

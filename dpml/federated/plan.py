@@ -27,6 +27,7 @@ from dpml.federated.agreed import Agreed
 from dpml.federated.opening import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
 from dpml.optim.losses import for_task
+from dpml.plain import once
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
@@ -323,11 +324,6 @@ def _json(path: Path, what: str) -> dict[str, Any]:
     Raises:
         UserError: there is none.
     """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key occurs twice")
-        return dict(pairs)
 
     try:
         with path.open("rb") as file:

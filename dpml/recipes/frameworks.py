@@ -16,7 +16,10 @@ from dpml.recipes.recipe import TrainingRecipe, typed
 _LOCAL = ("clipping_norm", "sensitivity", "epsilon", "delta")
 _CENTRAL = ("noise_multiplier", "clipping_norm", "num_sampled_clients")
 _FIXED = ("DifferentialPrivacyServerSideFixedClipping", "DifferentialPrivacyClientSideFixedClipping")
-_OPACUS = ("noise_multiplier", "max_grad_norm", "poisson_sampling", "clipping", "batch_size", "rows", "epochs")
+_OPACUS = (
+    *("noise_multiplier", "max_grad_norm", "poisson_sampling", "clipping"),
+    *("batch_size", "drop_last", "rows", "epochs"),
+)
 _NVFLARE = "task_result_filters"
 FRAMEWORKS = {"flower", "opacus", _NVFLARE}
 
@@ -61,7 +64,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in names:
         raise UserError(f"flower needs one of {', '.join(names)}, with its arguments.")
     ((name, arguments),) = said.items()
-    own = {"unit": "client"} | own
+    own = {"unit": "client", "weight": None} | own  # FedAvg weighs a client by the number of its records
     where = f"flower.{name}"
     if name == "LocalDpMod":
         given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _LOCAL, _LOCAL).items()}
@@ -90,6 +93,8 @@ def _of_a_mean(recipe: TrainingRecipe, told: float) -> TrainingRecipe:
     if recipe.neighbours == "add_remove" or recipe.client_sampling in ("poisson", "shuffled"):
         why = "not proven: the mean is of as many clients as come: use neighbours=replace, client_sampling=fixed"
         return replace(recipe, unproven=recipe.unproven or why)
+    if recipe.weight is None:
+        return recipe
     return replace(recipe, weight=recipe.weight * max(told / (recipe.in_round - recipe.dropouts), 1.0))
 
 
@@ -98,12 +103,15 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     given = _arguments("opacus", said, _OPACUS, needed)
     if given.get("clipping", "flat") not in ("flat", "per_layer"):
         raise UserError("opacus.clipping must be flat or per_layer: an adaptive one is not covered.")
-    poisson = given.get("poisson_sampling", True)
-    if not isinstance(poisson, bool):
-        raise UserError("opacus.poisson_sampling must be true or false.")
+    poisson, drop_last = given.get("poisson_sampling", True), given.get("drop_last", False)
+    for key, value in (("poisson_sampling", poisson), ("drop_last", drop_last)):
+        if not isinstance(value, bool):
+            raise UserError(f"opacus.{key} must be true or false.")
     batch, rows, epochs = (_positive(f"opacus.{key}", given[key]) for key in ("batch_size", "rows", "epochs"))
     norms = given["max_grad_norm"] if isinstance(given["max_grad_norm"], list) else [given["max_grad_norm"]]
-    batches = max(math.ceil(rows / batch), 1)
+    if drop_last and batch > rows:
+        raise UserError("opacus.drop_last leaves no batch: batch_size is larger than rows.")
+    batches = math.floor(rows / batch) if drop_last else math.ceil(rows / batch)
     common = {
         "clip": math.hypot(*(_positive("opacus.max_grad_norm", norm) for norm in norms[:10_000])),
         "noise_multiplier": given["noise_multiplier"],

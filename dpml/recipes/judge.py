@@ -137,6 +137,8 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
         return "private data chose settings in runs that are not counted (tuning)"
     if recipe.noise_by == "shared" and recipe.client_sampling == "poisson":
         return "how many clients share the noise is random (noise_by=shared, client_sampling=poisson)"
+    if hidden and recipe.weight is None:
+        return "how the server weighs clients is not known: give weight, 1 where all have as many records"
     uneven = recipe.most_in_round != recipe.in_round or recipe.clients % recipe.in_round
     if not hidden and recipe.client_sampling == "shuffled" and uneven:
         return "the last clients of an epoch are fewer, with less noise: use a client_rate of equal batches"

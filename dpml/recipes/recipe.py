@@ -30,7 +30,8 @@ class TrainingRecipe:
         noise_multiplier: the deviation of the noise over `clip`: of the sum's noise, or with noise_by=clients of that
             in every message.
         std: the deviation itself, instead of the multiplier.
-        weight: the largest weight of a unit in a sum that is weighted, where the noise is for weights of 1.
+        weight: the largest weight of a unit in a sum that is weighted, where the noise is for weights of 1; None: not
+            known.
         noise_by: the `server` adds all noise to the sum, the `clients` each add their own, or it is `shared`: each of n
             clients adds 1/n of its variance.
         clients: how many there are.
@@ -55,7 +56,7 @@ class TrainingRecipe:
     clip: float = 1.0
     noise_multiplier: float | None = None
     std: float | None = None
-    weight: float = 1.0
+    weight: float | None = 1.0
     noise_by: By = "server"
     clients: int = 1
     client_sampling: Way = "none"
@@ -119,8 +120,9 @@ class TrainingRecipe:
     def noise(self) -> float:
         """The deviation of the noise over the most that a unit adds to the sum."""
         over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
+        weight = self.weight or 1.0
         # a message has its client's own noise before a sum weighs it: weights below 1 take nothing from the part alone
-        return over / (self.weight if self.noise_by == "server" else max(self.weight, 1.0))
+        return over / (weight if self.noise_by == "server" else max(weight, 1.0))
 
 
 _HINTS = get_type_hints(TrainingRecipe)

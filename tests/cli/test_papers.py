@@ -120,7 +120,7 @@ def test_a_mistake_is_one_sentence(run_command, made, command, words) -> None:
         ("--width 3.3", "--width must be 1.5in to 20in, such as 3.3in, 84mm, 8.4cm or 240pt, got 3.3."),
         ("--x epsilon", "no setting 'epsilon' for the x axis: did you mean 'eps'?"),
         ("--x M", "nothing varies along --x M"),
-        ("--labels none.yaml", "--labels none.yaml cannot be read as YAML"),
+        ("--labels none.yaml", "--labels none.yaml cannot be read: No such file"),
     ],
 )
 def test_a_mistake_in_a_figure(run_command, made, words, said) -> None:
@@ -129,7 +129,10 @@ def test_a_mistake_in_a_figure(run_command, made, words, said) -> None:
 
 
 def test_names_of_what_is_not_shown(run_command, made, tmp_path) -> None:
-    for content, said in (("capfm: A", "shows no 'capfm': did you mean 'capefm'?"), ("- a", "must have a line NAME")):
+    for content, said in (
+        ("capfm: A", "shows no 'capfm': did you mean 'capefm'?"),
+        ("- a", "must have lines KEY: VALUE"),
+    ):
         (tmp_path / "names.yaml").write_text(content)
         done = run_command("dpml", "plot", f"{made}/sweep", "--labels", "names.yaml")
         assert (done.code, said in done.err) == (2, True), done.err

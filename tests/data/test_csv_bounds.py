@@ -182,7 +182,7 @@ def test_missing_values_get_the_middle(files):
             "f.csv, line 2, column 'age': 31 is not true or false, yes o",
         ),
         ("columns: [\n", "b.yaml, line 2: it is not YAML"),
-        ("", "b.yaml must have the keys `columns`, and `classes` or `target`."),
+        ("", "b.yaml must have lines KEY: VALUE"),
         ("classes: [a, b]", "b.yaml needs `columns`, with a range or a list of values for every feature."),
     ],
 )

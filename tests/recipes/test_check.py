@@ -47,6 +47,8 @@ def test_each_client_s_own_noise() -> None:
     assert eps["release"] == gauss(9 * 4)
     unequal = proven(noise_multiplier=9, clients=20, unit="client", noise_by="clients", weight=1.5)
     assert unequal["release"] == gauss(6)  # others' weights may be nothing
+    unknown = proven(noise_multiplier=9, clients=20, unit="client", noise_by="clients", weight=None)
+    assert unknown == dict.fromkeys(("release", "aggregate", "client", "transcript"), gauss(9))
     steps = proven(noise_multiplier=9, clients=20, noise_by="clients", local_steps=5)
     assert all(eps == gauss(9, 150) for eps in steps.values())  # a mean of models is no sum of steps
 
@@ -137,7 +139,9 @@ def test_flower_s_local_modifier_counts_nothing(tmp_path, eps, rounds, true) -> 
 def test_flower_s_central_noise_with_sampled_clients() -> None:
     said = {"noise_multiplier": 2, "clipping_norm": 0.5, "num_sampled_clients": 5}
     both = [
-        dpml.check(flower={f"DifferentialPrivacy{who}SideFixedClipping": said}, rounds=30, delta=D, clients=50)
+        dpml.check(
+            flower={f"DifferentialPrivacy{who}SideFixedClipping": said}, rounds=30, delta=D, clients=50, weight=1
+        )
         for who in ("Server", "Client")
     ]
     assert both[0][0].proven == both[1][0].proven == SampledGaussian(2, 30, "replace", "fixed", 0.1).eps(D)
@@ -147,6 +151,10 @@ def test_opacus() -> None:
     said = {"noise_multiplier": 1.1, "max_grad_norm": [0.3, 0.4], "batch_size": 64, "rows": 1000, "epochs": 2}
     found = dpml.check(opacus=said, delta=D)
     assert found[0].proven == SampledGaussian(1.1, 32, "add_remove", "poisson", 1 / 16).eps(D)
+    dropped = dpml.check(opacus=said | {"drop_last": True}, delta=D)  # 15 batches of 64, and 40 rows are left
+    assert dropped[0].proven == SampledGaussian(1.1, 30, "add_remove", "poisson", 1 / 15).eps(D)
+    with pytest.raises(UserError, match="leaves no batch"):
+        dpml.check(opacus=said | {"drop_last": True, "rows": 60}, delta=D)
     shuffled = dpml.check(opacus=said | {"poisson_sampling": False}, delta=D)
     assert shuffled[0].proven == math.inf
 
@@ -187,6 +195,20 @@ def test_mistakes_are_a_sentence(run_command, words, sentence) -> None:
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "rounds: 9\ndelta: 1.0e-5\nstd: 1\nrounds: 1\n"),
+        ("a.json", '{"rounds": 9, "delta": 1e-5, "std": 1, "rounds": 1}'),
+        ("a.yaml", "rounds: 9\nflower: {LocalDpMod: {epsilon: 1, epsilon: 2}}\n"),
+    ],
+)
+def test_a_key_that_occurs_twice_is_refused(tmp_path, name, text) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match="occurs twice"):
+        dpml.check(tmp_path / name)
 
 
 @pytest.mark.parametrize("key", ["flower", "opacus", "task_result_filters"])
@@ -233,8 +255,17 @@ FLOWER = {"noise_multiplier": 9, "clipping_norm": 0.5, "num_sampled_clients": 10
 )
 def test_flower_s_noise_is_for_a_mean_of_as_many_clients_as_it_is_told(keys, noise) -> None:
     """Told n, it adds s clip / n to a mean of k, which one client replaced moves by 2 clip / k: s k / n counts."""
-    eps = proven(flower={"DifferentialPrivacyServerSideFixedClipping": FLOWER}, **keys)
+    eps = proven(flower={"DifferentialPrivacyServerSideFixedClipping": FLOWER}, weight=1, **keys)
     assert eps["release"] == (gauss(noise) if noise else math.inf)
+
+
+def test_flower_weighs_clients_by_their_records_which_a_recipe_does_not_tell() -> None:
+    """A client with all the records moves the mean by 2 clip, where the noise is for 2 clip / n."""
+    (first, *_) = dpml.check(flower={"DifferentialPrivacyServerSideFixedClipping": FLOWER}, rounds=30, delta=D)
+    assert (first.proven, first.attacked) == (math.inf, None)
+    assert "how the server weighs clients" in first.source
+    local = {"clipping_norm": 1, "sensitivity": 2, "epsilon": 1, "delta": D}
+    assert len(set(proven(flower={"LocalDpMod": local}, clients=10).values())) == 1  # no more in the mean than alone
 
 
 def test_flower_clips_a_client_s_update_not_a_record_s() -> None:

@@ -21,12 +21,12 @@ from dpml.data.csv.columns import Kind, as_text
 from dpml.data.csv.dates import ISO, day_of, iso
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
+from dpml.plain import read_mapping
 
 FROM_ROWS = "from_rows"
 """The key that marks statements taken from the rows: such a file is refused until the user has edited it."""
 
 _POWER = re.compile(r"([-+]?[\d.]*\d[\d.]*)[eE]([-+]?\d+)")  # a number such as 1e6
-_DEEPEST = 4  # lists and mappings in each other
 _KEYS = ("columns", "classes", "target", FROM_ROWS)
 
 
@@ -131,30 +131,13 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
 
 
 def _content(path: Path) -> dict[Any, Any]:
-    import yaml  # slow to load
-
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        depth = 0
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if isinstance(event, yaml.AliasEvent) or depth > _DEEPEST:
-                raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be statements about columns.")
-        content = yaml.safe_load(text)
+        return read_mapping(path, "statements about columns")
     except OSError as error:
         raise UserError(
             f"dataset.bounds={path} cannot be read: {error.strerror}; it must be fitted, or a YAML file such as "
             "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` writes."
         ) from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8 text.") from None
-    except (yaml.YAMLError, ValueError) as error:  # also of a date that is none
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}, line {mark.line + 1}" if mark else str(path)
-        raise UserError(f"{where}: it is not YAML: {getattr(error, 'problem', None) or error}.") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} must have the keys `columns`, and `classes` or `target`.")
-    return content
 
 
 def _range_written(column: Range) -> dict[str, Any]:
