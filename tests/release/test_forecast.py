@@ -32,9 +32,9 @@ def test_a_curve_is_read_between_what_was_tried_and_not_far_outside():
 def test_the_reach_is_rows_times_mu_over_features():
     mu = gdp.mu_of(0.5, DELTA)
     one = reach(Budget(0.5, DELTA), Problem(1, 3000, 20), wdgd())
-    assert one == pytest.approx(3000 * mu / 20, rel=1e-3)  # less what rounding moves
+    assert 0.9997 < one / (3000 * mu / 20) < 1  # less what rounding moves
     party = reach(Budget(0.5, DELTA), Problem(50, 3000, 20, colluders=10), wdgd(unit="party"))
-    assert party == pytest.approx(50 * mu * np.sqrt(40 / 50) / 20, rel=1e-3)
+    assert 0.9997 < party / (50 * mu * np.sqrt(40 / 50) / 20) < 1
 
 
 @pytest.mark.parametrize("loss", ["logistic", "softmax", "squared"])
