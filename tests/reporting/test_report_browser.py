@@ -1,13 +1,18 @@
 """The report in a real browser: sorting, filters, search, colours, narrow screens (needs chromium and chromedriver)."""
 
+import io
 import json
+import re
 import shutil
 import socket
 import subprocess
 import time
 import urllib.request
 from itertools import pairwise
+from xml.etree import ElementTree
 
+import numpy as np
+import pandas as pd
 import pytest
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -183,6 +188,49 @@ def test_the_whole_table_of_a_figure_is_unpacked_searched_and_sorted(committed, 
     means = list(map(float, texts(browser, f"{box} td:nth-child({mean})")))
     assert len(means) == 14
     assert means == sorted(means)
+
+
+def test_a_figure_is_drawn_from_the_lines_that_are_kept(committed, browser):
+    go(browser, committed / "imtiaz2019.html")
+    box = "#figure-fig3 .rows"
+    browser.run(f"document.querySelector('{box}').open = true; return new Promise(done => setTimeout(done, 500))")
+    lines = pd.read_csv(committed.parent / "imtiaz2019" / "fig3.csv")
+    lines = lines[(lines["block"] == "d20_eps") & (lines["metric"] == "loss")]
+    drawn = len(lines[lines["mean"] > 0])
+    assert len(browser.run(f"return [...document.querySelectorAll('{box} circle')].map(e => 1)")) == drawn
+    write(browser, f"{box} input[type=search]", "algo=capefm algo.variant=paper")
+    said = browser.run(f"return [...document.querySelectorAll('{box} circle title')].map(e => e.textContent)")
+    one = lines[(lines["algo"] == "capefm") & (lines["algo.variant"] == "paper")].sort_values("eps")
+    numbers = [
+        tuple(map(float, re.findall(r"[\d.]+(?:e[-\d]+)?$|(?<== )[\d.e-]+(?=,)|[\d.e-]+(?= ±)", text))) for text in said
+    ]
+    expected = one[["eps", "mean", "interval"]].itertuples(index=False, name=None)
+    assert numbers == [pytest.approx(each, rel=1e-3) for each in expected]
+    # the proven eps instead of the asked one: points without one are not drawn
+    browser.run(
+        f"const s = document.querySelectorAll('{box} select')[1];"
+        "s.value = 'ε proven'; s.dispatchEvent(new Event('change'))"
+    )
+    said = browser.run(f"return [...document.querySelectorAll('{box} circle title')].map(e => e.textContent)")
+    proven = one.loc[np.isfinite(one["proven_eps"]), "proven_eps"].sort_values()
+    assert [float(re.search("ε proven = ([^,]+),", text)[1]) for text in said] == pytest.approx(list(proven), rel=1e-3)
+
+
+def test_a_drawn_figure_can_be_kept(committed, browser):
+    go(browser, committed / "imtiaz2019.html")
+    box = "#figure-fig3 .rows"
+    browser.run(f"document.querySelector('{box}').open = true; return new Promise(done => setTimeout(done, 500))")
+    kept = browser.run(
+        "const got = []; URL.createObjectURL = (blob) => (got.push(blob), 'data:,');"
+        f"document.querySelectorAll('{box} .chart button').forEach(each => each.click());"
+        "return new Promise(done => setTimeout(async () => done(await Promise.all(got.map(async b => [b.type, "
+        "b.type === 'image/png' ? String(b.size) : await b.text()]))), 1500))"
+    )
+    found = dict(kept)
+    assert int(found["image/png"]) > 10_000
+    assert len(ElementTree.fromstring(found["image/svg+xml"]).findall(".//{*}polyline")) == 14
+    table = pd.read_csv(io.StringIO(found["text/csv"]))
+    assert set(table["metric"]) == {"loss"}
 
 
 def test_dark_colours_by_the_system_and_by_the_switch(committed, browser):

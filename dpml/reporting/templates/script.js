@@ -109,6 +109,7 @@ async function fill(box) {
   const body = make("tbody"), more = make("button", { type: "button" }, "Show more");
   const head = make("tr", {}, ...heads.map((name) => make("th", { scope: "col" }, name)));
   const table = make("table", {}, make("thead", {}, head), body);
+  const drawn = chart(heads, data, packed.dataset.label.replace(/^.* |\.csv$/g, ""));
   let sorted = data.map((_, i) => i), kept = [], length = 100;
   function draw() {
     body.replaceChildren(...kept.slice(0, length).map((i) => make("tr", {}, ...data[i].map((cell) =>
@@ -121,6 +122,7 @@ async function fill(box) {
     kept = sorted.filter((i) => wanted.every((word) => text[i].includes(word)));
     length = 100;
     draw();
+    drawn?.keep(kept);
   }
   sortable(table, (column, way) => {
     const cell = (i) => String(data[i][column] ?? "");
@@ -131,7 +133,7 @@ async function fill(box) {
   more.addEventListener("click", () => { length += 400; draw(); });
   const scroll = make("div", { className: "scroll", tabIndex: 0, ariaLabel: packed.dataset.label }, table);
   scroll.setAttribute("role", "region");
-  box.append(make("div", { className: "filter" }, make("label", {}, "Search lines", input), count), scroll, more);
+  box.append(make("div", { className: "filter" }, make("label", {}, "Search lines", input), count), ...(drawn ? [drawn.element] : []), scroll, more);
   filter();
 }
 for (const box of all("details.rows")) box.addEventListener("toggle", () => fill(box), { once: true });
