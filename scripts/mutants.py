@@ -78,6 +78,49 @@ MUTANTS = (
         "kept = np.prod(weights, axis=0) > 0\n    kept[kept] = rng.random(kept.sum()) < np.prod(weights, axis=0)[kept]",
         "api/test_weights.py::test_a_coin_is_drawn_for_every_row_whatever_its_weight",
     ),
+    # recipes of others
+    Mutant(
+        "dpml/recipes/judge.py",
+        'return recipe.noise if view in ("release", "aggregate") else 0.0',
+        "return recipe.noise",
+        "recipes/test_check.py::test_the_server_s_noise_protects_from_others_only",
+    ),
+    Mutant(
+        "dpml/recipes/judge.py",
+        "or recipe.weight != 1",
+        "or (recipe.weight or 1) != 1",
+        "recipes/test_check.py::test_each_client_s_own_noise",
+    ),
+    Mutant(
+        "dpml/recipes/judge.py",
+        "n - recipe.dropouts - (recipe.colluders",
+        "n - max(recipe.dropouts, recipe.colluders",
+        "recipes/test_check.py::test_shared_noise_less_what_is_missing_and_what_is_known",
+    ),
+    Mutant(
+        "dpml/recipes/judge.py",
+        "return math.ceil(batches / math.floor(1 / rate * (1 + 1e-12)))",
+        "return math.ceil(batches * rate)",
+        "recipes/test_check.py::test_shuffled_batches_count_once_an_epoch",
+    ),
+    Mutant(
+        "dpml/recipes/frameworks.py",
+        'own = {"unit": "client", "weight": None} | own',
+        'own = {"unit": "client"} | own',
+        "recipes/test_check.py::test_flower_weighs_clients_by_their_records_which_a_recipe_does_not_tell",
+    ),
+    Mutant(
+        "dpml/recipes/frameworks.py",
+        "math.floor(rows / batch) if drop_last",
+        "math.ceil(rows / batch) if drop_last",
+        "recipes/test_check.py::test_opacus",
+    ),
+    Mutant(
+        "dpml/privacy/sampled.py",
+        "middle + q * ndtr(z - m)",
+        "middle + q * ndtr(z)",
+        "privacy/test_sampled.py::test_one_round_is_the_integral_of_the_definition",
+    ),
     # curves, calibration and composition
     Mutant(
         "dpml/privacy/gdp.py",
