@@ -1,19 +1,11 @@
 """Jayaraman, Wang, Evans & Gu 2018: Theorems 3.1 and 3.4, Corollary 3.5 and Table 1, by exact computation.
 
-*Theorem 3.1.* For the linear loss ``-G y x'w``, which is convex, G-Lipschitz and smooth, a party's minimiser is the
-mean of its G y x over lam. A row x that becomes -x moves it by exactly ``2G/(n lam) x``, the bound of the proof. Noise
-of density ``exp(-||z||/s)`` then has a largest privacy loss of eps; a Laplace number of the same scale in every
-coordinate has ``||v||_1/s``, sqrt(d) eps for x along (1, ..., 1). For the logistic loss the party has n - 1 rows of 0
-and one row x = +-(1, ..., 1)/sqrt(d): its minimiser is +-u x with ``n lam u = 1/(1 + e^u)``.
-
-*Theorem 3.4.* One round with noise (3) is a Gaussian mechanism of ``2G/(m n sigma)``, and for the linear loss a row
-moves the gradient by that bound wherever it is taken, so that t rounds are exactly mu-GDP with ``mu = eps sqrt(t/T) /
-sqrt(2 log(1/delta))``, and for T = 1 the released model says as much. The proof equates ``T rho + 2 sqrt(T rho
-log(1/delta))`` to eps, and drops the first term.
+Proofs: docs/privacy/jayaraman2018.md.
 """
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import pandas as pd
 from scipy.optimize import brentq
@@ -23,23 +15,29 @@ from dpml.privacy import gdp
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
 
 PRINTED = {
-    "Pathak": ("laplace", 0.8, 1150e-3),
-    "Local Out P": ("laplace", 80e-3, 112e-3),
-    "Local Obj P": ("laplace", 8e-3, 11.6e-3),
-    "Local Grad P": ("gaussian", 5.66e-3, 5.63e-3),
-    "MPC Out P": ("laplace", 8e-3, 12.2e-3),
-    "MPC Grad P": ("gaussian", 0.57e-3, 0.572e-3),
+    "Pathak": ("laplace", 1150e-3),
+    "Local Out P": ("laplace", 112e-3),
+    "Local Obj P": ("laplace", 11.6e-3),
+    "Local Grad P": ("gaussian", 5.63e-3),
+    "MPC Out P": ("laplace", 12.2e-3),
+    "MPC Grad P": ("gaussian", 0.572e-3),
 }
-"""Table 1: the law, the input of the generator, and the standard deviation over 1,000 samples."""
+"""Table 1: the law of the noise, and its standard deviation over 1,000 samples."""
+
+ERRORS = {"laplace": math.sqrt(5 / 4000), "gaussian": math.sqrt(2 / 4000)}
+"""Of a standard deviation over 1,000 samples, relative: sqrt((kurtosis - 1)/4,000)."""
 
 
 def output_perturbation(d: int, n: Sequence[int], lam: float, eps: float) -> pd.DataFrame:
-    """The largest privacy loss of Theorem 3.1's noise between two neighbours, for parties of n rows (metric `loss`)."""
+    """The largest privacy loss of Theorem 3.1's noise between two neighbours, for parties of n rows (metric `loss`).
+
+    They differ in one row, which is (1, ..., 1)/sqrt(d) or the opposite; the other rows of its party are 0.
+    """
     found = []
     for rows in n:
         bound = 2 / (rows * lam)
-        u = brentq(lambda u, rows=rows: rows * lam * u - expit(-u), 0, 1 / (rows * lam))
-        for name, moved in (("linear", bound), ("logistic", 2 * u)):
+        u = brentq(lambda u, strength=rows * lam: strength * u - expit(-u), 0, 1 / (rows * lam))
+        for name, moved in (("linear loss", bound), ("logistic loss", 2 * u)):
             known = {"n": rows, "eps": eps, "neighbours": name, "metric": "loss"}
             found.append(known | {"reading": "density exp(-||z||)", "value": moved / bound * eps})
             found.append(known | {"reading": "in every coordinate", "value": moved / bound * math.sqrt(d) * eps})
@@ -49,41 +47,37 @@ def output_perturbation(d: int, n: Sequence[int], lam: float, eps: float) -> pd.
 def gradient_perturbation(eps: Sequence[float], delta: Sequence[float], shares: Sequence[float]) -> pd.DataFrame:
     """log10 of the exact delta over the claimed one (metric `log10_excess`), after a share t/T of the rounds."""
     found = []
-    for e in eps:
-        for d in delta:
-            for share in shares:
-                claimed = e * math.sqrt(share)
-                exact = gdp.log_delta_of(claimed / math.sqrt(2 * math.log(1 / d)), claimed)
-                known = {"eps": e, "delta": d, "share": share, "metric": "log10_excess"}
-                found.append(known | {"value": (exact - math.log(d)) / math.log(10)})
+    for e, d, share in product(eps, delta, shares):
+        claimed = e * math.sqrt(share)
+        exact = gdp.log_delta_of(claimed / math.sqrt(2 * math.log(1 / d)), claimed)
+        known = {"eps": e, "delta": d, "share": share, "metric": "log10_excess"}
+        found.append(known | {"value": (exact - math.log(d)) / math.log(10)})
     return pd.DataFrame(found)
 
 
 def table1(m: int, n: int, lam: float, eps: float, T: int, delta: float) -> pd.DataFrame:
-    """Table 1 again, G = 1: printed and computed standard deviations; the eps of gradient noise at `delta`, exact.
+    """Table 1 again, G = 1: standard deviations, `generated` as printed and `std` of the printed law.
 
-    `needed` is the standard deviation of Theorem 3.4's noise (of a party alone, over sqrt(m), for Local Grad P).
+    For gradients also `needed`, that of Theorem 3.4's noise (of each party's, in the mean, for Local Grad P), and
+    `eps_of_noise`, the exact eps at `delta` of what was generated.
     """
-    scales = {
-        "Pathak": 2 / (n * lam * eps),
-        "Local Obj P": 2 / (n * eps),
-        "MPC Grad P": math.sqrt(2 * T) / (m * n * eps),
+    output, gradient = math.sqrt(2) * 2 / (n * lam * eps), math.sqrt(2 * T) / (n * eps)
+    stds = {
+        "Pathak": output,
+        "Local Out P": output / math.sqrt(m),
+        "Local Obj P": output * lam,
+        "MPC Out P": output / m,
     }
-    scales |= {"Local Out P": scales["Pathak"] / math.sqrt(m), "MPC Out P": scales["Pathak"] / m}
-    scales |= {"Local Grad P": scales["MPC Grad P"] * math.sqrt(m)}
+    stds |= {"Local Grad P": gradient / math.sqrt(m), "MPC Grad P": gradient / m}
     found = []
-    for method, (law, entry, generated) in PRINTED.items():
-        width = scales[method] * (math.sqrt(2) if law == "laplace" else 1.0)
-        values = {"entry": entry, "scale": scales[method], "generated": generated, "std": width}
+    for method, (law, generated) in PRINTED.items():
+        values = {"generated": generated, "std": stds[method]}
         if law == "gaussian":
-            parties = m if method.startswith("MPC") else math.sqrt(m)  # by how much the noise of one party is divided
-            values["needed"] = math.sqrt(8 * T * math.log(1 / delta)) / (parties * n * eps)
-            values["eps_of_noise"] = gdp.eps_of(math.sqrt(T) * 2 / (parties * n * generated), delta)
+            rows = n * gradient / stds[method]  # the noise is that of a mean over so many rows
+            values["needed"] = math.sqrt(8 * T * math.log(1 / delta)) / (rows * eps)
+            values["eps_of_noise"] = gdp.eps_of(math.sqrt(T) * 2 / (rows * generated), delta)
         found += [{"method": method, "law": law, "metric": key, "value": value} for key, value in values.items()]
     return pd.DataFrame(found)
-
-
-# ---- tests
 
 
 def _rows(evidence: Evidence, metric: str, **values: object) -> pd.DataFrame:
@@ -111,11 +105,10 @@ def kept(partly: bool = False, **budget: float) -> Test:
         rows = rows[(rows["share"] < 1) if partly else (rows["share"] == 1)]
         if rows.empty:
             raise NotComputedError(["a part of the rounds" if partly else "all rounds"])
-        wrong = rows[rows["value"] > 0]
-        worst = rows.loc[rows["value"].idxmax()]
+        wrong, (most, eps, delta) = rows[rows["value"] > 0], max(rows[["value", "eps", "delta"]].to_numpy().tolist())
         text = f"above the claimed delta at {len(wrong)} of {len(rows)}"
         text += f", first at eps = {wrong['eps'].min():g}" if len(wrong) else ""
-        text += f"; largest: {10 ** worst['value']:.3g} times, at eps = {worst['eps']:g}, delta = {worst['delta']:g}"
+        text += f"; largest: {10**most:.3g} times, at eps = {eps:g}, delta = {delta:g}"
         return Check(wrong.empty, text)
 
     return test
@@ -123,19 +116,15 @@ def kept(partly: bool = False, **budget: float) -> Test:
 
 def generated(evidence: Evidence, _: Reading) -> Check:
     """The printed deviations are those of 1,000 samples of the printed laws: within three standard errors."""
-    table = _rows(evidence, "generated").set_index("method")["value"]
-    exact, laws = _rows(evidence, "std").set_index("method")["value"], _rows(evidence, "std").set_index("method")["law"]
-    # the relative standard error of a standard deviation is sqrt((kurtosis - 1)/(4 n))
-    error = laws.map({"laplace": math.sqrt(5 / 4000), "gaussian": math.sqrt(2 / 4000)})
-    off = ((table - exact) / exact / error).abs()
-    text = ", ".join(f"{name} {table[name]:.3g} for {exact[name]:.3g}" for name in table.index)
+    made, exact = (_rows(evidence, name).set_index("method") for name in ("generated", "std"))
+    off = ((made["value"] / exact["value"] - 1) / exact["law"].map(ERRORS)).abs()
+    text = ", ".join(f"{name} {made['value'][name]:.3g} for {exact['value'][name]:.3g}" for name in made.index)
     return Check(bool((off <= 3).all()), f"{text}; at most {off.max():.2g} standard errors apart")
 
 
 def enough(evidence: Evidence, _: Reading) -> Check:
     """The noise of both gradient methods is at least that of Theorem 3.4, less three standard errors."""
-    made, needed, eps = (
-        _rows(evidence, name).set_index("method")["value"] for name in ("generated", "needed", "eps_of_noise")
-    )
-    text = [f"{name}: {made[name]:.3g}, needed {needed[name]:.3g}; exact eps {eps[name]:.3g}" for name in needed.index]
-    return Check(bool((made[needed.index] >= needed * (1 - 3 * math.sqrt(2 / 4000))).all()), "; ".join(text))
+    names = ("needed", "generated", "eps_of_noise")
+    needed, made, eps = (_rows(evidence, name, law="gaussian").set_index("method")["value"] for name in names)
+    text = [f"{name} {made[name]:.3g}, needed {needed[name]:.3g}; exact eps {eps[name]:.3g}" for name in needed.index]
+    return Check(bool((made >= needed * (1 - 3 * ERRORS["gaussian"])).all()), "; ".join(text))
