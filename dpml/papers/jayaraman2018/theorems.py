@@ -29,7 +29,7 @@ ERRORS = {"laplace": math.sqrt(5 / 4000), "gaussian": math.sqrt(2 / 4000)}
 
 
 def output_perturbation(d: int, n: Sequence[int], lam: float, eps: float) -> pd.DataFrame:
-    """The largest privacy loss of Theorem 3.1's noise between two neighbours, for parties of n rows (metric `loss`).
+    """The largest `privacy_loss` of Theorem 3.1's noise between two neighbours, for parties of n rows.
 
     They differ in one row, which is (1, ..., 1)/sqrt(d) or the opposite; the other rows of its party are 0.
     """
@@ -38,7 +38,7 @@ def output_perturbation(d: int, n: Sequence[int], lam: float, eps: float) -> pd.
         bound = 2 / (rows * lam)
         u = brentq(lambda u, strength=rows * lam: strength * u - expit(-u), 0, 1 / (rows * lam))
         for name, moved in (("linear loss", bound), ("logistic loss", 2 * u)):
-            known = {"n": rows, "eps": eps, "neighbours": name, "metric": "loss"}
+            known = {"n": rows, "eps": eps, "neighbours": name, "metric": "privacy_loss"}
             found.append(known | {"reading": "density exp(-||z||)", "value": moved / bound * eps})
             found.append(known | {"reading": "in every coordinate", "value": moved / bound * math.sqrt(d) * eps})
     return pd.DataFrame(found)
@@ -91,7 +91,7 @@ def _rows(evidence: Evidence, metric: str, **values: object) -> pd.DataFrame:
 
 def private(evidence: Evidence, reading: Reading) -> Check:
     """No privacy loss is above the eps claimed."""
-    rows = _rows(evidence, "loss", reading=reading.name)
+    rows = _rows(evidence, "privacy_loss", reading=reading.name)
     text = ", ".join(f"{a}, n = {n:g}: {value:.3g}" for a, n, value in rows[["neighbours", "n", "value"]].to_numpy())
     eps = rows["eps"].iloc[0]
     return Check(bool((rows["value"] <= rows["eps"] * (1 + 1e-12)).all()), f"largest losses for eps = {eps:g}: {text}")
