@@ -248,12 +248,12 @@ def test_a_figure_as_the_text_describes_it():
 @pytest.mark.parametrize(
     ("changed", "fails"),
     [
-        ({"gaps": GAPS | {"wddp": (0.1, 1e-3)}, "shares": SHARES | {"wddp": (0.98, 0.99)}}, {"J1.1", "J1.2", "JA.1"}),
+        ({"shares": SHARES | {"wddp": (0.98, 0.99)}}, {"J1.1", "JA.1"}),
         ({"gaps": GAPS | {"pathak": (0.1, 6e-3)}}, {"J1.2"}),
-        ({"rounds": (2e-3, 9e-3)}, {"J1.3"}),
-        ({"gaps": GAPS | {"psgd": (2e-3, 9e-3)}, "shares": SHARES | {"psgd": (0.99, 0.9)}}, {"J1.6"}),
+        ({"rounds": (2e-3, 2e-2)}, {"J1.3"}),
+        ({"gaps": GAPS | {"psgd": (2e-3, 9e-3)}}, {"J1.6"}),
         ({"gaps": GAPS | {"local_objective": (0.3, 0.3)}}, {"J1.7"}),
-        ({"parties": PARTIES | {"jayaraman": (2e-3, 2e-3, 2e-3, 9e-3)}}, set()),  # J2.2 holds for accuracy
+        ({"parties": PARTIES | {"jayaraman": (2e-3, 2e-3, 2e-3, 9e-3)}}, {"J2.2"}),
     ],
 )
 def test_a_figure_unlike_the_text(changed, fails):
