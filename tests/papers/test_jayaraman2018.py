@@ -9,9 +9,10 @@ from examples import wddp
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, made_up
 from scipy import stats
 from scipy.integrate import quad
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 from dpml.algorithms.ensemble.averages import LocalAggregation
+from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
@@ -108,6 +109,21 @@ def test_noise_that_is_a_partys_own_needs_parties_of_equal_size():
         LocalObjective(LOGISTIC, lam=LAM).guarantees(BUDGET, sizes)
     with pytest.raises(UserError, match="algo=pathak is published noise"):
         Pathak(LOGISTIC, lam=LAM, calibration="tight").guarantees(BUDGET, sizes)
+
+
+def test_an_attack_on_laplace_numbers_in_every_coordinate_knows_their_density():
+    """A row along (1, ..., 1) that turns: what an attack sees there is the move's L1 norm over the scale."""
+    row = np.full(D, (1 - 1e-9) / math.sqrt(D))
+    pair = []
+    for sign in (1.0, -1.0):
+        X = np.zeros((M * ROWS, D))
+        X[0] = sign * row
+        data = Dataset("made", "binary", X, np.ones(len(X)), X[:1], np.ones(1))
+        pair.append(partition(data, Equal(), M, np.random.default_rng(1)))
+    algorithm = LocalAggregation(LOGISTIC, lam=LAM, variant="per_coordinate")
+    (shown,) = exposures(algorithm, tuple(pair), BUDGET)
+    u = brentq(lambda u: ROWS * LAM * u - 1 / (1 + math.exp(u)), 0, 10)
+    assert shown.loss == pytest.approx(2 * u / M * math.sqrt(D) / (B / M), rel=1e-5)
 
 
 def test_wddp_with_c_of_8_M_squared_is_local_gradient_perturbation():
