@@ -16,7 +16,6 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
-from dpml.mechanism.outputs import GridOutput
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
 from dpml.privacy import Budget, Problem
 
@@ -25,9 +24,9 @@ _LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that
 
 @exposures.register
 def shown_model(algorithm: Average | Vote | LocalAggregation, pair: Pair, budget: Budget) -> list[Exposure]:
-    """The released models of two neighbours: the exact ones plus noise of the same scale, L2-Laplace or on a grid."""
+    """The released models of two neighbours: the exact ones plus noise of the same scale."""
     (sent,) = algorithm.messages(budget, pair[0].problem)
-    order = 1 if isinstance(sent, GridOutput) else 2
+    order = 1 if sent.law == "laplace" else 2  # also that on a grid
     return [laplace_exposure(prepared(algorithm, pair), budget, sent.scale, order)]
 
 

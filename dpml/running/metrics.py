@@ -37,6 +37,11 @@ Functions of a paper compute these for blocks of experiments:
 - ``noise_ratio``, ``risk_ratio``, ``remark1`` [ratio]: `kang2019/table1`: WD-DP's orders over Jayaraman et al.'s, and
   the noise's term of (12) over that of (11).
 - ``guessed``, ``allowed`` [share of guesses]: `rajkumar2012/need_of_rho`: right guesses, and the most that eps allows.
+- ``privacy_loss`` [eps]: `jayaraman2018/theorems`: the largest privacy loss of given neighbours.
+- ``log10_excess`` [power of ten]: `jayaraman2018/theorems`: log10 of the exact delta over the claimed one.
+- ``generated``, ``std``, ``needed`` [length of w or of a gradient]: `jayaraman2018/table1`: standard deviations of
+  noise as printed, of the printed law, and of what Theorem 3.4 needs.
+- ``eps_of_noise`` [eps]: `jayaraman2018/table1`: the exact eps of the noise as printed.
 - ``move`` [ratio]: `hamm2016/auxiliary`: how far a minimiser moved, over the bound.
 - ``gain``, ``mu`` [ratio]: `imtiaz2019/dropouts`: conv's noise variance over CAPE's; the survivors' mu over that asked
   for.

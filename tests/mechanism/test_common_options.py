@@ -26,7 +26,7 @@ SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
         (lambda: PrivateSGD(LOGISTIC, lam=0.0), "algo.lam of psgd must be a positive number"),
         (lambda: PrivateSGD(LOGISTIC, rounds=0), "algo.rounds of psgd must be at least 1"),
         (lambda: PrivateSGD(LOGISTIC, tolerance=math.nan), "algo.tolerance of psgd must be"),
-        (lambda: LocalAggregation(LOGISTIC, variant="authors"), "algo.variant of la must be paper"),
+        (lambda: LocalAggregation(LOGISTIC, variant="authors"), "algo.variant of la must be one of paper, per_"),
         (lambda: NonPrivate(LOGISTIC, variant="author"), "must be one of paper, authors, got 'author': did you mean"),
         (lambda: NonPrivate(LOGISTIC, variant=3), "must be one of paper, authors, got 3: choose"),
         (lambda: NonPrivate(LOGISTIC, lam=math.nan), "algo.lam of nonpriv must be a number >= 0, got nan"),

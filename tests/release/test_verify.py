@@ -12,6 +12,7 @@ from pathlib import Path
 import mpmath
 import pytest
 
+from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.atomic import seal_object
 from dpml.config.compose import options
 from dpml.errors import UserError
@@ -98,6 +99,17 @@ def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
                     assert proven == stated, (algorithm.name, view)
             assert len(json.dumps(made)) < 100_000
     assert seen >= {"dpgd", "ssp", "fm", "capefm", "outpert"}
+
+
+@pytest.mark.parametrize("d", [2, 7, 104, 118])
+def test_laplace_numbers_in_every_coordinate_are_accepted(d) -> None:
+    """The eps that is printed is that of the certificate's sensitivity, whichever way the division is rounded."""
+    for kind, N in ((LocalAggregation, 30_000), (Average, 30_162), (LocalAggregation, 1_237), (Average, 997)):
+        for lam in (0.1, 0.013, 1e-3):
+            algorithm = kind(LOSSES["logistic"], lam=lam, variant="per_coordinate")
+            made = certified(algorithm, Budget(0.5), Problem(10, N, d))
+            for _, stated, proven in verify.verify(made):
+                assert proven == stated
 
 
 def proven_plainly(made: dict) -> bool:

@@ -330,10 +330,10 @@ def test_every_figure_and_every_verdict_is_there_once(committed):
     texts = {path.stem: path.read_text("utf-8") for path in committed.glob("*.html")}
     known = manifests(committed.parent)
     pictures = list(committed.parent.glob("*/*.svg"))
-    assert len(pictures) == 55 == Links(texts["index"]).tags["img"]
+    assert len(pictures) == Links(texts["index"]).tags["img"] > 50
     for path in pictures:
         assert len(re.findall(f'id="figure-{re.sub("[^A-Za-z0-9]+", "-", path.stem)}"', texts[path.parent.name])) == 1
-    assert sum(text.count("<figure>") for text in texts.values()) == 55
+    assert sum(text.count("<figure>") for text in texts.values()) == len(pictures)
     for about in known:
         text = texts[about["experiment"].partition("/")[0]]
         for each in about["claims"]:
@@ -348,6 +348,7 @@ def test_the_start_page_tells_the_claims_and_the_audit(committed):
     audit = pd.read_csv(committed.parent / "audit" / "all.csv", keep_default_na=False)
     ours = {
         "Hamm": ["soft", "vote"],
+        "Jayaraman": ["jayaraman"],
         "Kang": ["wddp"],
         "Rajkumar": ["gop", "psgd"],
         "Imtiaz": ["fm", "capefm", "conv", "local"],

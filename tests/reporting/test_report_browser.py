@@ -9,22 +9,18 @@ import subprocess
 import time
 import urllib.request
 from itertools import pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from dpml import papers
+
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-PAGES = [
-    "index.html",
-    "hamm2016.html",
-    "imtiaz2019.html",
-    "kang2019.html",
-    "rajkumar2012.html",
-    "frontier.html",
-    "audit.html",
-]
+PAPERS = sorted(path.parent.name for path in Path(papers.__file__).parent.glob("*/claims.py"))
+PAGES = [f"{name}.html" for name in ("index", *PAPERS, "frontier", "audit")]
 
 
 class Browser:

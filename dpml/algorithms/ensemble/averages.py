@@ -81,13 +81,15 @@ class LocalAggregation(RegularisedLogistic):
     Args:
         loss: logistic.
         calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
-        variant: `paper`.
+        variant: `paper`; or `per_coordinate`, a Laplace number of the scale in every coordinate, as Jayaraman et al.
+            2018 draw it, of which only sqrt(d) times the eps is true.
         lam: coefficient of lam/2 ||w||^2.
         noise: `continuous`; or `discrete`, with calibration=tight, as of `avg`.
     """
 
     name: ClassVar[str] = "la"
     claim: ClassVar[str | None] = "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)"
+    variants: ClassVar[tuple[str, ...]] = ("paper", "per_coordinate")
 
     guarantees = guarantees_of
 

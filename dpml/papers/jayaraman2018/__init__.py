@@ -1,0 +1,1 @@
+"""Code that is specific to Jayaraman, Wang, Evans & Gu 2018."""
