@@ -98,6 +98,8 @@ RARE = 0.015
 REACH = 0.2
 """By how much noise may move predictions of the squared loss, about, in units of the targets' range. On Crime, and on
 rows about wages, fares, marks and diabetes."""
+LEAST_REACH = 0.12
+"""By how much it moves them at least, where n mu/d is at most 1; beyond, over its root. On the same."""
 LAST_CLIP = 0.1
 """The least clip of the squared loss in the last half of the rounds, unless it was smaller before. On the same."""
 

@@ -28,6 +28,7 @@ from dpml.protocols import FixedPoint, Stage
         ("algo=ssp_descent", "algo.noise=discrete", "algo.rounds=3"),
         ("algo=ssp_descent", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),
         ("algo=wdgd", "algo.rounds=3"),
+        ("algo=wdgd", "algo.rounds=3", "loss=squared"),
         ("algo=wdgd", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
         ("algo=wdgd", "algo.noise=discrete", "algo.rounds=3"),
         ("algo=wdgd", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),

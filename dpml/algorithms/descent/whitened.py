@@ -13,7 +13,9 @@ until nothing is cut: noise is in proportion to c, and so is what a row can stil
 Where one class is rare, its rows have the long slopes, so that c is not below `RARE` over the noisy share of all
 classes but the largest. The squared loss has no largest slope: there c is in proportion to x as well, in units of the
 targets' range, so that noise moves predictions by about `REACH` at most. As the residuals become smaller, c falls, to
-`LAST_CLIP` or what is in proportion to x if that is more.
+`LAST_CLIP` or what is in proportion to x if that is more. Where X'X is mostly noise, mapped rows are shorter than P is
+made for, and noise moves predictions by less: c is then larger, so that it is `LEAST_REACH` at least. (Shrinking the
+model afterwards, by the noise that is known to be in it, was no better: where x is small it is too short already.)
 
 *Party level*: the clip follows the parties' mean gradients, as in `dpgd`.
 """
@@ -30,6 +32,7 @@ from dpml.algorithms.defaults import (
     FLAT,
     LABEL_SHARE,
     LAST_CLIP,
+    LEAST_REACH,
     RARE,
     REACH,
     WHITENED_RULES,
@@ -148,10 +151,10 @@ class WhitenedDescent(Program):
         """`rounds` and `clip`, the last one, are those used."""
         d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
         K = classes_of(self.loss, carrier.problem)
-        maps, steepest = self._maps(carrier, n)
+        maps, steepest, lengths = self._maps(carrier, n)
         left = carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
         first = self.schedule(carrier.budgets[0], carrier.problem)
-        clips = None if self.adaptive or self.clip else self._clips(carrier, n * left, n, steepest)
+        clips = None if self.adaptive or self.clip else self._clips(carrier, n * left, n, steepest, lengths)
         longest = np.full(len(maps), first.clip) if clips is None else clips[0]
         far = self._far(n * left, longest, first.rounds, d)
         lam = np.float32(self.lam)
@@ -169,8 +172,9 @@ class WhitenedDescent(Program):
         used = {"rounds": np.full(len(maps), float(first.rounds)), "clip": last.astype(float)}
         return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
 
-    def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array]:
-        """The maps (B, d, d) by which rows have length 1 on average, and the largest mean square along a direction."""
+    def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
+        """The maps (B, d, d), by which rows have length 1 on average, the largest mean square along a direction, and
+        how long rows are at most, as a root mean square: less than 1 where noise was taken for length."""
         d = carrier.problem.d
         squares = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
         _, H = polynomial(carrier.by_budget(carrier.ask(0)), d, n, 0.0)
@@ -185,14 +189,18 @@ class WhitenedDescent(Program):
         total = np.maximum(along.sum(axis=1, keepdims=True), seen.min(axis=1, keepdims=True))
         maps = (vectors * np.sqrt(seen / total)[:, None]) @ vectors.swapaxes(-1, -2)
         steepest = np.maximum((along / total).max(axis=1), 1 / d)
-        return maps.astype(np.float32), steepest
+        lengths = np.sqrt(np.minimum(_most(values, seen, least) / total[:, 0], 1))
+        return maps.astype(np.float32), steepest, lengths
 
-    def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array) -> Single:
+    def _clips(  # many parameters: of the rows before and after they are mapped
+        self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array
+    ) -> Single:
         """The clip of every round and run (T, B), for reach = n mu."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.name == "squared":
-            first = np.clip(2 * REACH * reach * steepest / rounds, rule.clip, rule.longest)
+            least = LEAST_REACH / np.sqrt(np.maximum(reach / d, 1)) / lengths
+            first = np.clip(2 * np.maximum(REACH, least) * reach * steepest / rounds, rule.clip, rule.longest)
             last = np.minimum(first, np.maximum(LAST_CLIP, rule.clip * 2 * reach / d))
             fallen = np.minimum(2 * np.arange(rounds) / rounds, 1)[:, None]
             return (first * (last / first) ** fallen).astype(np.float32)
@@ -207,3 +215,14 @@ class WhitenedDescent(Program):
         rule = self.rule
         far = rule.noise_step * np.sqrt(clip / rule.clip) * reach / math.sqrt(rounds)
         return np.minimum(far, np.maximum(4 * clip * d, rule.largest))
+
+
+def _most(values: Array, seen: Array, least: Array) -> Array:
+    """The largest mean square that rows can have after their eigenvalues (B, d) have been multiplied by `seen`: (B,).
+
+    Eigenvalues of rows in the unit ball add up to 1 at most: those below `least` share what the others leave.
+    """
+    known = values > least
+    left = np.maximum(1 - values.sum(axis=1, where=known), 0)
+    most: Array = known.sum(axis=1) + left * seen.max(axis=1)
+    return most
