@@ -29,7 +29,7 @@ PAPERS = {
 CLAIMED, PROVEN, ATTACKED = "#7F7F7F", "#0072B2", "#D55E00"
 _BEYOND = {"arrowstyle": "->", "color": "#444444", "lw": 1}  # to what lies beyond an axis
 _LEAST = 0.75  # accuracy that is drawn as it is
-OURS = (("dpgd", None, "#AA4499", "o", "-"), ("gop", 2.0, "#332288", ">", "-"), ("ssp", None, "#DDAA33", "s", "-"))
+OURS = (("wdgd", None, "#0B5FA5", "^", "-"), ("dpgd", None, "#AA4499", "o", "-"), ("gop", 2.0, "#332288", ">", "-"))
 OTHERS = (("DP-SGD", "#111111", "o"), ("diffprivlib (pure ε)", "#444444", "D"))
 
 
