@@ -1,17 +1,23 @@
 """Files of plain values in YAML or JSON: no key twice, no reference to anything, nothing that is code."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 from dpml.errors import UserError
 
-_DEEPEST = 12  # lists and mappings in each other
-_LARGEST = 1 << 24  # bytes
+_TWICE = "a key occurs twice"
 
 
-def read_mapping(path: Path, what: str) -> dict[Any, Any]:
-    """The mapping in a YAML file, or in JSON if its name ends so; `what` completes "to be ...".
+def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf) -> dict[Any, Any]:
+    """The mapping in a YAML file, or in JSON if its name ends so.
+
+    Args:
+        path: of the file.
+        what: what it should be, as it completes "to be ...".
+        deepest: lists and mappings in each other, in YAML.
+        largest: in bytes.
 
     Raises:
         OSError: the file cannot be read.
@@ -19,8 +25,16 @@ def read_mapping(path: Path, what: str) -> dict[Any, Any]:
     """
     import yaml  # slow to load
 
+    class Once(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            pairs = len(node.value)  # before "<<" puts in those of another
+            found: dict[Any, Any] = super().construct_mapping(node, deep)
+            if not pairs == len(node.value) == len(found):
+                raise yaml.constructor.ConstructorError(problem=_TWICE, problem_mark=node.start_mark)
+            return found
+
     raw = path.read_bytes()
-    if len(raw) > _LARGEST:
+    if len(raw) > largest:
         raise UserError(f"{path} is too large to be {what}.")
     try:
         text = raw.decode("utf-8-sig")
@@ -30,10 +44,9 @@ def read_mapping(path: Path, what: str) -> dict[Any, Any]:
             depth = 0
             for event in yaml.parse(text, Loader=yaml.SafeLoader):
                 depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-                if isinstance(event, yaml.AliasEvent) or depth > _DEEPEST:
+                if isinstance(event, yaml.AliasEvent) or depth > deepest:
                     raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be {what}.")
-            _keys_once(yaml.compose(text, Loader=yaml.SafeLoader))
-            content = yaml.safe_load(text)
+            content = yaml.load(text, Loader=Once)
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # also of a date that is none
@@ -52,21 +65,5 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         ValueError: a key occurs twice: readers differ in which value they take.
     """
     if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key occurs twice")
+        raise ValueError(_TWICE)
     return dict(pairs)
-
-
-def _keys_once(node: Any) -> None:
-    from yaml import MappingNode, SequenceNode
-
-    if isinstance(node, MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if isinstance(key.value, str):
-                if key.value in seen:
-                    raise ValueError(f"the key {key.value[:60]!r} occurs twice, line {key.start_mark.line + 1} is one")
-                seen.add(key.value)
-            _keys_once(value)
-    elif isinstance(node, SequenceNode):
-        for each in node.value:
-            _keys_once(each)

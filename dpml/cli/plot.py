@@ -54,7 +54,7 @@ def _names(path: Path) -> Mapping[str, str]:
         UserError: it cannot be read, or is no mapping of names.
     """
     try:
-        content = read_mapping(path, "names")
+        content = read_mapping(path, "names", deepest=1)
     except OSError as error:
         raise UserError(f"--labels {path} cannot be read: {error.strerror}.") from None
     if not all(isinstance(text, str) for text in (*content, *content.values())):

@@ -34,7 +34,7 @@ def is_word(text: str) -> bool:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        content = read_mapping(path, "a recipe")
+        content = read_mapping(path, "a recipe", deepest=12, largest=1 << 20)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     if not all(isinstance(key, str) for key in content):

@@ -42,7 +42,7 @@ _SIZE = re.compile(r'<svg[^>]* viewBox="0 0 ([\d.]+) ([\d.]+)"')
 
 
 def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
-    """Write ``results/report/index.html`` and the pages beside it from the experiments that lie under `results`.
+    """Write ``results/report/index.html``, the other pages and their script from the experiments under `results`.
 
     Args:
         results: the folder with the outputs.
@@ -59,7 +59,7 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
     folder = results / "report"
     folder.mkdir(exist_ok=True)
     environment = _environment()
-    pages = {START: _start(papers, audit)} | {page_name(paper): {"paper": paper} for paper in papers}
+    pages = {START: _start(papers, audit)} | {page_name(paper): {"paper": paper, "packed": {}} for paper in papers}
     for page, content in pages.items():
         template = environment.get_template("start.html" if page == START else "paper.html")
         try:
@@ -69,6 +69,8 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
                 f"a manifest in {results} is none that dpml wrote, so that {page} cannot be made: {error}."
             ) from None
         write_atomically(folder / page, text)
+    script = "\n".join(environment.get_template(name).render() for name in ("script.js", "chart.js"))
+    write_atomically(folder / "report.js", script)
     return folder / START
 
 

@@ -203,6 +203,8 @@ def test_mistakes_are_a_sentence(run_command, words, sentence) -> None:
         ("a.yaml", "rounds: 9\ndelta: 1.0e-5\nstd: 1\nrounds: 1\n"),
         ("a.json", '{"rounds": 9, "delta": 1e-5, "std": 1, "rounds": 1}'),
         ("a.yaml", "rounds: 9\nflower: {LocalDpMod: {epsilon: 1, epsilon: 2}}\n"),
+        ("a.yaml", "rounds: 9\nstd: 1\n<<: {rounds: 1, delta: 1.0e-5}\n"),
+        ("a.yaml", "rounds: 9\nflower: {1: 2, 0x1: 3}\n"),
     ],
 )
 def test_a_key_that_occurs_twice_is_refused(tmp_path, name, text) -> None:

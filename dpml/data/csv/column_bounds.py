@@ -132,7 +132,7 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
 
 def _content(path: Path) -> dict[Any, Any]:
     try:
-        return read_mapping(path, "statements about columns")
+        return read_mapping(path, "statements about columns", deepest=4)
     except OSError as error:
         raise UserError(
             f"dataset.bounds={path} cannot be read: {error.strerror}; it must be fitted, or a YAML file such as "

@@ -121,7 +121,10 @@ function chart(heads, data, name) {
     shown.forEach(({ label, colour }, k) => copy.append(svg("circle", { cx: 76, cy: 411 + 18 * k, r: 4, fill: colour }), svg("text", { x: 88, y: 415 + 18 * k, "font-size": 13, fill: "#222" }, label)));
     return new XMLSerializer().serializeToString(copy);
   }
-  const quoted = (value) => /[",\n]/.test(String(value ?? "")) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? "");
+  const quoted = (value) => { // a text is no formula to a spreadsheet
+    const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
   const ways = {
     SVG: () => save(alone(), "image/svg+xml", "svg"),
     PNG: async () => {

@@ -97,7 +97,8 @@ all(".filtered").forEach(filtered);
 // A figure's whole table is unpacked when it is opened: searched, sorted, a hundred lines at a time.
 async function fill(box) {
   const packed = box.querySelector('script[type="application/gzip"]');
-  const bytes = Uint8Array.from(atob(packed.textContent), (letter) => letter.charCodeAt(0));
+  const first = document.querySelector(`#figure-${packed.dataset.at} script[type="application/gzip"]`); // of equal tables
+  const bytes = Uint8Array.from(atob(first.textContent), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const { heads, columns } = await new Response(stream).json();
   const data = (columns[0] ?? []).map((_, line) => columns.map((column) => column[line]));
