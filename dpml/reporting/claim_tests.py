@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pandas as pd
@@ -187,11 +187,89 @@ def _reached(near: Mapping[Any, Comparison]) -> str:
     return f"reached from {early} on or {'never' if late is None else f'from {late} on'}"
 
 
-def both(first: Test, second: Test) -> Test:
-    """Both tests hold."""
+Place = str | Sequence[Any]
+"""An algorithm, or a pair of it and the x at which it is; alone, it has one value for all."""
+
+How = Callable[[Mapping[str, tuple[pd.Series, pd.Series]], Reading], Mapping[Any, Comparison]]
+"""What is asked of pairs of runs."""
+
+
+def compared(
+    block: str,
+    first: Sequence[Place],
+    second: Sequence[Place],
+    metrics: Sequence[str],
+    by: str = "better",
+    factor: float = 1.0,
+) -> Test:
+    """In a block every place of `first` is better than every one of `second`, by a `factor`, or `by` similar to it."""
+    if by == "similar":
+        return places(block, first, second, metrics, lambda pairs, reading: alike(pairs, scale(reading.metric)))
+    return places(
+        block, first, second, metrics,
+        lambda pairs, reading: better({key: (a, b / factor) for key, (a, b) in pairs.items()}, scale(reading.metric)),
+    )  # fmt: skip
+
+
+def alike(pairs: Mapping[Any, tuple[pd.Series, pd.Series]], on: MetricScale) -> dict[Any, Comparison]:
+    """Whether both of every pair are similar."""
+    return {key: similar(a, b, on) for key, (a, b) in pairs.items()}
+
+
+def places(block: str, first: Sequence[Place], second: Sequence[Place], metrics: Sequence[str], how: How) -> Test:
+    """In a block, whose algorithms have one variant each, all pairs of places are as asked, by all of the metrics."""
+    pairs = [(_place(a), _place(b)) for a, b in product(first, second)]
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        return together(checks_of((first, second), evidence, reading))
+        known = replace(evidence, rows=evidence.rows.assign(variant=reading.variant))
+
+        def by(metric: str) -> Check:
+            own = replace(reading, metric=metric)
+            values = {place: _runs_at(known, block, place, own) for pair in pairs for place in pair}
+            shown = how({f"{_at(a)} against {_at(b)}": (values[a], values[b]) for a, b in pairs}, own)
+            seeds = min(one.index.get_level_values("seed").nunique() for one in values.values())
+            means = ", ".join(f"{_at(place)} {one.mean():.4g}" for place, one in values.items())
+            text = f"{metric.removeprefix('optimality_')}: {means}{failing('not so', shown)}"
+            return replace(Check.of(text, shown), seeds=seeds)
+
+        return together([by(metric) for metric in metrics])
+
+    return test
+
+
+def _place(place: Place) -> tuple[str, float | None]:
+    name, x = (place, None) if isinstance(place, str) else place
+    return name, x
+
+
+def _at(place: tuple[str, float | None]) -> str:
+    name, x = place
+    return name if x is None else f"{name} at {x:g}"
+
+
+def _runs_at(evidence: Evidence, block: str, place: tuple[str, float | None], reading: Reading) -> pd.Series:
+    """The runs of an algorithm in a block at one x.
+
+    Raises:
+        NotComputedError: there are fewer than two.
+    """
+    name, x = place
+    found = evidence.runs(block, name, reading).abs()
+    if len(found) < 2 or (x is not None and x not in found):
+        raise NotComputedError([f"{name} in {block}" + (f" at {x:g}" if x is not None else "")])
+    return found.iloc[:, 0] if x is None else found[x]
+
+
+def both(first: Test, second: Test) -> Test:
+    """Both tests hold."""
+    return all_of((first, second))
+
+
+def all_of(tests: Sequence[Test]) -> Test:
+    """All tests hold."""
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        return together(checks_of(tests, evidence, reading))
 
     return test
 
