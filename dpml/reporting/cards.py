@@ -25,8 +25,11 @@ from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
     made.__name__: made
     for made in (
+        claim_tests.alike,
+        claim_tests.at,
         claim_tests.beats,
         claim_tests.compared,
+        claim_tests.degrades,
         claim_tests.improves,
         claim_tests.is_steady,
         claim_tests.reaches,
