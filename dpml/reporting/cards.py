@@ -19,7 +19,7 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, nearest
 from dpml.plain import read_mapping
-from dpml.reporting import claim_tests
+from dpml.reporting import claim_laws, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
@@ -30,6 +30,7 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
         claim_tests.beats,
         claim_tests.compared,
         claim_tests.degrades,
+        claim_laws.falls_as,
         claim_tests.improves,
         claim_tests.is_steady,
         claim_tests.reaches,

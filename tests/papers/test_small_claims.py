@@ -8,7 +8,7 @@ import pytest
 from made_up import NO_POINTS, decide
 from scipy.optimize import minimize
 
-from dpml.papers.hamm2016 import auxiliary
+from dpml.packs.hamm2016 import auxiliary
 from dpml.papers.imtiaz2019 import dropouts
 from dpml.packs.rajkumar2012 import need_of_rho
 from dpml.reporting.cards import claims_of
