@@ -28,6 +28,7 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
         claim_tests.alike,
         claim_tests.at,
         claim_tests.beats,
+        claim_laws.below_bound,
         claim_tests.compared,
         claim_tests.degrades,
         claim_laws.falls_as,

@@ -1,20 +1,22 @@
 """Tests of claims about laws and bounds: how fast something falls, and what is never above a bound."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claim_tests import fewest_seeds, several
+from dpml.reporting.claim_tests import failing, fewest_seeds, several
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
-from dpml.reporting.criteria import MetricScale, similar
+from dpml.reporting.criteria import Comparison, MetricScale, scale, similar
 from dpml.reporting.statistics import per_seed
 
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 
 
 def falls_as(block: str, free: str, stated: Mapping[str, float], M: float | None = None) -> Test:
-    """What noise adds to a metric falls as a power of x: the exponent of every algorithm is within 0.1 of the stated one.
+    """What noise adds to a metric falls as a power of x: its exponent is within 0.1 of the one stated for an algorithm.
 
     That is the metric less that of the same seed without noise; its exponent is the slope of its logarithm.
 
@@ -47,5 +49,39 @@ def falls_as(block: str, free: str, stated: Mapping[str, float], M: float | None
             texts.append(f"{algorithm}: exponent {slopes.mean():.3f} (stated {stated[algorithm]:g})")
         check = Check.of(", ".join(texts), shown)
         return Check(check.holds, check.numbers, fewest_seeds(noisy), shown, check.rule)
+
+    return test
+
+
+def below_bound(blocks: Sequence[str], algorithm: str, metric: str, key: str) -> Test:
+    """In every block, for every variant, x and value of the setting `key`, the mean of a metric is at most its bound.
+
+    The bound is the metric of the reading.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        rows, ratios, seeds, missing = evidence.rows, [], [], []
+        shown: dict[Any, Comparison] = {}
+        for block in blocks:
+            own = rows[rows["block"] == block]
+            for variant, value in own[["variant", key]].drop_duplicates().itertuples(index=False):
+                part = replace(evidence, rows=own[own[key] == value])
+                name = f"{block}, {variant}, {key.rpartition('.')[2]} = {value:g}"
+                risk, bound = (part.runs(block, algorithm, Reading("", variant, m)) for m in (metric, reading.metric))
+                if risk.empty or bound.empty:
+                    missing.append(name)
+                    continue
+                on = scale(metric)
+                shown |= {(name, x): similar(risk[x], bound[x], on, 0.0, better_too=True) for x in risk}
+                ratios += [float(bound[x].mean() / risk[x].mean()) for x in risk]
+                seeds.append(risk.index.get_level_values("seed").nunique())
+            if not len(own):
+                missing.append(block)
+        if missing or not shown:
+            raise NotComputedError(missing)
+        below = sum(one.holds is True for one in shown.values())
+        text = f"below at {below} of {len(shown)}; the bound is {min(ratios):.3g}"
+        text += f" to {max(ratios):.3g} times the {metric.replace('_', ' ')}{failing('above', shown)}"
+        return replace(Check.of(text, shown), seeds=min(seeds))
 
     return test

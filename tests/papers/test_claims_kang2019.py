@@ -14,7 +14,7 @@ from made_up import (
     made_up,
 )
 
-from dpml.papers.kang2019.claims import CHOICES, LOCAL, ONCE
+from dpml.packs.kang2019.claims import CHOICES, LOCAL, ONCE
 from dpml.paths import folder
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence

@@ -26,8 +26,9 @@ from dpml.mechanism.observer import Observer
 from dpml.optim import descent
 from dpml.optim.descent import Single
 from dpml.optim.reference import least
-from dpml.papers.kang2019.bounds import Descent, excess_risk_bound
 from dpml.privacy import Budget
+
+from .bounds import Descent, excess_risk_bound
 
 EVERY = 20  # rounds between two models that are measured
 

@@ -1,0 +1,91 @@
+"""Tests of claims about several data sets, of which some may not count."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from dpml.reporting.claim_tests import fewest_seeds, together
+from dpml.reporting.claims import Check, Evidence, NotComputedError, NothingCountsError, Reading, Test
+from dpml.reporting.criteria import MetricScale, scale
+
+Curves = Mapping[str, pd.DataFrame]
+"""The runs of one data set by what the algorithms are called."""
+
+Judge = Callable[[Curves, MetricScale, str], Check]
+"""The test of a claim on the runs of one data set, with the scale of the metric and the name of the block."""
+
+YES = {True: "yes", False: "no", None: "undecided"}
+
+
+def on_sets(blocks: Sequence[str], algorithms: Mapping[str, str], judge: Judge) -> Test:
+    """A test that holds if `judge` does for each block, one per data set.
+
+    A data set is left out if it is not here, if it is a substitute, or if all that is compared is less accurate than
+    the constant classifier: chance. The claim is judged if more than half are left; the numbers have the others too.
+
+    Args:
+        blocks: one per data set.
+        algorithms: by what `judge` calls them.
+        judge: of one data set.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        have, on = set(evidence.rows["block"]), scale(reading.metric)
+        here = [block for block in blocks if block in have and not evidence.stand_ins([block])]
+        if 2 * len(here) <= len(blocks):
+            here = list(blocks)  # which says what is missing
+        runs = evidence.all_runs(
+            {block: [*algorithms.values()] for block in blocks if block in (*here, *have)}, reading
+        )
+        texts, gone = [], []
+        found: dict[str, Check] = {}
+        for block in blocks:
+            curves = {word: runs[block, name].abs() for word, name in algorithms.items() if (block, name) in runs}
+            floor = _floor(evidence, block, reading)
+            left, why = "", "it is not here"
+            if curves and all((values.mean() < floor).all() for values in curves.values()):
+                left = f", all below the constant classifier ({floor:.3g}), so that it does not count"
+                why = f"all are below the constant classifier, {floor:.3g}"
+            elif block not in here and curves:
+                why = f"on {', '.join(evidence.stand_ins([block]))}"
+                left = f", {why}, which does not count"
+            one = judge(curves, on, block) if curves else None
+            said = f"{YES[one.holds]}{left}): {one.numbers}" if one else "not here)"
+            texts.append(f"{block.split('_')[0]} ({said}")
+            if one and not left:
+                found[block] = one
+            else:
+                gone.append(f"{block} ({why})")
+        if 2 * len(found) <= len(blocks):
+            raise NothingCountsError([f"{len(gone)} of {len(blocks)} data sets do not count: {', '.join(gone)}"])
+        on_ = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
+        seeds = fewest_seeds({key: values for key, values in runs.items() if key[0] in found})
+        whole = replace(together([*found.values()]), numbers="; ".join(texts), seeds=seeds, on=on_)
+        return replace(whole, substitutes=evidence.stand_ins(found))
+
+    return test
+
+
+def with_numbers_of(test: Test, other: Test, words: str) -> Test:
+    """A test whose numbers have those of another one too, which decides nothing."""
+
+    def both(evidence: Evidence, reading: Reading) -> Check:
+        check = test(evidence, reading)
+        try:
+            extra = other(evidence, reading)
+        except NotComputedError:
+            return check
+        return replace(check, numbers=f"{check.numbers}; {words}: {YES[extra.holds]}, {extra.numbers}")
+
+    return both
+
+
+def _floor(evidence: Evidence, block: str, reading: Reading) -> float:
+    """The mean accuracy of the constant classifier in a block; -inf for another metric, or if it is not there."""
+    rows = evidence.rows
+    if reading.metric != "accuracy":
+        return -math.inf
+    own = rows[(rows["block"] == block) & (rows["algo"] == "constant") & (rows["metric"] == "accuracy")]
+    return float(own["value"].mean()) if len(own) else -math.inf
