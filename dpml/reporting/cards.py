@@ -19,19 +19,24 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, nearest
 from dpml.plain import read_mapping
-from dpml.reporting import claim_laws, claim_tests
+from dpml.reporting import claim_laws, claim_places, claim_points, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
     made.__name__: made
     for made in (
-        claim_tests.alike,
-        claim_tests.at,
+        claim_points.agrees,
+        claim_places.alike,
+        claim_places.at,
         claim_tests.beats,
         claim_laws.below_bound,
-        claim_tests.compared,
+        claim_places.compared,
         claim_tests.degrades,
+        claim_places.depends,
+        claim_places.easier,
+        claim_laws.exceeds,
         claim_laws.falls_as,
+        claim_places.gap_grows,
         claim_tests.improves,
         claim_tests.is_steady,
         claim_tests.reaches,

@@ -85,3 +85,41 @@ def below_bound(blocks: Sequence[str], algorithm: str, metric: str, key: str) ->
         return replace(Check.of(text, shown), seeds=min(seeds))
 
     return test
+
+
+def exceeds(blocks: Sequence[str], algorithm: str, other: str, kind: str, said: str) -> Test:
+    """In every block, wherever the other's value is above 0, the algorithm's is larger: of computed rows, no runs.
+
+    Args:
+        blocks: of rows with one value for every x.
+        algorithm: the one, and `other` the other.
+        other: than which it is larger.
+        kind: the `reading` of the rows.
+        said: the word for it in the numbers.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        rows = evidence.rows[evidence.rows["metric"] == reading.metric]
+        if not len(rows):
+            raise NotComputedError(blocks)
+        rows = rows[rows["reading"] == kind]
+        missing = [
+            f"{name} in {block}"
+            for block in blocks
+            for name in (algorithm, other)
+            if not ((rows["block"] == block) & (rows["algo"] == name)).any()
+        ]
+        if missing:
+            raise NotComputedError(missing)
+        holds, counts = True, []
+        for block in blocks:
+            x = evidence.axis(block)
+            own = rows[rows["block"] == block].drop_duplicates([x, "algo", "value"])
+            table = own.pivot(index=x, columns="algo", values="value")
+            table = table[table[other] > 0]
+            larger = int((table[algorithm] > table[other]).sum())
+            holds &= larger == len(table) > 0
+            counts.append(f"{block}: {said} at {larger} of {len(table)}")
+        return Check(holds, ", ".join(counts))
+
+    return test

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 
 from dpml.reporting.claim_tests import failing, on_runs, wins
-from dpml.reporting.claims import Check, NotComputedError, Reading, Runs, Test, every, some
-from dpml.reporting.criteria import Comparison, better, scale, similar
+from dpml.reporting.claims import Check, NotComputedError, Runs, Test, every, some
+from dpml.reporting.criteria import Comparison, MetricScale, better, scale, similar
 from dpml.reporting.statistics import per_seed
 
 ACCURACY = scale("accuracy")
@@ -21,7 +21,7 @@ ACCURACY = scale("accuracy")
 def near(block: str, values: Mapping[str, float]) -> Test:
     """Without noise the mean accuracy of every algorithm is similar to the value in the text."""
 
-    def decide(runs: Runs, reading: Reading) -> Check:
+    def decide(runs: Runs, _: MetricScale) -> Check:
         shown, texts = {}, []
         for algorithm, value in values.items():
             ours = _at(runs, block, algorithm, math.inf)
@@ -29,32 +29,32 @@ def near(block: str, values: Mapping[str, float]) -> Test:
             texts.append(f"{algorithm} {ours.mean():.3f} (published {value})")
         return _all(shown, ", ".join(texts))
 
-    return on_runs(lambda reading: {block: tuple(values)}, decide)
+    return on_runs({block: tuple(values)}, decide)
 
 
 def useless(block: str, algorithm: str, eps: float) -> Test:
     """At this eps `algorithm` is not better than indiv."""
 
-    def decide(runs: Runs, _: Reading) -> Check:
+    def decide(runs: Runs, _: MetricScale) -> Check:
         ours, alone = (_at(runs, block, name, eps) for name in (algorithm, "indiv"))
         text = f"at 1/eps = {1 / eps:g} {algorithm} {ours.mean():.3f}, indiv {alone.mean():.3f}"
         above = better({f"{algorithm} above indiv": (ours, alone)}, ACCURACY)
         return Check.of(text, above, lambda known: every(None if one is None else not one for one in known.values()))
 
-    return on_runs(lambda _: {block: (algorithm, "indiv")}, decide)
+    return on_runs({block: (algorithm, "indiv")}, decide)
 
 
 def better_than_alone(block: str, algorithms: Sequence[str], eps: float) -> Test:
     """From 1/eps = 0 to that of `eps` every algorithm is better than indiv at every point."""
 
-    def decide(runs: Runs, reading: Reading) -> Check:
+    def decide(runs: Runs, _: MetricScale) -> Check:
         alone = runs[block, "indiv"]
         grid = _down_to(runs, block, "indiv", eps)
         shown = better({(a, x): (runs[block, a][x], alone[x]) for a in algorithms for x in grid}, ACCURACY)
         texts = [f"{a} {_until(_kept({x: shown[a, x] for x in grid}))}" for a in algorithms]
         return _all(shown, f"better than indiv ({alone[math.inf].mean():.3f}): {', '.join(texts)}")
 
-    return on_runs(lambda reading: {block: (*algorithms, "indiv")}, decide)
+    return on_runs({block: (*algorithms, "indiv")}, decide)
 
 
 def between(blocks: Sequence[str], algorithms: Sequence[str], small: float) -> Test:
@@ -63,7 +63,7 @@ def between(blocks: Sequence[str], algorithms: Sequence[str], small: float) -> T
     For every algorithm that fails before the end of the range, the numbers say how far the statement holds.
     """
 
-    def decide(runs: Runs, reading: Reading) -> Check:
+    def decide(runs: Runs, _: MetricScale) -> Check:
         shown: dict[Any, Comparison] = {}
         below: dict[Any, tuple[pd.Series, pd.Series]] = {}
         for block in blocks:
@@ -85,7 +85,7 @@ def between(blocks: Sequence[str], algorithms: Sequence[str], small: float) -> T
         text = f"between indiv and batch until 1/eps = {small:g}{text}"
         return Check.of(text + failing("not so", falls), shown | falls)
 
-    return on_runs(lambda _: dict.fromkeys(blocks, ("indiv", "batch", *algorithms)), decide)
+    return on_runs(dict.fromkeys(blocks, ("indiv", "batch", *algorithms)), decide)
 
 
 def _roughly_above(a: pd.Series, b: pd.Series) -> Comparison:
@@ -96,7 +96,7 @@ def _roughly_above(a: pd.Series, b: pd.Series) -> Comparison:
 def holds_longer(many: str, few: str, algorithms: Sequence[str]) -> Test:
     """With more parties every algorithm is better at some 1/eps > 0, and worse at none."""
 
-    def decide(runs: Runs, _: Reading) -> Check:
+    def decide(runs: Runs, _: MetricScale) -> Check:
         pairs: dict[tuple[str, float], tuple[pd.Series, pd.Series]] = {}
         for algorithm in algorithms:
             ours, theirs = runs[many, algorithm], runs[few, algorithm]
@@ -106,13 +106,13 @@ def holds_longer(many: str, few: str, algorithms: Sequence[str]) -> Test:
                 pairs[algorithm, x] = ours[x], theirs[x]
         return wins(pairs, ACCURACY, some)
 
-    return on_runs(lambda _: dict.fromkeys((many, few), algorithms), decide)
+    return on_runs(dict.fromkeys((many, few), algorithms), decide)
 
 
 def nearly_batch(block: str, algorithm: str, eps: float) -> Test:
     """From 1/eps = 0 to that of `eps` `algorithm` is at most 0.05 worse than batch."""
 
-    def decide(runs: Runs, _: Reading) -> Check:
+    def decide(runs: Runs, _: MetricScale) -> Check:
         ours, target = runs[block, algorithm], _at(runs, block, "batch", math.inf)
         grid = _down_to(runs, block, algorithm, eps)
         last = min(grid)
@@ -121,13 +121,13 @@ def nearly_batch(block: str, algorithm: str, eps: float) -> Test:
         text += f"({ours[last].mean():.3f} at 1/eps = {1 / last:g}, batch {target.mean():.3f})"
         return _all(shown, text)
 
-    return on_runs(lambda _: {block: (algorithm, "batch")}, decide)
+    return on_runs({block: (algorithm, "batch")}, decide)
 
 
 def wider_gap(pairs: Mapping[str, str], algorithms: Sequence[str]) -> Test:
     """Without noise every algorithm is further below batch in each block than in its counterpart."""
 
-    def decide(runs: Runs, _: Reading) -> Check:
+    def decide(runs: Runs, _: MetricScale) -> Check:
         wider: dict[tuple[str, str], tuple[pd.Series, pd.Series]] = {}
         texts = []
         for block, other in pairs.items():
@@ -138,7 +138,7 @@ def wider_gap(pairs: Mapping[str, str], algorithms: Sequence[str]) -> Test:
         shown = better(wider, ACCURACY)
         return Check.of(", ".join(texts) + failing("not wider", shown), shown)
 
-    return on_runs(lambda _: dict.fromkeys((*pairs, *pairs.values()), ("batch", *algorithms)), decide)
+    return on_runs(dict.fromkeys((*pairs, *pairs.values()), ("batch", *algorithms)), decide)
 
 
 def _grid(values: pd.DataFrame) -> list[float]:

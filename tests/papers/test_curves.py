@@ -5,10 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
-
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.optim.losses import LOSSES
 from dpml.papers.imtiaz2019.curves import (
     FAMILY,
     delta_against_colluders,
@@ -17,6 +13,10 @@ from dpml.papers.imtiaz2019.curves import (
     noise_left,
     noise_of_uneven_sites,
 )
+from scipy import stats
+
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, worst
 
 
