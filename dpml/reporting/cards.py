@@ -6,7 +6,6 @@ user, who names packs (`dpml.packs`); results name an experiment, and its pack i
 """
 
 import importlib
-import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -78,8 +77,6 @@ def card_of(pack: str) -> Card | None:
 def claims_of(pack: str) -> Mapping[str, Claim]:
     """The claims of a pack by id; none if there is no such pack."""
     card = card_of(pack)
-    if card is None and importlib.util.find_spec(f"dpml.papers.{pack}"):  # until all are packs
-        return {claim.id: claim for claim in importlib.import_module(f"dpml.papers.{pack}.claims").CLAIMS}
     return card.claims if card else {}
 
 

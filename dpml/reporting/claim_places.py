@@ -72,7 +72,7 @@ def easier(low: str, high: str, algorithm: str) -> Test:
 
 
 def depends(block: str, algorithms: Sequence[str], others: Sequence[str]) -> Test:
-    """For the algorithms the largest x is better than the smallest; for others the two do not differ by what matters."""
+    """The algorithms are better at the largest x than at the smallest; others do not differ there by what matters."""
 
     def decide(runs: Runs, on: MetricScale) -> Check:
         ends = {}

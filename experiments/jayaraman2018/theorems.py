@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpml.privacy import gdp
-from dpml.reporting.claim_tests import Place, places
+from dpml.reporting.claim_places import Place, places
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
 from dpml.reporting.criteria import better, scale, similar
 
