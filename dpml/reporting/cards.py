@@ -18,7 +18,7 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, nearest
 from dpml.plain import read_mapping
-from dpml.reporting import claim_laws, claim_places, claim_points, claim_tests
+from dpml.reporting import claim_laws, claim_places, claim_points, claim_sets, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
@@ -26,9 +26,11 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
     for made in (
         claim_points.agrees,
         claim_places.alike,
+        claim_laws.as_stated,
         claim_places.at,
         claim_tests.beats,
         claim_laws.below_bound,
+        claim_sets.by_data_set,
         claim_places.compared,
         claim_tests.degrades,
         claim_places.depends,
@@ -38,6 +40,7 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
         claim_places.gap_grows,
         claim_tests.improves,
         claim_tests.is_steady,
+        claim_sets.on_sets,
         claim_tests.reaches,
     )
 }
@@ -177,7 +180,7 @@ class _Reader:
         if not isinstance(content, dict) or len(content) != 1:
             raise UserError(f"the test of {where} must be one name with its arguments, or a list of such.")
         ((name, arguments),) = content.items()
-        maker, given = self._named(name, where), arguments or {}
+        maker, given = self._named(name, where), self._with_functions(arguments or {}, where)
         known = inspect.signature(maker).parameters
         _check_keys(given, known, f"{name} in {where}")
         missing = [one.name for one in known.values() if one.default is one.empty and one.name not in given]
@@ -189,6 +192,14 @@ class _Reader:
             return made(evidence, reading)
 
         return test
+
+    def _with_functions(self, value: Any, where: str) -> Any:
+        """Arguments, with the pack's functions in the place of their names."""
+        if isinstance(value, dict):
+            return {key: self._with_functions(inner, where) for key, inner in value.items()}
+        if isinstance(value, str) and packs.absolute(value, self.pack) != value:
+            return self._named(value, where)
+        return value
 
     def _named(self, name: str, where: str) -> Callable[..., Any]:
         """The test, or the function that makes it, of a name."""

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.claim_tests import failing, fewest_seeds, several
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
+from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test, every
 from dpml.reporting.criteria import Comparison, MetricScale, scale, similar
 from dpml.reporting.statistics import per_seed
 
@@ -121,5 +121,28 @@ def exceeds(blocks: Sequence[str], algorithm: str, other: str, kind: str, said: 
             holds &= larger == len(table) > 0
             counts.append(f"{block}: {said} at {larger} of {len(table)}")
         return Check(holds, ", ".join(counts))
+
+    return test
+
+
+def as_stated(metric: str, least: bool = False) -> Test:
+    """In every setting the value of a computed row is the stated one to 1 %; with `least` it is at least that.
+
+    The rows of the reading have its name as `reading`, those of what is stated have ``stated``.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        rows = evidence.rows
+        if "reading" not in rows or not (rows["metric"] == metric).any():
+            raise NotComputedError([metric])
+        rows = rows[rows["metric"] == metric]
+        found = {(reads, name): value for reads, name, value in rows[["reading", "setting", "value"]].to_numpy()}
+        pairs = {
+            name: (value, found["stated", name]) for (reads, name), value in found.items() if reads == reading.name
+        }
+        if not pairs:
+            raise NotComputedError([f"{metric} [{reading.name}]"])
+        holds = [ours >= s * 0.99 and (least or ours <= s * 1.01) for ours, s in pairs.values()]
+        return Check(every(holds), ", ".join(f"{name}: {v:.3g}, stated {s:.3g}" for name, (v, s) in pairs.items()))
 
     return test

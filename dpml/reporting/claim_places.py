@@ -105,7 +105,8 @@ def gap_grows(block: str, algorithm: str, other: str) -> Test:
 Place = str | tuple[str, float]
 """An algorithm, or a pair of it and the x at which it is; alone, it has one value for all."""
 
-How = Callable[[Mapping[str, tuple[pd.Series, pd.Series]], Reading], Mapping[Any, Comparison]]
+Pairs = Mapping[str, tuple[pd.Series, pd.Series]]
+How = Callable[[Pairs, Reading], Mapping[Any, Comparison]]
 """What is asked of pairs of runs."""
 
 

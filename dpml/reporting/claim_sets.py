@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pandas as pd
@@ -19,7 +20,9 @@ Judge = Callable[[Curves, MetricScale, str], Check]
 YES = {True: "yes", False: "no", None: "undecided"}
 
 
-def on_sets(blocks: Sequence[str], algorithms: Mapping[str, str], judge: Judge) -> Test:
+def on_sets(
+    blocks: Sequence[str], algorithms: Mapping[str, str], judge: Judge, extra: str = "", said: str = ""
+) -> Test:
     """A test that holds if `judge` does for each block, one per data set.
 
     A data set is left out if it is not here, if it is a substitute, or if all that is compared is less accurate than
@@ -29,7 +32,10 @@ def on_sets(blocks: Sequence[str], algorithms: Mapping[str, str], judge: Judge) 
         blocks: one per data set.
         algorithms: by what `judge` calls them.
         judge: of one data set.
+        extra: an end of names: blocks with it decide nothing, and their numbers are told too.
+        said: what is told of these.
     """
+    more = on_sets([f"{block}{extra}" for block in blocks], algorithms, judge) if extra else None
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         have, on = set(evidence.rows["block"]), scale(reading.metric)
@@ -52,8 +58,8 @@ def on_sets(blocks: Sequence[str], algorithms: Mapping[str, str], judge: Judge) 
                 why = f"on {', '.join(evidence.stand_ins([block]))}"
                 left = f", {why}, which does not count"
             one = judge(curves, on, block) if curves else None
-            said = f"{YES[one.holds]}{left}): {one.numbers}" if one else "not here)"
-            texts.append(f"{block.split('_')[0]} ({said}")
+            judged = f"{YES[one.holds]}{left}): {one.numbers}" if one else "not here)"
+            texts.append(f"{block.split('_')[0]} ({judged}")
             if one and not left:
                 found[block] = one
             else:
@@ -63,23 +69,48 @@ def on_sets(blocks: Sequence[str], algorithms: Mapping[str, str], judge: Judge) 
         on_ = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
         seeds = fewest_seeds({key: values for key, values in runs.items() if key[0] in found})
         whole = replace(together([*found.values()]), numbers="; ".join(texts), seeds=seeds, on=on_)
+        with suppress(NotComputedError):
+            also = more and more(evidence, reading)
+            told = f"; {said}: {YES[also.holds]}, {also.numbers}" if also else ""
+            whole = replace(whole, numbers=f"{whole.numbers}{told}")
         return replace(whole, substitutes=evidence.stand_ins(found))
 
     return test
 
 
-def with_numbers_of(test: Test, other: Test, words: str) -> Test:
-    """A test whose numbers have those of another one too, which decides nothing."""
+def by_data_set(  # many parameters: the arguments of a test on a card
+    block: str,
+    names: Mapping[str, str],
+    axis: str,
+    where: Mapping[str, object],
+    algorithms: Mapping[str, str],
+    judge: Judge,
+) -> Test:
+    """`on_sets` on the rows of one block with some settings, of any variant: its data sets are blocks of their own.
 
-    def both(evidence: Evidence, reading: Reading) -> Check:
-        check = test(evidence, reading)
-        try:
-            extra = other(evidence, reading)
-        except NotComputedError:
-            return check
-        return replace(check, numbers=f"{check.numbers}; {words}: {YES[extra.holds]}, {extra.numbers}")
+    Args:
+        block: with several data sets.
+        names: what the data sets are called, by their names in rows.
+        axis: the column that is x.
+        where: the settings; a text is a part of a list in words.
+        algorithms: as for `on_sets`.
+        judge: as for `on_sets`.
+    """
+    blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
+    whole = on_sets(blocks, algorithms, judge)
 
-    return both
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        rows = evidence.rows[evidence.rows["block"] == block]
+        for key, value in where.items():
+            if key not in rows:
+                raise NotComputedError([f"{block} by {key}"])
+            text = rows[key].astype(str).str.contains(str(value), regex=False)
+            # what has no such setting belongs to every value of it
+            rows = rows[(text if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
+        rows = rows.assign(variant=reading.variant, block=rows["dataset"].map(names) + "_chosen", of=rows["block"])
+        return whole(replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis)), reading)
+
+    return test
 
 
 def _floor(evidence: Evidence, block: str, reading: Reading) -> float:

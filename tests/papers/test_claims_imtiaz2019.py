@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up, without
+
 from dpml.papers.imtiaz2019.claims import OTHERS, OURS, PRIVATE, comes_down, depends_on_delta, easier
 from dpml.papers.imtiaz2019.curves import (
     delta_against_colluders,
@@ -10,8 +12,6 @@ from dpml.papers.imtiaz2019.curves import (
     noise_left,
     noise_of_uneven_sites,
 )
-from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up, without
-
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Claim, Evidence, Reading
 from dpml.running.computed import complete

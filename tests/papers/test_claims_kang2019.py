@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from dpml.packs.kang2019.claims import CHOICES, LOCAL, ONCE
 from made_up import (
     NO_POINTS,
     check_that_nothing_is_judged_without_what_it_needs,
@@ -15,6 +14,7 @@ from made_up import (
     made_up,
 )
 
+from dpml.packs.kang2019.claims import CHOICES, LOCAL, ONCE
 from dpml.paths import folder
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence

@@ -5,6 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
+
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.optim.losses import LOSSES
 from dpml.papers.imtiaz2019.curves import (
     FAMILY,
     delta_against_colluders,
@@ -13,10 +17,6 @@ from dpml.papers.imtiaz2019.curves import (
     noise_left,
     noise_of_uneven_sites,
 )
-from scipy import stats
-
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, worst
 
 

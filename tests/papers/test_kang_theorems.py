@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from dpml.packs.kang2019.theorems import EVERY, MeasuredDescent
 
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
+from dpml.packs.kang2019.theorems import EVERY, MeasuredDescent
 from dpml.privacy import Budget
 
 DELTA = 1e-3

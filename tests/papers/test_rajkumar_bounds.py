@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from dpml.packs.rajkumar2012 import bounds
 from scipy import stats
 
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
@@ -13,6 +12,7 @@ from dpml.data.partition import Equal, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
+from dpml.packs.rajkumar2012 import bounds
 from dpml.privacy import Budget, Problem
 from dpml.seeds import generator
 

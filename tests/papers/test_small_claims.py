@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from dpml.packs.hamm2016 import auxiliary
-from dpml.packs.rajkumar2012 import need_of_rho
-from dpml.papers.imtiaz2019 import dropouts
 from made_up import NO_POINTS, decide
 from scipy.optimize import minimize
 
+from dpml.packs.hamm2016 import auxiliary
+from dpml.packs.rajkumar2012 import need_of_rho
+from dpml.papers.imtiaz2019 import dropouts
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
 
