@@ -49,18 +49,13 @@ def on_sets(
         found: dict[str, Check] = {}
         for block in blocks:
             curves = {word: runs[block, name].abs() for word, name in algorithms.items() if (block, name) in runs}
-            floor = _floor(evidence, block, reading)
-            left, why = "", "it is not here"
-            if curves and all((values.mean() < floor).all() for values in curves.values()):
-                left = f", all below the constant classifier ({floor:.3g}), so that it does not count"
-                why = f"all are below the constant classifier, {floor:.3g}"
-            elif block not in here and curves:
-                why = f"on {', '.join(evidence.stand_ins([block]))}"
-                left = f", {why}, which does not count"
+            why, words = _why_not(
+                curves, _floor(evidence, block, reading), [] if block in here else evidence.stand_ins([block])
+            )
             one = judge(curves, on, block) if curves else None
-            judged = f"{YES[one.holds]}{left}): {one.numbers}" if one else "not here)"
+            judged = f"{YES[one.holds]}{words}): {one.numbers}" if one else "not here)"
             texts.append(f"{block.split('_')[0]} ({judged}")
-            if one and not left:
+            if one and not why:
                 found[block] = one
             else:
                 gone.append(f"{block} ({why})")
@@ -111,6 +106,17 @@ def by_data_set(  # many parameters: the arguments of a test on a card
         return whole(replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis)), reading)
 
     return test
+
+
+def _why_not(curves: Curves, floor: float, stand_ins: Sequence[str]) -> tuple[str, str]:
+    """Why a data set does not count, and that in the words of its numbers; empty if it does."""
+    if not curves:
+        return "it is not here", ""
+    if all((values.mean() < floor).all() for values in curves.values()):
+        words = f", all below the constant classifier ({floor:.3g}), so that it does not count"
+        return f"all are below the constant classifier, {floor:.3g}", words
+    why = f"on {', '.join(stand_ins)}" if stand_ins else ""
+    return why, f", {why}, which does not count" if why else ""
 
 
 def _floor(evidence: Evidence, block: str, reading: Reading) -> float:

@@ -1,4 +1,4 @@
-"""Claims and their verdicts. The tests are in `claim_tests` and in `dpml.papers`; their only input is the rows.
+"""Claims and their verdicts. Their tests are named on cards (`cards`), and their only input is the rows.
 
 A verdict is computed, never typed in. What its words mean is defined in `criteria`, once for all papers. Many of these
 criteria were changed after results had been seen: experiments/CRITERIA.md says which, when, and why.

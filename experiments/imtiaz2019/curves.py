@@ -23,10 +23,8 @@ from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_whole_view
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget, Problem, gdp, noise
+from dpml.running.at_proven import FAMILY
 from dpml.seeds import generator
-
-FAMILY: dict[str, Sites] = {"fm": "curator", "capefm": "cape", "conv": "independent"}
-
 
 DRAWN = -20.0
 """log10 of the smallest delta that is drawn: below it, privacy fails for other reasons first."""
