@@ -49,9 +49,8 @@ def on_sets(
         found: dict[str, Check] = {}
         for block in blocks:
             curves = {word: runs[block, name].abs() for word, name in algorithms.items() if (block, name) in runs}
-            why, words = _why_not(
-                curves, _floor(evidence, block, reading), [] if block in here else evidence.stand_ins([block])
-            )
+            stand_ins = [] if block in here else evidence.stand_ins([block])
+            why, words = _why_not(curves, _floor(evidence, block, reading), stand_ins)
             one = judge(curves, on, block) if curves else None
             judged = f"{YES[one.holds]}{words}): {one.numbers}" if one else "not here)"
             texts.append(f"{block.split('_')[0]} ({judged}")
@@ -64,10 +63,10 @@ def on_sets(
         on_ = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
         seeds = fewest_seeds({key: values for key, values in runs.items() if key[0] in found})
         whole = replace(together([*found.values()]), numbers="; ".join(texts), seeds=seeds, on=on_)
-        with suppress(NotComputedError):
-            also = more and more(evidence, reading)
-            told = f"; {said}: {YES[also.holds]}, {also.numbers}" if also else ""
-            whole = replace(whole, numbers=f"{whole.numbers}{told}")
+        if more:
+            with suppress(NotComputedError):
+                also = more(evidence, reading)
+                whole = replace(whole, numbers=f"{whole.numbers}; {said}: {YES[also.holds]}, {also.numbers}")
         return replace(whole, substitutes=evidence.stand_ins(found))
 
     return test

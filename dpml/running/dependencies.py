@@ -137,7 +137,7 @@ def named(part: Any) -> Iterator[str]:
 
 def _files(modules: Mapping[str, Any], roots: Set[str]) -> dict[str, str]:
     """The files that own modules have read, and the libraries among the roots."""
-    tops = {name.partition(".")[0] for name in roots}
+    tops = {name.partition(".")[0] for name in roots} - {_OURS}  # whose packs count by their own modules
     sources = {str(code.located(name)) for name in modules}
     found = {}
     for name in tuple(_opened):

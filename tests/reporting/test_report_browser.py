@@ -9,17 +9,16 @@ import subprocess
 import time
 import urllib.request
 from itertools import pairwise
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpml import papers
+from dpml import packs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-PAPERS = sorted(path.parent.name for path in Path(papers.__file__).parent.glob("*/claims.py"))
+PAPERS = sorted(packs.known())
 PAGES = [f"{name}.html" for name in ("index", *PAPERS, "frontier", "audit")]
 
 
