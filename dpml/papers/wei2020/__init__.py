@@ -1,0 +1,1 @@
+"""Wei et al. 2020: noising before model aggregation (NbAFL)."""
