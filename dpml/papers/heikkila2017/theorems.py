@@ -127,7 +127,7 @@ def noise_left(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
     )
 
 
-def attacked(eps: Sequence[float], delta: float, d: int, reach: Sequence[float], clients: int, draws: int = 100_000) -> pd.DataFrame:
+def attacked(eps: Sequence[float], delta: float, d: int, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
     """A 95 % lower bound on eps (`attacked`) from noisy sums of squares, 100,000 of either of two neighbours.
 
     In one a row is at the ends of the assumed range, in the other it is 0; the attacker knows all other rows, and the
