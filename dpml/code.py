@@ -31,7 +31,7 @@ _PARSER = Lock()  # Python 3.11 raises SystemError where two threads parse at on
 # where files and parsed arrays lie, whose contents have checksums of their own
 _IDLE = {
     _OURS,
-    *(f"{_OURS}.{name}" for name in ("version", "errors", "atomic", "code")),
+    *(f"{_OURS}.{name}" for name in ("version", "errors", "atomic", "code", "packs")),
     *(f"{_OURS}.data.sources.{name}" for name in ("cache", "download", "files")),
 }
 # nor on the versions of these: the limit on threads, configuration, and ciphers, whose results are standards
@@ -125,7 +125,9 @@ def source(name: str) -> Path | None:
     root, *rest = name.split(".")
     if root == _OURS:
         base = _HOME.joinpath(*rest)
-        return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+        inside = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+        if inside or rest[:1] != ["packs"]:  # whose folders lie elsewhere
+            return inside
     spec = _spec(name)
     if spec is None or not spec.origin or not spec.has_location:
         return None

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dpml import packs
 from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes
 from dpml.cli.files import add_written
@@ -29,6 +30,7 @@ def _main() -> None:
         more = [word for word in more if word.startswith("-")]
     if more:
         commands.error(f"unrecognized arguments: {' '.join(more)}")
+    packs.add(getattr(arguments, "pack", []))
     load(arguments.command).run(arguments)
 
 
@@ -185,6 +187,11 @@ def _config_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _pack(parser: argparse.ArgumentParser) -> None:
+    help_ = "a paper's folder, with its card.yaml; may be given more than once"
+    parser.add_argument("--pack", metavar="DIR", type=Path, action="append", default=[], help=help_)
+
+
 def _plot(commands: Any) -> None:
     description = "a figure for a paper, of a run, a sweep or a figure"
     plot = commands.add_parser("plot", help=description, description=f"Draw {description}.")
@@ -221,6 +228,7 @@ def _part(parser: argparse.ArgumentParser) -> None:
 def _cite(commands: Any) -> None:
     description = "BibTeX of dpml, and of the papers whose figures it regenerates"
     cite = commands.add_parser("cite", help=description, description=f"Print {description}.")
+    _pack(cite)
     cite.add_argument("name", nargs="?", help="dpml, or a paper as in results/ (default: all)")
 
 
@@ -367,6 +375,7 @@ def _verify(commands: Any) -> None:
     description = "compute a published model's guarantees, or a results folder's verdicts and tables, anew"
     verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
     what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
+    _pack(verify)
     verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
 
 
@@ -415,4 +424,5 @@ def _completion(commands: Any) -> None:
 def _report(commands: Any) -> None:
     report = commands.add_parser("report", help="pages about all experiments: RESULTS/report/index.html")
     _config_dir(report)
+    _pack(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")

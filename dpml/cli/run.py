@@ -25,7 +25,7 @@ from dpml import paths
 from dpml.cli import sweeper
 from dpml.cli.console import axes, show, show_least_noise
 from dpml.cli.errors import exit_on_mistakes
-from dpml.cli.words import multirun_first, refuse_dashed_keys
+from dpml.cli.words import add_packs, multirun_first, refuse_dashed_keys
 from dpml.commands.deciding import compute_and_decide
 from dpml.commands.folders import close_log, discard_if_empty, keep_failure, keep_log, log
 from dpml.commands.jobs import (
@@ -65,12 +65,13 @@ def main() -> None:
 
 
 def _main() -> None:
+    said, sys.argv[1:] = sys.argv[1:], add_packs(sys.argv[1:])
     register_experiments()
     register_options()
     sweeper.register()
     refuse_dashed_keys(sys.argv[1:], sys.argv[1:])
     sys.argv[1:] = multirun_first(sys.argv[1:])
-    command = Command()
+    command = Command(said)
     token = _command.set(command)
     try:
         hydra.main(**_CONFIG)(command.add)()
@@ -90,6 +91,7 @@ def _main() -> None:
 class Command:
     """What Hydra makes of one command line: jobs, composed one after the other, and for a sweep a folder of all."""
 
+    said: Sequence[str] = ()
     sweep: Path | None = None
     separate: bool = False  # every job carries out its own plan
     folders: list[Path] = field(default_factory=list)
@@ -104,7 +106,7 @@ class Command:
     @property
     def text(self) -> str:
         """The command, for running it again."""
-        return shlex.join(["dpml-run", *sys.argv[1:]])
+        return shlex.join(["dpml-run", *self.said])
 
     def add(self, config: DictConfig, keep: Callable[[], None] | None = None) -> float | None:
         """Called by Hydra with the configuration of every job.

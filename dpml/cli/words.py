@@ -1,11 +1,22 @@
 """Words of a command line that are written otherwise than they must be: put in order, or named with what to write."""
 
+import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
-from dpml import paths
+from dpml import packs, paths
 from dpml.errors import UserError
 
 _MULTIRUN = ("-m", "--multirun")
+
+
+def add_packs(words: Sequence[str]) -> list[str]:
+    """Make known the packs that ``--pack DIR`` names; returns the other words."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--pack", type=Path, action="append", default=[])
+    known, others = parser.parse_known_args(words)
+    packs.add(known.pack)
+    return others
 
 
 def multirun_first(words: Sequence[str]) -> list[str]:

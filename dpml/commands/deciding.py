@@ -54,21 +54,21 @@ def compute_and_decide(  # many parameters: those of `compute_jobs`
 
 def further(job: ExperimentJob, plan: Plan) -> Task:
     """An experiment's task, with the further cells that its undecided claims need."""
-    from dpml.reporting.claims import claims_of
+    from dpml.reporting.cards import claims_about
     from dpml.reporting.evidence import evidence_of
     from dpml.reporting.results import results_of
 
     experiment, points = job.publication.experiment, job.publication.points
-    if not experiment.claims:
+    claims = claims_about(experiment.name)
+    if not claims:
         return job.task
     rows = results_of(job.publication, plan, job.task).rows
     panels = [asdict(panel) for panel in experiment.panels]
     evidence = replace(evidence_of(rows, panels, points, experiment.substitutes), traced=True)
-    claims = claims_of(experiment.claims_from or "")
     wanted: dict[Cell, Wanted] = defaultdict(lambda: (0, 0))
     groups = _groups(job.task.points)
-    for name in experiment.claims:
-        for comparisons in claims[name].open(evidence):
+    for claim in claims.values():
+        for comparisons in claim.open(evidence):
             asked = [_asked(one.needs, _matching(groups, one.cells)) for one in comparisons]
             for one in asked if all(asked) else ():  # deciding a part of them decides nothing
                 for cell, (seeds, draws) in one.items():

@@ -15,7 +15,7 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from dpml import paths
+from dpml import packs
 from dpml.atomic import write_atomically
 from dpml.commands.settings import Settings, is_private
 from dpml.config.build import check_keys, convert_options
@@ -165,7 +165,7 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
     Args:
         config: the configuration that Hydra composed.
         words: the command line's overrides.
-        sources: folders with experiments, the user's first.
+        sources: the user's own folders with experiments.
 
     Raises:
         UserError: an experiment file or an override is wrong, or an override changes nothing.
@@ -199,7 +199,8 @@ def _experiment_job(
     expansion = Expansion.from_config(config, words)
     experiment = expansion.available(Experiment.from_content(name, content))
     points = expansion.experiment(experiment)
-    published = read_published(sources, name.rpartition("/")[0])
+    pack = name.rpartition("/")[0]
+    published = read_published([*sources, packs.home(pack).parent], pack)
     check(experiment, points, published)
     same = [
         word
@@ -243,9 +244,8 @@ def public_command(words: Sequence[str]) -> str:
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
-    """The folders with experiments: those among Hydra's configuration sources, and ours."""
-    own = [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
-    return [*own, paths.folder("experiments")]
+    """The user's own folders with experiments: those among Hydra's configuration sources."""
+    return [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
 
 
 # ---- from jobs to files

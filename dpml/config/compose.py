@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import Container, DictConfig, OmegaConf
 
-from dpml import paths
+from dpml import packs, paths
 from dpml.config.build import GROUPS, class_of, completed
 from dpml.config.docstrings import meanings
 from dpml.errors import UserError
@@ -53,20 +53,42 @@ class _Group(dict[str, ConfigNode]):
         return [name for name in self if not name.startswith("_")]
 
 
-@cache  # Hydra's store is one for the process
 def register_experiments() -> None:
-    """Register ``experiments/PAPER/NAME.yaml`` as ``experiment=PAPER/NAME``, or as a template for such options."""
-    groups = ConfigStore.instance().repo.setdefault(PACKAGE, {})
+    """Register ``PAPER/NAME.yaml`` of experiments and packs as ``experiment=PAPER/NAME``, or as a template for them."""
+    _register((*paths.folder("experiments").glob("[!_.]*/"), *packs.known().values()))
+
+
+@lru_cache(maxsize=1)  # Hydra's store is one for the process
+def _register(folders: Iterable[Path]) -> None:
+    groups = ConfigStore.instance().repo[PACKAGE] = {}
     names: dict[str, list[str]] = {"all": []}
-    for path in sorted(paths.folder("experiments").glob("*/*.yaml"), key=lambda path: natural(str(path))):
+    files = {path for folder in folders for path in folder.glob("*.yaml") if path.name != packs.CARD}
+    for path in sorted(files, key=lambda path: natural(f"{path.parent.name}/{path.stem}")):
         of_paper = groups.setdefault(path.parent.name, _Group())
-        of_paper[path.name] = _LazyNode(path.name, f"{PACKAGE}/{path.parent.name}", partial(OmegaConf.load, path))
+        of_paper[path.name] = _LazyNode(path.name, f"{PACKAGE}/{path.parent.name}", partial(_experiment, path))
         if not path.name.startswith("_"):  # a template
             for several in (path.parent.name, "all"):
                 names.setdefault(several, []).append(f"{path.parent.name}/{path.stem}")
     for several, members in names.items():
         name = f"{several}.yaml"
         groups[name] = _LazyNode(name, PACKAGE, partial(OmegaConf.create, {"experiments": members}))
+
+
+def _experiment(path: Path) -> Container:
+    """The content of an experiment's file, in which a pack names its Python by dots."""
+    content = OmegaConf.load(path)
+    if not re.search(r"\s\.[A-Za-z_]\w*\.|\[\.[A-Za-z_]\w*\.", path.read_text("utf-8")):
+        return content  # soon: what follows takes longer than reading
+    return OmegaConf.create(_named(OmegaConf.to_container(content), path.parent.name))
+
+
+def _named(content: Any, pack: str) -> Any:
+    """The content with whole paths in the place of those in the pack."""
+    if isinstance(content, dict):
+        return {key: _named(value, pack) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_named(value, pack) for value in content]
+    return packs.absolute(content, pack) if isinstance(content, str) else content
 
 
 class FileConfigSource(file_config_source.FileConfigSource):

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+from dpml import packs
 from dpml.mechanism.algorithm import Algorithm
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import DECLARED, HELD
 
-_OURS = ("dpml", "builtins", "abc", "typing")
-"""Packages with the base classes of dpml's algorithms."""
+_THEIRS = ("builtins", "abc", "typing")
+"""Modules of Python with base classes of dpml's algorithms."""
 
 
 def author(algorithm: Algorithm) -> str | None:
@@ -17,7 +18,7 @@ def author(algorithm: Algorithm) -> str | None:
     """
     for part in (algorithm, getattr(algorithm, "loss", None)):  # how steep a loss is, is what it says itself
         for kind in type(part).__mro__:
-            if kind.__module__.partition(".")[0] not in _OURS:
+            if kind.__module__ not in _THEIRS and not packs.is_ours(kind.__module__):
                 return f"{kind.__module__}.{kind.__qualname__}"
     return None
 

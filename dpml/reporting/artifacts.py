@@ -8,6 +8,7 @@ from typing import Any
 from dpml.atomic import write_atomically
 from dpml.config.compose import natural
 from dpml.reporting import evidence
+from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
@@ -93,7 +94,7 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
     points, stands = results.publication.points, experiment.substitutes
-    verdicts = evidence.judge(results.rows, experiment.claims, experiment.claims_from, panels, points, stands)
+    verdicts = evidence.judge(results.rows, claims_about(experiment.name).values(), panels, points, stands)
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -104,7 +105,6 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
         "reference": experiment.reference,
         "computed": [block.block for block in experiment.computed],
         "claims": [asdict(verdict) for verdict in verdicts],
-        "claims_from": experiment.claims_from,
         "substitutes": dict(stands),
         "rankings": rankings(results),
         "cells": cells,

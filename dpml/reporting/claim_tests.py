@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pandas as pd
@@ -29,19 +29,76 @@ def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Cal
     return test
 
 
+Each = Mapping[str, Sequence[float]]
+"""A setting and its values, each of which a test looks at by itself."""
+
+
+def on_panels(
+    blocks: Sequence[str] | Mapping[str, str],
+    algorithms: Sequence[str],
+    decide: Callable[[Runs, MetricScale], Check],
+    each: Each | None = None,
+) -> Test:
+    """A test on the runs of some algorithms in every block, and with `each` at every value of a setting.
+
+    Args:
+        blocks: their names, or by what they are called in words.
+        algorithms: in every block.
+        decide: gets the runs by the block in words, in front of which stands the setting, and the algorithm.
+        each: the setting.
+    """
+    known = blocks if isinstance(blocks, Mapping) else {block: block for block in blocks}
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        parts = {"": evidence}
+        for key, values in (each or {}).items():
+            rows = {value: evidence.rows[evidence.rows[key] == value] for value in values}
+            parts = {f"{key} = {value:g}, ": replace(evidence, rows=own) for value, own in rows.items()}
+        runs: dict[tuple[str, str], pd.DataFrame] = {}
+        missing: list[str] = []
+        for words, part in parts.items():
+            try:
+                found = part.all_runs(dict.fromkeys(known.values(), algorithms), reading)
+            except NotComputedError as error:
+                missing += [f"{name}{f' at {words[:-2]}' if words else ''}" for name in error.missing]
+            else:
+                runs |= {
+                    (f"{words}{label}", algorithm): found[block, algorithm].abs()
+                    for label, block in known.items()
+                    for algorithm in algorithms
+                }
+        if missing:
+            raise NotComputedError(missing)
+        check = decide(runs, scale(reading.metric))
+        return replace(check, seeds=fewest_seeds(runs), substitutes=evidence.stand_ins(known.values()))
+
+    return test
+
+
+def curves_of(runs: Runs) -> dict[str, tuple[pd.DataFrame, list[Any]]]:
+    """The runs of every panel and algorithm by a name of both, and their x in order."""
+    between = {True: ", ", False: " "}  # a panel of several words
+    return {
+        f"{algo}{between[', ' in panel]}{panel}": (values, several(values, panel))
+        for (panel, algo), values in runs.items()
+    }
+
+
 def fewest_seeds(runs: Runs) -> int:
     """The smallest number of seeds among some runs."""
     return min(values.index.get_level_values("seed").nunique() for values in runs.values())
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """The values of x of some runs, from the first to the last.
+    """The values of x of some runs, from the first to the last: shares of parties from equal to skewed.
 
     Raises:
         NotComputedError: there are fewer than two.
     """
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
+    if all("/" in str(x) for x in runs.columns):
+        return sorted(runs.columns, key=lambda shares: -min(map(float, str(shares).split("/"))))
     return list(runs.columns)
 
 
@@ -68,14 +125,14 @@ def trend(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricSc
     return Check.of(text, shown | {key: back[key] for key in turned}, lambda k: every([not turned, *map(k.get, shown)]))
 
 
-def improves(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
+def improves(blocks: Sequence[str] | Mapping[str, str], algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets better, and at no step on the way worse."""
+    return on_panels(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=True), each)
 
-    def decide(runs: Runs, reading: Reading) -> Check:
-        curves = {f"{algo} {block}": (values, several(values, block)) for (block, algo), values in runs.items()}
-        return trend(curves, scale(reading.metric), better_at_the_end=True)
 
-    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
+def degrades(blocks: Sequence[str] | Mapping[str, str], algorithms: Sequence[str], each: Each | None = None) -> Test:
+    """From the first to the last x every algorithm gets worse, and at no step on the way better."""
+    return on_panels(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=False), each)
 
 
 def failing(words: str, shown: Mapping[Any, Comparison]) -> str:
@@ -141,14 +198,52 @@ def steady(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricS
     return Check.of(", ".join(texts) + failing("not as at first", shown), shown)
 
 
-def is_steady(blocks: Sequence[str], algorithms: Sequence[str]) -> Test:
+def is_steady(blocks: Sequence[str] | Mapping[str, str], algorithms: Sequence[str], each: Each | None = None) -> Test:
     """At every x every algorithm is similar to what it is at the first."""
+    return on_panels(blocks, algorithms, lambda runs, on: steady(curves_of(runs), on), each)
 
-    def decide(runs: Runs, reading: Reading) -> Check:
-        curves = {f"{algo} {block}": (values, several(values, block)) for (block, algo), values in runs.items()}
-        return steady(curves, scale(reading.metric))
 
-    return on_runs(lambda _: dict.fromkeys(blocks, algorithms), decide)
+def alike(blocks: Sequence[str] | Mapping[str, str], algorithm: str, other: str, each: Each | None = None) -> Test:
+    """At every x the two algorithms are similar."""
+
+    def decide(runs: Runs, on: MetricScale) -> Check:
+        pairs = {
+            f"{panel} = {x}": (runs[panel, algorithm][x], runs[panel, other][x])
+            for panel in dict.fromkeys(panel for panel, _ in runs)
+            for x in runs[panel, other]
+        }
+        shown = all_similar(pairs, on)
+        apart = {key: a.mean() - b.mean() for key, (a, b) in pairs.items()}
+        worst = max(apart, key=lambda key: abs(apart[key]))
+        text = f"{algorithm} - {other} is at most {apart[worst]:+.3g}, at {worst}{failing('not similar', shown)}"
+        return Check.of(text, shown)
+
+    return on_panels(blocks, (algorithm, other), decide, each)
+
+
+def at(  # many parameters: the arguments of a test on a card
+    blocks: Sequence[str] | Mapping[str, str],
+    x: Mapping[str, Any],
+    algorithm: str,
+    other: str,
+    by: str = "better",
+    each: Each | None = None,
+) -> Test:
+    """At one x of every block, `first`, `last` or a value, one algorithm is better than the other, or similar to it."""
+
+    def decide(runs: Runs, on: MetricScale) -> Check:
+        pairs = {}
+        for panel in dict.fromkeys(panel for panel, _ in runs):
+            grid, place = several(runs[panel, other], panel), x[panel.rpartition(", ")[2]]
+            place = {"first": grid[0], "last": grid[-1]}.get(place, place)
+            if place not in grid:
+                raise NotComputedError([f"{panel} = {place}"])
+            pairs[f"{panel} = {place}"] = runs[panel, algorithm][place], runs[panel, other][place]
+        shown = all_similar(pairs, on) if by == "similar" else better(pairs, on)
+        means = "; ".join(f"{key}: {a.mean():.3g} against {b.mean():.3g}" for key, (a, b) in pairs.items())
+        return Check.of(f"{algorithm} against {other}, {means}{failing(f'not {by}', shown)}", shown)
+
+    return on_panels(blocks, (algorithm, other), decide, each)
 
 
 def reaches(needs: Callable[[Reading], Mapping[str, tuple[str, str]]], until: float = math.inf) -> Test:
@@ -187,11 +282,88 @@ def _reached(near: Mapping[Any, Comparison]) -> str:
     return f"reached from {early} on or {'never' if late is None else f'from {late} on'}"
 
 
-def both(first: Test, second: Test) -> Test:
-    """Both tests hold."""
+Place = str | tuple[str, float]
+"""An algorithm, or a pair of it and the x at which it is; alone, it has one value for all."""
+
+How = Callable[[Mapping[str, tuple[pd.Series, pd.Series]], Reading], Mapping[Any, Comparison]]
+"""What is asked of pairs of runs."""
+
+
+def compared(
+    block: str,
+    first: Sequence[Place],
+    second: Sequence[Place],
+    metrics: Sequence[str],
+    by: str = "better",
+    factor: float = 1.0,
+) -> Test:
+    """In a block every place of `first` is better than every one of `second`, by a `factor`, or `by` similar to it."""
+    if by == "similar":
+        return places(block, first, second, metrics, lambda pairs, reading: all_similar(pairs, scale(reading.metric)))
+    return places(
+        block, first, second, metrics,
+        lambda pairs, reading: better({key: (a, b / factor) for key, (a, b) in pairs.items()}, scale(reading.metric)),
+    )  # fmt: skip
+
+
+def all_similar(pairs: Mapping[Any, tuple[pd.Series, pd.Series]], on: MetricScale) -> dict[Any, Comparison]:
+    """Whether both of every pair are similar."""
+    return {key: similar(a, b, on) for key, (a, b) in pairs.items()}
+
+
+def places(block: str, first: Sequence[Place], second: Sequence[Place], metrics: Sequence[str], how: How) -> Test:
+    """In a block, whose algorithms have one variant each, all pairs of places are as asked, by all of the metrics."""
+    pairs = [(_place(a), _place(b)) for a, b in product(first, second)]
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        return together(checks_of((first, second), evidence, reading))
+        known = replace(evidence, rows=evidence.rows.assign(variant=reading.variant))
+
+        def by(metric: str) -> Check:
+            own = replace(reading, metric=metric)
+            values = {place: _runs_at(known, block, place, own) for pair in pairs for place in pair}
+            shown = how({f"{_at(a)} against {_at(b)}": (values[a], values[b]) for a, b in pairs}, own)
+            seeds = min(one.index.get_level_values("seed").nunique() for one in values.values())
+            means = ", ".join(f"{_at(place)} {one.mean():.4g}" for place, one in values.items())
+            text = f"{metric.removeprefix('optimality_')}: {means}{failing('not so', shown)}"
+            return replace(Check.of(text, shown), seeds=seeds)
+
+        return together([by(metric) for metric in metrics])
+
+    return test
+
+
+def _place(place: Place) -> tuple[str, float | None]:
+    return (place, None) if isinstance(place, str) else (place[0], place[1])
+
+
+def _at(place: tuple[str, float | None]) -> str:
+    name, x = place
+    return name if x is None else f"{name} at {x:g}"
+
+
+def _runs_at(evidence: Evidence, block: str, place: tuple[str, float | None], reading: Reading) -> pd.Series:
+    """The runs of an algorithm in a block at one x.
+
+    Raises:
+        NotComputedError: there are fewer than two.
+    """
+    name, x = place
+    found = evidence.runs(block, name, reading).abs()
+    if len(found) < 2 or (x is not None and x not in found):
+        raise NotComputedError([f"{name} in {block}" + (f" at {x:g}" if x is not None else "")])
+    return found.iloc[:, 0] if x is None else found[x]
+
+
+def both(first: Test, second: Test) -> Test:
+    """Both tests hold."""
+    return all_of((first, second))
+
+
+def all_of(tests: Sequence[Test]) -> Test:
+    """All tests hold."""
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        return together(checks_of(tests, evidence, reading))
 
     return test
 

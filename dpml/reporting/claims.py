@@ -9,7 +9,6 @@ same x. Otherwise it cannot be tested here, and the verdict names what is missin
 paper may allow some to be missing; the verdict then says on how many it was judged.
 """
 
-import importlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -18,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from dpml.errors import UserError
 from dpml.reporting.criteria import Comparison, Needs, Rule, decisive, settling
 from dpml.reporting.statistics import settings
 from dpml.running.rows import own_columns
@@ -47,11 +45,12 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read a figure: a metric of one variant of the algorithms."""
+    """One way to read a figure: a metric of one variant of the algorithms, and `more`, what else tests ask of it."""
 
     name: str
     variant: str
     metric: str
+    more: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -409,18 +408,3 @@ def worded(key: Any) -> str:
 
 
 _IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
-
-
-def claims_of(module: str) -> dict[str, Claim]:
-    """The claims of an importable module, its tuple ``CLAIMS``, by id.
-
-    Raises:
-        UserError: there is no such module, or it has no claims.
-    """
-    try:
-        claims = importlib.import_module(module).CLAIMS
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise UserError(f"claims_from={module!r} must be an importable module with a tuple CLAIMS: {error}.") from None
-    if not all(isinstance(claim, Claim) for claim in claims):
-        raise UserError(f"CLAIMS of claims_from={module!r} must hold nothing but dpml.reporting.claims.Claim.")
-    return {claim.id: claim for claim in claims}

@@ -7,7 +7,7 @@ stand together, and take no place.
 
 import io
 import lzma
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml import paths
+from dpml import packs
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
-from dpml.reporting.claims import Evidence, Verdict, claims_of
+from dpml.reporting.claims import Claim, Evidence, Verdict
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
@@ -92,10 +93,15 @@ def verify(folder: Path) -> Iterator[Verified]:
 
 def _verified(base: Path, about: Mapping[str, Any]) -> Verified:
     rows = read_rows(base, about["files"])
-    points = read_published([paths.folder("experiments")], about["experiment"].rpartition("/")[0])
+    points = read_published([packs.home(base.parent.name).parent], base.parent.name)
     old = [Verdict.stored(claim) for claim in about["claims"]]
     names = [one.id for one in old]
-    new = judge(rows, names, about["claims_from"], about["panels"], points, about.get("substitutes", {}))
+    claims = claims_about(about["experiment"])
+    if unknown := [name for name in names if name not in claims]:
+        raise UserError(
+            f"{about['experiment']} has a verdict on {unknown[0]}, a claim that no pack here has: name it, --pack DIR."
+        )
+    new = judge(rows, [claims[name] for name in names], about["panels"], points, about.get("substitutes", {}))
     wrong = [
         f"{b.id}: written is {a.outcome!r}, from the rows follows {b.outcome!r}"
         + ("" if a.outcome != b.outcome else ", with other numbers")
@@ -116,10 +122,9 @@ def _verified(base: Path, about: Mapping[str, Any]) -> Verified:
     return Verified(about["experiment"], len(old), values, tuple(wrong))
 
 
-def judge(  # many parameters: what the manifest has of an experiment
+def judge(
     rows: pd.DataFrame,
-    names: Sequence[str],
-    module: str | None,
+    claims: Iterable[Claim],
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
     substitutes: Mapping[str, str],
@@ -128,16 +133,13 @@ def judge(  # many parameters: what the manifest has of an experiment
 
     Args:
         rows: of all calibrations.
-        names: of the claims.
-        module: that has them.
+        claims: of the experiment.
         panels: of the experiment, as plain values.
         points: the published ones.
         substitutes: the data sets that stand for others, by the official name.
     """
-    if not names:
-        return []
-    claims, evidence = claims_of(module or ""), evidence_of(rows, panels, points, substitutes)
-    return [claims[name].judge(evidence) for name in names]
+    evidence = evidence_of(rows, panels, points, substitutes)
+    return [claim.judge(evidence) for claim in claims]
 
 
 def evidence_of(

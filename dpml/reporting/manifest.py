@@ -18,6 +18,7 @@ from dpml import code
 from dpml.atomic import seal_object, unseal_object, write_atomically
 from dpml.config.compose import natural
 from dpml.errors import UserError
+from dpml.reporting.cards import card_of
 from dpml.reporting.results import Publication
 from dpml.running.environment import provenance
 from dpml.running.plan import Plan, Task
@@ -30,7 +31,6 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     """The inputs of the outputs: the cells, the experiment's file, and the code that draws and counts."""
     experiment = publication.experiment
-    modules = ["dpml.reporting.artifacts", *([experiment.claims_from] if experiment.claims_from else [])]
     cells = [
         [point.block, entry.key, entry.finished, entry.reason, entry.record and entry.record.dependencies.digest]
         for point, entry in plan.points[task.name]
@@ -38,7 +38,9 @@ def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     kept = [(block.key, block.kept(plan.store)) for block in task.computed]
     computed = [[key, written and written.dependencies.digest] for key, written in kept]
     request = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
-    return digest([__version__, code.digest(*modules), request, cells, computed])
+    card = card_of(experiment.name.partition("/")[0])
+    tests = card.made_from if card else ""
+    return digest([__version__, code.digest("dpml.reporting.artifacts"), tests, request, cells, computed])
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from dpml import paths
+from dpml import packs
 from dpml.config.compose import natural
 from dpml.errors import UserError
+from dpml.reporting.cards import claims_of
 from dpml.reporting.charts import read_published
-from dpml.reporting.claims import Decision, Verdict, claims_of
+from dpml.reporting.claims import Decision, Verdict
 from dpml.reporting.manifest import changed, manifests
 from dpml.running.spec import Panel
 
@@ -154,11 +155,10 @@ def read(results: Path, own: Sequence[Path] = ()) -> list[Paper]:
             f"there are no results of experiments in {results}: run one, dpml-run experiment=imtiaz2019/fig3"
         )
     missing = [about | {"title": f"{about['experiment']}: {about['title']}"} for about in not_computed(known)]
-    folders = [*own, paths.folder("experiments")]
     papers = []
     whole = sorted(map(_whole, [*known, *missing]), key=lambda about: natural(about["experiment"]))
     for name, members in groupby(whole, key=lambda about: about["experiment"].rpartition("/")[0]):
-        published = read_published(folders, name)
+        published = read_published([*own, packs.home(name).parent], name)
         papers.append(Paper(name, [_outputs(about, results, published) for about in members]))
     return sorted(papers, key=lambda paper: not paper.verdicts)
 
@@ -196,11 +196,6 @@ def _figure(figure: Mapping[str, Any], folder: Path, about: Mapping[str, Any]) -
     return FigureFiles(folder, figure["name"], figure["twin"], figure["sections"], damaged)
 
 
-def _is_ours(module: Any) -> bool:
-    """Whether claims are a module of dpml: a results folder, which may be somebody else's, has no other imported."""
-    return isinstance(module, str) and re.fullmatch(r"dpml\.papers(\.[a-z0-9_]+)+", module) is not None
-
-
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Manifest entries for the experiments without a manifest, of papers that have at least one.
 
@@ -208,11 +203,10 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     computed = {manifest["experiment"] for manifest in known}
     papers = {name.partition("/")[0] for name in computed}
-    modules = sorted({manifest["claims_from"] for manifest in known if _is_ours(manifest.get("claims_from"))})
     missing: dict[str, dict[str, Any]] = {}
-    for claim in (claim for module in modules for claim in claims_of(module).values()):
-        file = paths.folder("experiments") / f"{claim.figure}.yaml"
-        if claim.figure in computed or claim.figure.partition("/")[0] not in papers or not file.is_file():
+    for claim in (claim for paper in sorted(papers) for claim in claims_of(paper).values()):
+        file = packs.home(claim.figure.partition("/")[0]) / f"{claim.figure.partition('/')[2]}.yaml"
+        if claim.figure in computed or not file.is_file():
             continue
         first = file.read_text(encoding="utf-8").partition("\n")[0]
         command, _, needs = first.removeprefix("# To run: ").partition("(")

@@ -246,7 +246,7 @@ def _askers(frame: FrameType | None) -> list[str]:
         name, file = str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename
         if not found and name == "importlib._bootstrap_external" and frame.f_code.co_name == "get_data":
             break  # the file of a module
-        if name.partition(".")[0] == _OURS:
+        if name.partition(".")[0] == _OURS and not name.startswith(f"{_OURS}.packs."):
             if not name.startswith(f"{_OURS}.data.") or name.startswith(f"{_OURS}.data.sources"):
                 break
         elif name and (file.startswith(_SITES) or not file.startswith(("<frozen", *code.STANDARD))):

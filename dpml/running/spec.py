@@ -76,7 +76,7 @@ class Experiment:
     crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is computed by a function
     instead (`computed`). `metrics` are kept in the rows in addition to those that the panels
     show; one with a dot is a user-defined function (`metrics.Metric`), called for every block except those that have
-    `metrics` themselves. `claims` are ids of claims in the module `claims_from`.
+    `metrics` themselves. What is claimed about it is in the card of its pack (`dpml.packs`).
     `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has its own
     figure; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the page
     which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table. `substitutes`
@@ -91,8 +91,6 @@ class Experiment:
     panels: Sequence[Panel] = ()
     metrics: Sequence[str] = ()
     columns: int = 3
-    claims: Sequence[str] = ()
-    claims_from: str | None = None
     reference: str = "capefm"
     note: str = ""
     twins: bool = True

@@ -5,9 +5,10 @@ import math
 import pytest
 from made_up import check_that_nothing_is_judged_without_what_it_needs, joined, made_up
 
-from dpml.reporting.claims import Evidence, claims_of
+from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import Evidence
 
-CLAIMS = claims_of("dpml.papers.hamm2016.claims")
+CLAIMS = claims_of("hamm2016")
 GRIDS = {"eps": [math.inf, 1000.0, 10.0, 1.0, 0.1]}
 FITS = ("paper", "binary", "per_coordinate", "radial", "sum", "sum_per_coordinate", "sum_radial")
 FLAT = {"batch": [0.9] * 5, "indiv": [0.5] * 5}

@@ -12,10 +12,11 @@ from dpml.papers.imtiaz2019.curves import (
     noise_left,
     noise_of_uneven_sites,
 )
-from dpml.reporting.claims import Claim, Evidence, Reading, claims_of
+from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import Claim, Evidence, Reading
 from dpml.running.computed import complete
 
-CLAIMS = claims_of("dpml.papers.imtiaz2019.claims")
+CLAIMS = claims_of("imtiaz2019")
 GRIDS = {"eps": [0.1, 1.0, 10.0], "N": [500, 1000, 2000], "delta": [1e-5, 1e-3, 1e-2]}
 READINGS = {"loss": "paper", "noisy_objective": "authors"}
 GOOD = {name: [9, 6, 3] for name in OTHERS} | {"capefm": [8, 5, 1.1], "nonpriv": [1, 1, 1]}

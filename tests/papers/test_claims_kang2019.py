@@ -16,9 +16,10 @@ from made_up import (
 
 from dpml.papers.kang2019.claims import CHOICES, LOCAL, ONCE
 from dpml.paths import folder
-from dpml.reporting.claims import Evidence, claims_of
+from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import Evidence
 
-CLAIMS = claims_of("dpml.papers.kang2019.claims")
+CLAIMS = claims_of("kang2019")
 GRIDS = {"eps": [0.01, 0.1, 0.25], "u": [1, 5, 9]}
 SETS = ("kdd", "adult", "bank", "breast", "credit")
 GOOD_EPS = {"wddp": [0.75, 0.8, 0.82], "jayaraman": [0.6, 0.65, 0.7], "wang": [0.74, 0.79, 0.8]}

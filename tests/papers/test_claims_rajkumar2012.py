@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 from made_up import check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up, without
 
-from dpml.reporting.claims import Evidence, claims_of
+from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import Evidence
 
-CLAIMS = claims_of("dpml.papers.rajkumar2012.claims")
+CLAIMS = claims_of("rajkumar2012")
 GRIDS = {"partition": ("0.5/0.5", "0.1/0.9", "0.01/0.99"), "M": (5, 10, 15)}
 LEVEL = (0.2, 0.2, 0.2)
 

@@ -10,8 +10,8 @@ from dpml import paths
 from dpml.commands.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
 from dpml.data.sets.har import HAR, HAR73
+from dpml.reporting.cards import claims_of
 from dpml.reporting.charts import read_published
-from dpml.reporting.claims import claims_of
 from dpml.running.rows import COLUMNS, EPS
 from dpml.running.spec import is_computed, parts
 

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from dpml.packs.jayaraman2018 import theorems
+from dpml.packs.jayaraman2018.methods import LocalObjective, LocalOutput, Pathak
 from examples import wddp
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, made_up
 from scipy import stats
@@ -17,13 +19,12 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.papers.jayaraman2018 import theorems
-from dpml.papers.jayaraman2018.methods import LocalObjective, LocalOutput, Pathak
 from dpml.privacy import Budget, Problem
-from dpml.reporting.claims import Evidence, claims_of
+from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import Evidence
 
 LOGISTIC, BUDGET, NONE = LOSSES["logistic"], Budget(0.5, 1e-3), Budget(math.inf)
-CLAIMS = claims_of("dpml.papers.jayaraman2018.claims")
+CLAIMS = claims_of("jayaraman2018")
 M, ROWS, D, LAM, DRAWS = 6, 10, 5, 0.1, 4000
 
 

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 from made_up import decide, joined, made_up, without
 
-from dpml.reporting.claims import Evidence, claims_of
+from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import Evidence
 
-CLAIMS = claims_of("dpml.papers.hamm2016.claims")
+CLAIMS = claims_of("hamm2016")
 MS, EPS = (25, 50, 100, 200), (0.1, 1.0, 10.0)
 
 

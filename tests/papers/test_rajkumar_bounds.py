@@ -12,7 +12,7 @@ from dpml.data.partition import Equal, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.papers.rajkumar2012 import bounds
+from dpml.packs.rajkumar2012 import bounds
 from dpml.privacy import Budget, Problem
 from dpml.seeds import generator
 

@@ -10,8 +10,9 @@ from scipy.optimize import minimize
 
 from dpml.papers.hamm2016 import auxiliary
 from dpml.papers.imtiaz2019 import dropouts
-from dpml.papers.rajkumar2012 import need_of_rho
-from dpml.reporting.claims import Evidence, claims_of
+from dpml.packs.rajkumar2012 import need_of_rho
+from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import Evidence
 
 
 def judged(paper, name, rows):

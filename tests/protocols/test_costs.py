@@ -9,7 +9,8 @@ import pytest
 
 from dpml.protocols import FixedPoint
 from dpml.protocols.costs import communication, exponents, float_difference, measure
-from dpml.reporting.claims import Evidence, claims_of
+from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import Evidence
 
 FEW = {"everybody": [4, 8, 16], "ring": [], "d": [10, 1000, 100_000]}
 
@@ -54,7 +55,7 @@ def test_slopes_and_the_stated_form(slopes) -> None:
 
 
 def test_the_claim_follows_from_rows(slopes) -> None:
-    claim = claims_of("dpml.papers.imtiaz2019.claims")["IT.2"]
+    claim = claims_of("imtiaz2019")["IT.2"]
     rows = pd.concat([slopes, slopes.assign(algo="ring")])
     none = pd.DataFrame()
     assert claim.judge(Evidence(rows, none)).decision == "reproduced"

@@ -4,7 +4,7 @@ Proofs: docs/privacy/jayaraman2018.md.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 
 import pandas as pd
@@ -12,7 +12,9 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpml.privacy import gdp
+from dpml.reporting.claim_tests import Place, places
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
+from dpml.reporting.criteria import better, scale, similar
 
 PRINTED = {
     "Pathak": ("laplace", 1150e-3),
@@ -97,11 +99,11 @@ def private(evidence: Evidence, reading: Reading) -> Check:
     return Check(bool((rows["value"] <= rows["eps"] * (1 + 1e-12)).all()), f"largest losses for eps = {eps:g}: {text}")
 
 
-def kept(partly: bool = False, **budget: float) -> Test:
+def kept(partly: bool = False, budget: Mapping[str, float] | None = None) -> Test:
     """No exact delta is above the claimed one, after all rounds or after a part of them, for all budgets or for one."""
 
     def test(evidence: Evidence, _: Reading) -> Check:
-        rows = _rows(evidence, "log10_excess", **budget)
+        rows = _rows(evidence, "log10_excess", **budget or {})
         rows = rows[(rows["share"] < 1) if partly else (rows["share"] == 1)]
         if rows.empty:
             raise NotComputedError(["a part of the rounds" if partly else "all rounds"])
@@ -128,3 +130,15 @@ def enough(evidence: Evidence, _: Reading) -> Check:
     needed, made, eps = (_rows(evidence, name, law="gaussian").set_index("method")["value"] for name in names)
     text = [f"{name} {made[name]:.3g}, needed {needed[name]:.3g}; exact eps {eps[name]:.3g}" for name in needed.index]
     return Check(bool((made >= needed * (1 - 3 * ERRORS["gaussian"])).all()), "; ".join(text))
+
+
+def in_the_order(block: str, first: Place, second: Place, metrics: Sequence[str], tens: float) -> Test:
+    """The gap of the first is in the order of 1e-3; its accuracy is in the order of 1e-4 from that of the second."""
+
+    def how(pairs, reading):
+        on = scale(reading.metric)
+        if reading.metric == "optimality_gap":
+            return better({key: (a, 0 * a + 1e-3 * 10**tens) for key, (a, _) in pairs.items()}, on)
+        return {key: similar(a, b, on, 1e-4 * 10**tens) for key, (a, b) in pairs.items()}
+
+    return places(block, [first], [second], metrics, how)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.privacy import noise
-from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading
+from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading
 from dpml.reporting.criteria import Comparison, covers
 from dpml.seeds import generator
 
@@ -65,17 +65,3 @@ def needed(evidence: Evidence, _: Reading) -> Check:
         shown[f"{rho} rho, eps = {eps:g}"] = one
         texts.append(f"{rho} rho, eps = {eps:g}: right in {share:.3f}")
     return Check.of(", ".join(texts), shown)
-
-
-CLAIMS = (
-    Claim(
-        "R3.3",
-        "rajkumar2012/need_of_rho",
-        "Without the noise rho of every round the effect of eta is eliminated by the difference of two gradients; with "
-        "it such leakage is prevented.",
-        "the 95 % bound (Clopper & Pearson) on the share of right guesses between two neighbours is at least 0.999 "
-        "without rho, and with it that on wrong ones at least what two eps-private answers imply",
-        needed,
-        (Reading("as stated", "paper", "guessed"),),
-    ),
-)

@@ -1,1 +1,0 @@
-"""Code that is specific to Jayaraman, Wang, Evans & Gu 2018."""

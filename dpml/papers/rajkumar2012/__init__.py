@@ -1,1 +1,0 @@
-"""Code that is specific to Rajkumar & Agarwal 2012."""

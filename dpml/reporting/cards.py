@@ -1,0 +1,209 @@
+"""The card of a pack: the paper, and what it claims, in YAML (docs/howto/add_a_paper.md).
+
+A claim names its test and gives the test's arguments, so that one word has one meaning for all papers. The tests are
+those of `VOCABULARY`; one that starts with a dot is in the pack's own Python. Cards and their Python are chosen by the
+user, who names packs (`dpml.packs`); results name an experiment, and its pack is looked up.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from dpml import code, packs
+from dpml.errors import UserError, nearest
+from dpml.plain import read_mapping
+from dpml.reporting import claim_tests
+from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
+
+VOCABULARY: Mapping[str, Callable[..., Test]] = {
+    made.__name__: made
+    for made in (
+        claim_tests.alike,
+        claim_tests.at,
+        claim_tests.beats,
+        claim_tests.compared,
+        claim_tests.degrades,
+        claim_tests.improves,
+        claim_tests.is_steady,
+        claim_tests.reaches,
+    )
+}
+
+_CARD = ("title", "citation", "readings", "claims")
+_CLAIM = ("id", "figure", "text", "criterion", "readings", "test")
+_GROUP = ("for", "claims")
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a pack's card says.
+
+    Args:
+        title: authors and year.
+        citation: in BibTeX.
+        claims: by id.
+        made_from: a checksum of the card and of the Python that its tests are in.
+    """
+
+    title: str
+    citation: str
+    claims: Mapping[str, Claim]
+    made_from: str
+
+
+def card_of(pack: str) -> Card | None:
+    """The card of a pack; None if there is no such pack.
+
+    Raises:
+        UserError: the card is wrong; the sentence says where.
+    """
+    folder = packs.known().get(pack)
+    return None if folder is None else _read(folder / packs.CARD, (folder / packs.CARD).stat().st_mtime_ns)
+
+
+def claims_of(pack: str) -> Mapping[str, Claim]:
+    """The claims of a pack by id; none if there is no such pack."""
+    card = card_of(pack)
+    if card is None and importlib.util.find_spec(f"dpml.papers.{pack}"):  # until all are packs
+        return {claim.id: claim for claim in importlib.import_module(f"dpml.papers.{pack}.claims").CLAIMS}
+    return card.claims if card else {}
+
+
+def claims_about(experiment: str) -> dict[str, Claim]:
+    """The claims about an experiment, PACK/FIGURE, by id; none if it is of no pack."""
+    claims = claims_of(experiment.partition("/")[0])
+    return {name: claim for name, claim in claims.items() if claim.figure == experiment}
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, _: int) -> Card:
+    content = read_mapping(path, "a pack's card", deepest=20)
+    _check_keys(content, _CARD, str(path))
+    reader = _Reader(path, content.get("readings") or {})
+    claims: dict[str, Claim] = {}
+    for entry in _spread(content.get("claims") or [], {}, str(path)):
+        claim = reader.claim(entry)
+        if claim.id in claims:
+            raise UserError(f"{path}: two claims are called {claim.id}.")
+        claims[claim.id] = claim
+    made_from = code.checksum(path.read_bytes() + code.digest(__name__, *sorted(reader.modules)).encode())
+    return Card(str(content.get("title", path.parent.name)), str(content.get("citation", "")), claims, made_from)
+
+
+def _spread(entries: Any, given: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:
+    """The claims of a list, and of the groups in it, which give their members what these do not say themselves."""
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UserError(f"claims of {where} must be a list of claims, and of groups of them.")
+    for entry in entries:
+        _check_keys(entry, (*_CLAIM, *_GROUP), f"a claim of {where}")
+        own = {**given, **{key: value for key, value in entry.items() if key not in _GROUP}}
+        for names in entry.get("for", [{}]):
+            filled_ = filled(own, names)
+            if "claims" in entry:
+                yield from _spread(filled(entry["claims"], names), filled_, where)
+            else:
+                yield filled_
+
+
+def filled(value: Any, names: Mapping[str, Any]) -> Any:
+    """A value with what stands for ``{NAME}``; the only word of a text may stand for a value of any kind."""
+    if isinstance(value, dict):
+        return {filled(key, names): filled(inner, names) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [filled(inner, names) for inner in value]
+    if not isinstance(value, str):
+        return value
+    whole = re.fullmatch(r"\{(\w+)\}", value)
+    if whole and whole[1] in names:
+        return names[whole[1]]
+    return re.sub(r"\{(\w+)\}", lambda found: str(names.get(found[1], found[0])), value)
+
+
+class _Reader:
+    """Makes claims of what a card says; `modules` are those in which it has found their tests."""
+
+    def __init__(self, path: Path, readings: Mapping[str, Any]) -> None:
+        self.path, self.pack, self.sets = path, path.parent.name, readings
+        self.modules: set[str] = set()
+
+    def claim(self, entry: Mapping[str, Any]) -> Claim:
+        """A claim of its content.
+
+        Raises:
+            UserError: a key is missing, or there is no such test or reading.
+        """
+        where = f"claim {entry.get('id', '')!r} of {self.path}"
+        for key in ("id", "figure", "text", "criterion", "test"):
+            if key not in entry:
+                raise UserError(f"{where} needs a value for {key!r}.")
+        text, criterion = (str(entry[key]).strip() for key in ("text", "criterion"))
+        figure = f"{self.pack}/{entry['figure']}"
+        test = self._test(entry["test"], where)
+        readings = tuple(self._readings(entry.get("readings"), where))
+        return Claim(str(entry["id"]), figure, text, criterion, test, readings)
+
+    def _readings(self, asked: Any, where: str) -> Iterator[Reading]:
+        """One reading for every combination of the sets that are asked for, each a name or a mapping."""
+        sets = []
+        for one in asked if isinstance(asked, list) else [] if asked is None else [asked]:
+            if isinstance(one, str) and one not in self.sets:
+                raise UserError(f"unknown readings {one!r} in {where}: {nearest(one, self.sets)}")
+            sets.append((self.sets[one] if isinstance(one, str) else one).items())
+        for parts in product(*sets):
+            known: dict[str, Any] = {"variant": "paper", "metric": ""}
+            for _, more in parts:
+                known |= more or {}
+            name = ", ".join(filter(None, (str(words) for words, _ in parts))) or "as stated"
+            variant, metric = known.pop("variant"), known.pop("metric")
+            yield Reading(name, variant, metric, known)
+
+    def _test(self, content: Any, where: str) -> Test:
+        """The test of a claim: of a list all must hold."""
+        if isinstance(content, list):
+            return claim_tests.all_of([self._test(one, where) for one in content])
+        if isinstance(content, str):
+            return self._named(content, where)
+        if not isinstance(content, dict) or len(content) != 1:
+            raise UserError(f"the test of {where} must be one name with its arguments, or a list of such.")
+        ((name, arguments),) = content.items()
+        maker, given = self._named(name, where), arguments or {}
+        known = inspect.signature(maker).parameters
+        _check_keys(given, known, f"{name} in {where}")
+        missing = [one.name for one in known.values() if one.default is one.empty and one.name not in given]
+        if missing:
+            raise UserError(f"{name} in {where} needs a value for {missing[0]!r}.")
+
+        def test(evidence: Evidence, reading: Reading) -> Check:
+            made: Test = maker(**filled(given, {**reading.more, "reading": reading.name}))
+            return made(evidence, reading)
+
+        return test
+
+    def _named(self, name: str, where: str) -> Callable[..., Any]:
+        """The test, or the function that makes it, of a name."""
+        if not name.startswith("."):
+            if name not in VOCABULARY:
+                raise UserError(f"unknown test {name!r} in {where}: {nearest(name, VOCABULARY)}")
+            return VOCABULARY[name]
+        module, _, function = packs.absolute(name, self.pack).rpartition(".")
+        try:
+            found = getattr(importlib.import_module(module), function)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UserError(f"{name} in {where}: {error}.") from None
+        self.modules.add(module)
+        return found
+
+
+def _check_keys(content: Any, allowed: Iterable[str], where: str) -> None:
+    if not isinstance(content, dict):
+        raise UserError(f"{where} must have lines KEY: VALUE.")
+    for key in content:
+        if key not in allowed:
+            raise UserError(f"unknown key {key!r} in {where}: {nearest(str(key), allowed)}")
