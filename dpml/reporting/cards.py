@@ -19,7 +19,7 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, nearest
 from dpml.plain import read_mapping
-from dpml.reporting import claim_tests
+from dpml.reporting import claim_tests, exact_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
@@ -27,7 +27,9 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
     for made in (
         claim_tests.alike,
         claim_tests.at,
+        exact_tests.at_most,
         claim_tests.beats,
+        claim_tests.best_inside,
         claim_tests.compared,
         claim_tests.degrades,
         claim_tests.improves,

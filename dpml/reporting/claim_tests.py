@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test, every, worded
@@ -244,6 +245,29 @@ def at(  # many parameters: the arguments of a test on a card
         return Check.of(f"{algorithm} against {other}, {means}{failing(f'not {by}', shown)}", shown)
 
     return on_panels(blocks, (algorithm, other), decide, each)
+
+
+def best_inside(
+    blocks: Sequence[str] | Mapping[str, str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")
+) -> Test:
+    """On every curve the x with the least mean, of all but the `ends`, is better than these.
+
+    It is chosen by the means that are then compared, which favours the claim.
+    """
+
+    def decide(runs: Runs, on: MetricScale) -> Check:
+        pairs, texts = {}, []
+        for name, (values, grid) in curves_of(runs).items():
+            places = {"first": grid[0], "last": grid[-1]}
+            out = [places[end] for end in ends]
+            means = values.mean()
+            best = min((x for x in grid if x not in out), key=lambda x: on.badness(np.array([means[x]]))[0])
+            pairs |= {(name, f"{best} against {x}"): (values[best], values[x]) for x in out}
+            texts.append(f"{name} {' '.join(f'{means[x]:.4g}' for x in grid)}, best at {best}")
+        shown = better(pairs, on, same_noise=True)
+        return Check.of("; ".join(texts) + failing("not better", shown), shown)
+
+    return on_panels(blocks, algorithms, decide)
 
 
 def reaches(needs: Callable[[Reading], Mapping[str, tuple[str, str]]], until: float = math.inf) -> Test:

@@ -1,1 +1,0 @@
-"""Wei et al. 2020: noising before model aggregation (NbAFL)."""

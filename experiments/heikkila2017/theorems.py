@@ -1,0 +1,115 @@
+"""Heikkilä et al. 2017: what the noise of the authors' program guarantees, by exact computation.
+
+Proofs: docs/privacy/heikkila2017.md. A row is z = (x, y), with d features and a target. Every number of a noisy sum has
+the same noise, c/eps times the printed sensitivity, ``c = sqrt(2 log(1.25/delta))``. Of eps and of delta 0.3 go to the
+sums of squares that set the bounds to which rows are clipped, and 0.7 to X'X and X'y of the clipped rows.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dpml.arrays import Array
+from dpml.audit.bounds import eps_by_gdp
+from dpml.privacy import gdp
+
+SHARE = 0.3
+"""Of eps and delta, for the bounds; in the program ``privacy_for_marg_var = .3``."""
+
+
+def printed_statistics(bounds: Array) -> Array:
+    """The program's sensitivity for rows within `bounds` (..., d + 1): x_i^2 moves by c_i^2, other products doubly."""
+    squares = np.square(bounds)
+    x, y = squares[..., :-1], squares[..., -1]
+    diagonal, all_x = np.sum(x**2, -1), np.sum(x, -1)
+    return np.sqrt(diagonal + 2 * (all_x**2 - diagonal) + 4 * y * all_x)
+
+
+def proven_statistics(bounds: Array) -> Array:
+    """How far X'X and X'y move at most: ``sqrt(|c|^4 + sum_i c_i^4 / 2)``, or the program's number where it is less."""
+    squares = np.square(bounds)
+    most = np.sqrt(np.sum(squares, -1) ** 2 + np.sum(squares[..., :-1] ** 2, -1) / 2)
+    return np.minimum(most, printed_statistics(bounds))
+
+
+def coefficients(z: Array) -> Array:
+    """What a row contributes: x_i x_j for i >= j, and x_i y."""
+    x = z[:-1]
+    return np.concatenate([np.outer(x, x)[np.tril_indices(len(x))], x * z[-1]])
+
+
+def moves(d: Sequence[int]) -> pd.DataFrame:
+    """How far one row moves X'X and X'y, over the program's sensitivity (`moved`), for equal bounds.
+
+    Of clipped rows a move that two `shown` rows make, and at most. Of columns that are centred and have length 10, which the
+    program takes to lie within 5, when they do (`even`), and when nearly all rows are at one end, others up to 10 away.
+    """
+    found = []
+    for size in d:
+        z = np.ones(size + 1)
+        other, unit = np.where(np.arange(size + 1) < (size + 1) // 2, -1.0, 1.0), printed_statistics(z)
+        moved = {
+            "clipped, shown": np.linalg.norm(coefficients(z) - coefficients(other)),
+            "clipped, at most": proven_statistics(z),
+            "not clipped, even": proven_statistics(z),
+            "not clipped, one-sided": np.linalg.norm(coefficients(2 * z)),
+        }
+        found += [{"d": size, "reading": key, "metric": "moved", "value": value / unit} for key, value in moved.items()]
+    return pd.DataFrame(found)
+
+
+def mu_of_bounds(eps: float, delta: float, reach: Sequence[float]) -> float:
+    """mu of the sums of squares of rows within `reach` (d + 1,): they move by its squares, the program has it itself."""
+    wide = np.asarray(reach)
+    return float(np.linalg.norm(wide**2) / np.linalg.norm(wide)) * gdp.classical_mu(SHARE * eps, SHARE * delta)
+
+
+def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) -> pd.DataFrame:
+    """log10 of the exact delta over the claimed one (`log10_excess`), and the exact eps (`eps_of_noise`), by part.
+
+    One client knows its own noise: a trusted aggregator's is left. `statistics` with the sensitivity of
+    `proven_statistics` for equal bounds, `printed` with the program's, as if a move of that length were possible; `whole`
+    for a row at the ends of the range that becomes 0. `reach` is the assumed range of a feature, and of the target.
+    """
+    row, unit, found = np.ones(d + 1), printed_statistics(np.ones(d + 1)), []
+    for e in eps:
+        squares, sums = mu_of_bounds(e, delta, [reach[0]] * d + [reach[1]]), gdp.classical_mu(0.7 * e, 0.7 * delta)
+        seen = {
+            "bounds": (squares, SHARE),
+            "statistics": (proven_statistics(row) / unit * sums, 1 - SHARE),
+            "printed": (sums, 1 - SHARE),
+            "whole": (math.hypot(squares, np.linalg.norm(coefficients(row)) / unit * sums), 1.0),
+        }
+        for part, (mu, share) in seen.items():
+            known = {"eps": e, "delta": delta, "d": d, "part": part}
+            excess = (gdp.log_delta_of(mu, share * e) - math.log(share * delta)) / math.log(10)
+            found.append(known | {"metric": "log10_excess", "value": excess})
+            found.append(known | {"metric": "eps_of_noise", "value": gdp.eps_of(mu, share * delta)})
+    return pd.DataFrame(found)
+
+
+def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
+    """A trusted aggregator's noise variance over what is left to whoever knows that of some of n clients (`lacking`).
+
+    Each adds 1/(n - 1) of the former.
+    """
+    cases = [(n, k) for n in clients for k in known if k < n]
+    return pd.DataFrame([{"n": n, "known": k, "metric": "lacking", "value": (n - 1) / (n - k)} for n, k in cases])
+
+
+def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
+    """A 95 % lower bound on eps (`attacked`) from noisy sums of squares, `draws` of either of two neighbours.
+
+    In one a row is at the ends of the assumed range, in the other it is 0; the attacker knows all other rows, and the
+    noise of one client. Beside it what is `claimed` for the whole release, and the exact eps of these sums (`proven`).
+    """
+    rng, found, row = np.random.default_rng(2017), [], np.square(reach)
+    for e in eps:
+        scale = np.linalg.norm(reach) / gdp.classical_mu(SHARE * e, SHARE * delta)
+        noise = scale * rng.standard_normal((2, draws, len(row)))
+        reached = eps_by_gdp(noise[0] @ row, (noise[1] + row) @ row, delta, 0.05)
+        values = {"claimed": e, "proven": gdp.eps_of(mu_of_bounds(e, delta, reach), delta), "attacked": reached}
+        found += [{"eps": e, "delta": delta, "metric": key, "value": value} for key, value in values.items()]
+    return pd.DataFrame(found)
