@@ -67,8 +67,8 @@ class DCA:
         return M / max(M - 1, 1)
 
     def left(self, problem: Problem) -> dict[View, float]:
-        """By view, the share of the noise that it does not know; colluding clients know their own."""
-        return {"release": 1.0, "aggregate": 1.0, "colluders": problem.honest / problem.M}
+        """By view, the share of the noise that it does not know; colluding clients know their own, if they add any."""
+        return {"release": 1.0, "aggregate": 1.0, "colluders": problem.honest / problem.M if self.share(problem.M) > 1 else 1.0}
 
     def mus(self, budget: Budget, d: int) -> tuple[float, float]:
         """mu of the bounds and of X'X and X'y, for a trusted aggregator's noise."""
@@ -89,20 +89,25 @@ class DCA:
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """The means of the posteriors."""
         z, d = self.scale * np.column_stack([parties.X, parties.y]), parties.problem.d
-        noises = rng.standard_normal((2, draws, d * (d + 1) // 2 + d))  # budgets share their noise directions
-        return Release(np.stack([self._models(z, budget, parties.problem.M, *noises) for budget in budgets]))
+        root, noises = math.sqrt(self.share(parties.problem.M)), rng.standard_normal((2, draws, d * (d + 1) // 2 + d))
+        models = []
+        for budget in budgets:  # which share their noise directions
+            bounds = np.full((draws, d + 1), self.scale)
+            if self.clips:
+                bounds = self.bounds(z, budget, root * noises[0, :, : d + 1])
+            rows = np.clip(z, -bounds[:, None], bounds[:, None]) if self.clips else z[None]
+            widths = root / self.mus(budget, d)[1] * printed_statistics(bounds)
+            gram, target = np.split(np.einsum("bni,bnj->bij", rows[..., :d], rows, optimize=True), [d], axis=-1)
+            models.append(posterior(gram, target[..., 0], widths[:, None] * noises[1]))
+        return Release(np.stack(models))
 
-    def _models(self, z: Array, budget: Budget, M: int, of_squares: Array, of_sums: Array) -> Array:
-        n, d, root = len(z), z.shape[1] - 1, math.sqrt(self.share(M))
-        bounds = np.full((len(of_sums), d + 1), self.scale)
-        if self.clips:
-            squares = np.sum(np.clip(z, -self.reach, self.reach) ** 2, axis=0)
-            mu = self.mus(budget, d)[0] / self.reach  # the program's own
-            variances = (squares + root * self.reach * math.sqrt(d + 1) / mu * of_squares[:, : d + 1]) / n
-            x, y = thresholds(n, d, budget.eps, budget.require_delta(self.name))
-            bounds = np.minimum(np.array([x] * d + [y]) * np.sqrt(np.where(variances > 0, variances, 0.5)), self.reach)
-        rows = np.clip(z, -bounds[:, None], bounds[:, None]) if self.clips else z[None]
-        return posterior(rows, (root / self.mus(budget, d)[1] * printed_statistics(bounds))[:, None] * of_sums, d)
+    def bounds(self, z: Array, budget: Budget, noise: Array) -> Array:
+        """Multiples of the noisy standard deviations; those of sums that come out negative are sqrt(1/2)."""
+        (n, d), eps, delta = (len(z), z.shape[1] - 1), budget.eps, budget.require_delta(self.name)
+        printed = self.reach * math.sqrt(d + 1) / gdp.classical_mu(SHARE * eps, SHARE * delta)
+        variances = (np.sum(np.clip(z, -self.reach, self.reach) ** 2, axis=0) + printed * noise) / n
+        x, y = thresholds(n, d, eps, delta)
+        return np.minimum(np.array([x] * d + [y]) * np.sqrt(np.where(variances > 0, variances, 0.5)), self.reach)
 
 
 @dataclass(frozen=True)
@@ -122,9 +127,6 @@ class Curator(DCA):
     def share(self, M: int) -> float:
         return 1.0
 
-    def left(self, problem: Problem) -> dict[View, float]:
-        return {"release": 1.0}
-
 
 @dataclass(frozen=True)
 class InputPerturbed(Unprojected):
@@ -139,20 +141,17 @@ class InputPerturbed(Unprojected):
         return super().left(problem) | {"client": 1 / problem.M}
 
 
-def posterior(rows: Array, noise: Array, d: int) -> Array:
-    """Models from the sums over rows (B or 1, n, d + 1) plus noise (B, d (d + 1)/2 + d): (B, d).
+def posterior(gram: Array, target: Array, noise: Array) -> Array:
+    """Models from X'X (..., d, d) and X'y (..., d) plus noise (..., d (d + 1)/2 + d): (..., d).
 
     Negative eigenvalues of the noisy X'X get the opposite sign, as in the program.
     """
-    low = np.tril_indices(d)
-    both = np.einsum("bni,bnj->bij", rows[..., :d], rows, optimize=True)
-    gram = both[..., :d] + np.zeros((len(noise), 1, 1))
-    gram[:, low[0], low[1]] += noise[:, : len(low[0])]
-    gram[:, low[1], low[0]] = gram[:, low[0], low[1]]
-    values, vectors = np.linalg.eigh(gram)
-    target = both[..., d] + noise[:, len(low[0]) :]
-    along = np.einsum("bij,bi->bj", vectors, target) / (np.abs(values) + 1)
-    return np.einsum("bij,bj->bi", vectors, along)
+    low = np.tril_indices(gram.shape[-1])
+    noisy = np.broadcast_to(gram, (*np.broadcast_shapes(gram.shape[:-2], noise.shape[:-1]), *gram.shape[-2:])).copy()
+    noisy[..., low[0], low[1]] += noise[..., : len(low[0])]
+    values, vectors = np.linalg.eigh(noisy)  # reads the lower half
+    along = np.einsum("...ij,...i->...j", vectors, target + noise[..., len(low[0]) :]) / (np.abs(values) + 1)
+    return np.einsum("...ij,...j->...i", vectors, along)
 
 
 @lru_cache(maxsize=256)
@@ -162,19 +161,24 @@ def thresholds(n: int, d: int, eps: float, delta: float, sets: int = 4, noises: 
     With the noise that the program tries them with: the square of its squared sensitivity. It has 20 sets, 20 noises each.
     """
     rng, errors = np.random.default_rng(1), np.zeros((20, 20))
+    unit = math.sqrt(n / (n - 1)) / gdp.classical_mu(eps, delta)
     for _ in range(sets):
         x, y = auxiliary(rng, n, d, rng.standard_normal(d))
-        spread, heights = np.std(x, ddof=1), _FACTORS * np.std(y, ddof=1)
-        targets = np.clip(y, -heights[:, None], heights[:, None])[..., None]
-        for _ in range(noises):
-            unit = math.sqrt(n / (n - 1)) / gdp.classical_mu(eps, delta) * rng.standard_normal(d * (d + 1) // 2 + d)
-            for i, c in enumerate(_FACTORS * spread):
-                rows = np.concatenate([np.broadcast_to(np.clip(x, -c, c), (20, n, d)), targets], -1)
-                squared = d * c**4 + 2 * d * (d - 1) * c**4 + 4 * d * (c * heights) ** 2
-                models = posterior(rows, (squared**2)[:, None] * unit, d)
-                errors[i] += np.mean(np.abs(x @ models.T - y[:, None]), axis=0)
+        noise = unit * rng.standard_normal((noises, 1, d * (d + 1) // 2 + d))
+        heights = _FACTORS * np.std(y, ddof=1)
+        for i, c in enumerate(_FACTORS * np.std(x, ddof=1)):
+            cut = np.clip(x, -c, c)
+            squared = d * c**4 + 2 * d * (d - 1) * c**4 + 4 * d * (c * heights) ** 2
+            targets = np.clip(y, -heights[:, None], heights[:, None]) @ cut
+            models = posterior(cut.T @ cut, targets, squared[:, None] ** 2 * noise)
+            errors[i] += np.mean(np.abs(models @ x.T - y), axis=(0, 2))
     i, j = np.unravel_index(np.argmin(errors), errors.shape)
     return float(_FACTORS[i]), float(_FACTORS[j])
+
+
+def mean_absolute_error(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
+    """The paper's measure, on the test rows: (B,)."""
+    return np.mean(np.abs(parties.data.X_test @ weights.T - parties.data.y_test[:, None]), axis=0)
 
 
 def auxiliary(rng: Generator, n: int, d: int, weights: Array) -> tuple[Array, Array]:

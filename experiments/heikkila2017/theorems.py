@@ -102,8 +102,8 @@ def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
 def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
     """A 95 % lower bound on eps (`attacked`) from noisy sums of squares, `draws` of either of two neighbours.
 
-    In one a row is at the ends of the assumed range, in the other it is 0; the attacker knows all other rows, and the
-    noise of one client. Beside it what is `claimed` for the whole release, and the exact eps of these sums (`proven`).
+    In one a row is at the ends of the assumed range, in the other it is 0; the attacker knows all other rows, and one
+    client's noise. Beside it what is `claimed` for the whole release, and the exact eps of these sums (`proven`).
     """
     rng, found, row = np.random.default_rng(2017), [], np.square(reach)
     for e in eps:
