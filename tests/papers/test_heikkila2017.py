@@ -113,7 +113,7 @@ def released(algorithm, parties, eps=2.0, draws=1):
 
 def test_a_model_in_the_programs_steps():
     rng = np.random.default_rng(0)
-    gram, target, noise = np.diag([4.0, 0.1, 2]), np.arange(3.0), 9 * rng.standard_normal(9)
+    gram, target, noise = np.diag([4.0, 0.1, 2]), np.arange(3.0), -9 * rng.standard_normal(9)
     low = np.zeros((3, 3))
     low[np.tril_indices(3)] = noise[:6]
     noisy = gram + low + np.triu(low.T, k=1)
