@@ -1,8 +1,7 @@
 """DCA (Heikkilä et al. 2017) as the authors' program computes it: a linear model from noisy sums of clipped rows.
 
-Every client adds its share of the noise to what it sends, so that a secure sum has all of it. That is `ssp` with one
-colluder; here are the paper's noise, bounds and prior: rows are clipped in every coordinate to bounds, which come from
-noisy sums of squares, and the model is the mean of the posterior with unit precisions of prior and noise.
+Every client adds its share of the noise, so that a secure sum has all of it, as of `ssp` with one colluder. Rows are
+clipped in every coordinate to bounds from noisy sums of squares; the model is the mean of the posterior.
 """
 
 import math
@@ -12,6 +11,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from dpml.packs.heikkila2017.theorems import SHARE, mu_of_bounds, printed_statistics
 from numpy.random import Generator
 
 from dpml.algorithms.prepared import prepare_rows
@@ -24,8 +24,7 @@ from dpml.mechanism.guarantees import stated
 from dpml.mechanism.options import check_choice, check_common, check_positive
 from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.optim.losses import Loss
-from dpml.packs.heikkila2017.theorems import SHARE, mu_of_bounds, printed_statistics
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
 
 _FACTORS = np.arange(1, 21) / 10
 
@@ -35,11 +34,8 @@ class DCA:
     """`dca`, which the program calls proj DDP: noise of all clients, rows clipped to bounds for which 0.3 of eps pays.
 
     Args:
-        loss: squared.
-        calibration: `published` noise.
-        variant: `paper`.
         lam: of the objective whose gap is reported; no part of the algorithm.
-        scale: rows and targets, at most 1, are multiplied by it; where they are not clipped the noise is for this range.
+        scale: rows and targets, at most 1, are multiplied by it; if they are not clipped, noise is for this range.
         reach: the assumed range of what is squared for the bounds.
     """
 
@@ -67,19 +63,20 @@ class DCA:
         return M / max(M - 1, 1)
 
     def left(self, problem: Problem) -> dict[View, float]:
-        """By view, the share of the noise that it does not know; colluding clients know their own, if they add any."""
-        return {"release": 1.0, "aggregate": 1.0, "colluders": problem.honest / problem.M if self.share(problem.M) > 1 else 1.0}
+        """By view, the share of the noise that it does not know; colluding clients know their own."""
+        return {"release": 1.0, "aggregate": 1.0, "colluders": problem.honest / problem.M}
 
     def mus(self, budget: Budget, d: int) -> tuple[float, float]:
         """mu of the bounds and of X'X and X'y, for a trusted aggregator's noise."""
         eps, delta = budget.eps, budget.require_delta(f"algo={self.name}")
         if not self.clips:
             return 0.0, gdp.classical_mu(eps, delta)
-        return mu_of_bounds(eps, delta, [self.reach] * (d + 1)), gdp.classical_mu((1 - SHARE) * eps, (1 - SHARE) * delta)
+        return mu_of_bounds(eps, delta, [self.reach] * (d + 1)), gdp.classical_mu(0.7 * eps, 0.7 * delta)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Of all noisy sums."""
-        mu, share, delta = math.hypot(*self.mus(budget, problem.d)), self.share(problem.M), budget.require_delta(self.name)
+        mu, share = math.hypot(*self.mus(budget, problem.d)), self.share(problem.M)
+        delta = budget.require_delta(self.name)
         proofs: dict[View, Proof] = {
             view: gaussian_proof(mu / math.sqrt(share * part), delta, "Gaussian DP of the noisy sums")
             for view, part in self.left(problem).items()
@@ -89,7 +86,8 @@ class DCA:
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """The means of the posteriors."""
         z, d = self.scale * np.column_stack([parties.X, parties.y]), parties.problem.d
-        root, noises = math.sqrt(self.share(parties.problem.M)), rng.standard_normal((2, draws, d * (d + 1) // 2 + d))
+        root = math.sqrt(self.share(parties.problem.M))
+        noises = noise.gaussian(rng, (2, draws, d * (d + 1) // 2 + d))
         models = []
         for budget in budgets:  # which share their noise directions
             bounds = np.full((draws, d + 1), self.scale)
@@ -101,11 +99,11 @@ class DCA:
             models.append(posterior(gram, target[..., 0], widths[:, None] * noises[1]))
         return Release(np.stack(models))
 
-    def bounds(self, z: Array, budget: Budget, noise: Array) -> Array:
+    def bounds(self, z: Array, budget: Budget, unit: Array) -> Array:
         """Multiples of the noisy standard deviations; those of sums that come out negative are sqrt(1/2)."""
         (n, d), eps, delta = (len(z), z.shape[1] - 1), budget.eps, budget.require_delta(self.name)
         printed = self.reach * math.sqrt(d + 1) / gdp.classical_mu(SHARE * eps, SHARE * delta)
-        variances = (np.sum(np.clip(z, -self.reach, self.reach) ** 2, axis=0) + printed * noise) / n
+        variances = (np.sum(np.clip(z, -self.reach, self.reach) ** 2, axis=0) + printed * unit) / n
         x, y = thresholds(n, d, eps, delta)
         return np.minimum(np.array([x] * d + [y]) * np.sqrt(np.where(variances > 0, variances, 0.5)), self.reach)
 
@@ -127,6 +125,9 @@ class Curator(DCA):
     def share(self, M: int) -> float:
         return 1.0
 
+    def left(self, problem: Problem) -> dict[View, float]:
+        return {"release": 1.0}
+
 
 @dataclass(frozen=True)
 class InputPerturbed(Unprojected):
@@ -141,16 +142,16 @@ class InputPerturbed(Unprojected):
         return super().left(problem) | {"client": 1 / problem.M}
 
 
-def posterior(gram: Array, target: Array, noise: Array) -> Array:
+def posterior(gram: Array, target: Array, added: Array) -> Array:
     """Models from X'X (..., d, d) and X'y (..., d) plus noise (..., d (d + 1)/2 + d): (..., d).
 
     Negative eigenvalues of the noisy X'X get the opposite sign, as in the program.
     """
     low = np.tril_indices(gram.shape[-1])
-    noisy = np.broadcast_to(gram, (*np.broadcast_shapes(gram.shape[:-2], noise.shape[:-1]), *gram.shape[-2:])).copy()
-    noisy[..., low[0], low[1]] += noise[..., : len(low[0])]
+    noisy = np.broadcast_to(gram, (*np.broadcast_shapes(gram.shape[:-2], added.shape[:-1]), *gram.shape[-2:])).copy()
+    noisy[..., low[0], low[1]] += added[..., : len(low[0])]
     values, vectors = np.linalg.eigh(noisy)  # reads the lower half
-    along = np.einsum("...ij,...i->...j", vectors, target + noise[..., len(low[0]) :]) / (np.abs(values) + 1)
+    along = np.einsum("...ij,...i->...j", vectors, target + added[..., len(low[0]) :]) / (np.abs(values) + 1)
     return np.einsum("...ij,...j->...i", vectors, along)
 
 
@@ -158,19 +159,19 @@ def posterior(gram: Array, target: Array, noise: Array) -> Array:
 def thresholds(n: int, d: int, eps: float, delta: float, sets: int = 4, noises: int = 5) -> tuple[float, float]:
     """The factors of standard deviations, from 0.1 to 2, that are best in mean absolute error on public made-up rows.
 
-    With the noise that the program tries them with: the square of its squared sensitivity. It has 20 sets, 20 noises each.
+    The program tries them with the square of its squared sensitivity as noise, on 20 sets with 20 noises each.
     """
     rng, errors = np.random.default_rng(1), np.zeros((20, 20))
     unit = math.sqrt(n / (n - 1)) / gdp.classical_mu(eps, delta)
     for _ in range(sets):
         x, y = auxiliary(rng, n, d, rng.standard_normal(d))
-        noise = unit * rng.standard_normal((noises, 1, d * (d + 1) // 2 + d))
+        tried = unit * rng.standard_normal((noises, 1, d * (d + 1) // 2 + d))
         heights = _FACTORS * np.std(y, ddof=1)
         for i, c in enumerate(_FACTORS * np.std(x, ddof=1)):
             cut = np.clip(x, -c, c)
             squared = d * c**4 + 2 * d * (d - 1) * c**4 + 4 * d * (c * heights) ** 2
             targets = np.clip(y, -heights[:, None], heights[:, None]) @ cut
-            models = posterior(cut.T @ cut, targets, squared[:, None] ** 2 * noise)
+            models = posterior(cut.T @ cut, targets, squared[:, None] ** 2 * tried)
             errors[i] += np.mean(np.abs(models @ x.T - y), axis=(0, 2))
     i, j = np.unravel_index(np.argmin(errors), errors.shape)
     return float(_FACTORS[i]), float(_FACTORS[j])

@@ -36,42 +36,43 @@ def proven_statistics(bounds: Array) -> Array:
 
 def coefficients(z: Array) -> Array:
     """What a row contributes: x_i x_j for i >= j, and x_i y."""
-    x = z[:-1]
-    return np.concatenate([np.outer(x, x)[np.tril_indices(len(x))], x * z[-1]])
+    return np.concatenate([np.outer(z[:-1], z[:-1])[np.tril_indices(len(z) - 1)], z[:-1] * z[-1]])
 
 
 def moves(d: Sequence[int]) -> pd.DataFrame:
     """How far one row moves X'X and X'y, over the program's sensitivity (`moved`), for equal bounds.
 
-    Of clipped rows a move that two `shown` rows make, and at most. Of columns that are centred and have length 10, which the
-    program takes to lie within 5, when they do (`even`), and when nearly all rows are at one end, others up to 10 away.
+    Clipped: a move that two rows make, `shown`, and the largest. Not clipped, in centred columns of length 10, which
+    are taken to lie within 5: if they do (`even`), and if nearly all rows are at one end, others up to 10 away.
     """
     found = []
     for size in d:
-        z = np.ones(size + 1)
-        other, unit = np.where(np.arange(size + 1) < (size + 1) // 2, -1.0, 1.0), printed_statistics(z)
+        z, other = np.ones(size + 1), np.where(np.arange(size + 1) < (size + 1) // 2, -1.0, 1.0)
         moved = {
             "clipped, shown": np.linalg.norm(coefficients(z) - coefficients(other)),
             "clipped, at most": proven_statistics(z),
             "not clipped, even": proven_statistics(z),
             "not clipped, one-sided": np.linalg.norm(coefficients(2 * z)),
         }
-        found += [{"d": size, "reading": key, "metric": "moved", "value": value / unit} for key, value in moved.items()]
+        found += [
+            {"d": size, "reading": key, "metric": "moved", "value": move / printed_statistics(z)}
+            for key, move in moved.items()
+        ]
     return pd.DataFrame(found)
 
 
 def mu_of_bounds(eps: float, delta: float, reach: Sequence[float]) -> float:
-    """mu of the sums of squares of rows within `reach` (d + 1,): they move by its squares, the program has it itself."""
-    wide = np.asarray(reach)
-    return float(np.linalg.norm(wide**2) / np.linalg.norm(wide)) * gdp.classical_mu(SHARE * eps, SHARE * delta)
+    """mu of the sums of squares of rows within `reach` (d + 1,): they move by its squares, not by it."""
+    ratio = np.linalg.norm(np.square(reach)) / np.linalg.norm(reach)
+    return float(ratio) * gdp.classical_mu(SHARE * eps, SHARE * delta)
 
 
 def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) -> pd.DataFrame:
     """log10 of the exact delta over the claimed one (`log10_excess`), and the exact eps (`eps_of_noise`), by part.
 
     One client knows its own noise: a trusted aggregator's is left. `statistics` with the sensitivity of
-    `proven_statistics` for equal bounds, `printed` with the program's, as if a move of that length were possible; `whole`
-    for a row at the ends of the range that becomes 0. `reach` is the assumed range of a feature, and of the target.
+    `proven_statistics` for equal bounds, `printed` with the program's; `whole` for a row at the ends of the range that
+    becomes 0. `reach` is the assumed range of a feature, and of the target.
     """
     row, unit, found = np.ones(d + 1), printed_statistics(np.ones(d + 1)), []
     for e in eps:
@@ -83,18 +84,15 @@ def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) ->
             "whole": (math.hypot(squares, np.linalg.norm(coefficients(row)) / unit * sums), 1.0),
         }
         for part, (mu, share) in seen.items():
-            known = {"eps": e, "delta": delta, "d": d, "part": part}
             excess = (gdp.log_delta_of(mu, share * e) - math.log(share * delta)) / math.log(10)
-            found.append(known | {"metric": "log10_excess", "value": excess})
-            found.append(known | {"metric": "eps_of_noise", "value": gdp.eps_of(mu, share * delta)})
+            values = {"log10_excess": excess, "eps_of_noise": gdp.eps_of(mu, share * delta)}
+            known = {"eps": e, "delta": delta, "d": d, "part": part}
+            found += [known | {"metric": key, "value": value} for key, value in values.items()]
     return pd.DataFrame(found)
 
 
 def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
-    """A trusted aggregator's noise variance over what is left to whoever knows that of some of n clients (`lacking`).
-
-    Each adds 1/(n - 1) of the former.
-    """
+    """A trusted aggregator's variance over what n clients' 1/(n - 1) each leave to who knows some (`lacking`)."""
     cases = [(n, k) for n in clients for k in known if k < n]
     return pd.DataFrame([{"n": n, "known": k, "metric": "lacking", "value": (n - 1) / (n - k)} for n, k in cases])
 
@@ -102,8 +100,8 @@ def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
 def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
     """A 95 % lower bound on eps (`attacked`) from noisy sums of squares, `draws` of either of two neighbours.
 
-    In one a row is at the ends of the assumed range, in the other it is 0; the attacker knows all other rows, and one
-    client's noise. Beside it what is `claimed` for the whole release, and the exact eps of these sums (`proven`).
+    A row is at the ends of the assumed range, or 0; the attacker knows all others, and one client's noise. Beside it
+    what is `claimed` for the whole release, and the exact eps of these sums (`proven`).
     """
     rng, found, row = np.random.default_rng(2017), [], np.square(reach)
     for e in eps:

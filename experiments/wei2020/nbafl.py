@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from dpml.packs.wei2020.theorems import Noise, broadcasts, printed_noise
 from numpy.random import Generator
 
 from dpml.algorithms.perturbation.calibration import solver_tolerance
@@ -25,8 +26,8 @@ from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.mechanism.program import check_rounds
 from dpml.optim.convex import minimise_convex
 from dpml.optim.losses import Loss
-from dpml.packs.wei2020.theorems import Noise, broadcasts, printed_noise
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View
+from dpml.privacy.noise import gaussian
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class NbAFL:
         """
         taking = self.chosen or problem.M
         if problem.M * problem.smallest != problem.N or taking > problem.M:
-            raise UserError(f"algo={self.name} needs partition=equal, M to divide N={problem.N}, and algo.chosen of at most M.")
+            raise UserError(f"algo={self.name} needs partition=equal, M to divide N={problem.N}, algo.chosen up to M.")
         delta = budget.require_delta(f"algo={self.name}")
         noise = printed_noise(budget.eps, delta, self.rounds, self.exposures, problem.M, self.chosen)
         return 2 * self.clip / problem.smallest, taking, noise
@@ -87,7 +88,8 @@ class NbAFL:
         moved = min(2 * self.clip, longest) / unit if noise.upload else math.inf
         sent = moved * math.sqrt(self.rounds) / (noise.upload or 1)
         seen = moved * broadcasts(noise, self.rounds, taking, taking) if noise.upload else math.inf
-        mus: dict[View, float] = {"release": seen, "aggregate": seen, "client": sent, "transcript": sent, "colluders": sent}
+        mus: dict[View, float] = dict.fromkeys(("client", "transcript", "colluders"), sent)
+        mus |= {"release": seen, "aggregate": seen}
         delta, source = budget.require_delta(self.name), "Gaussian DP of uploads, stability of minimisers"
         proofs: dict[View, Proof] = {view: gaussian_proof(mu, delta, source) for view, mu in mus.items()}
         claims: dict[View, str] = dict.fromkeys(("release", "aggregate", "client"), self.claim)
@@ -105,7 +107,7 @@ class NbAFL:
             clients = rng.permutation(problem.M)[:taking]
             pull = -self.prox * models
             local = (minimise_convex(self.loss, *rows[k], self.prox, pull, None, tolerance) for k in clients)
-            fresh = np.tile(rng.standard_normal((draws, d)), (len(budgets), 1))  # budgets share their noise directions
+            fresh = np.tile(gaussian(rng, (draws, d)), (len(budgets), 1))  # budgets share their noise directions
             models = sum(clipped(w, self.clip) for w in local) / taking + width * fresh
         return Release(models.reshape(len(budgets), draws, d))
 

@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binom
 
+from dpml.arrays import Array
 from dpml.audit.bounds import eps_by_gdp
 from dpml.privacy import gdp
 from dpml.reporting.claims import Check, Evidence, Reading
@@ -53,7 +54,7 @@ def broadcasts(noise: Noise, times: int, clients: int, unknown: int) -> float:
 
 
 def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: float) -> pd.DataFrame:
-    """How far one row of m moves an upload, over 2 C/m (`moved`), and the exact eps of noise for `eps` (`eps_of_noise`).
+    """How far one row of m moves an upload, over 2 C/m (`moved`), and the exact eps of noise (`eps_of_noise`).
 
     Of the clipped minimiser of the mean logistic loss: `neighbours` has minimisers at C and -C. With the term
     mu/2 ||w - w0||^2 the largest move that a loss of Lipschitz constant 1 allows. Of the mean of the clipped minimisers
@@ -72,8 +73,8 @@ def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: flo
     return pd.DataFrame(found)
 
 
-def neighbours(length: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x of three rows of one number each, and labels of both neighbours; the minimisers are at `length` and its opposite.
+def neighbours(length: float) -> tuple[Array, Array, Array]:
+    """x of three rows of one number each, and labels of both neighbours, with minimisers at +-`length`, at least 1.1.
 
     Zeros among the rows change nothing.
     """
@@ -84,7 +85,7 @@ def neighbours(length: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def attacked(  # many parameters: a setting
     m: int, clip: float, prox: Sequence[float], delta: float, eps: Sequence[float], draws: int = 100_000
 ) -> pd.DataFrame:
-    """A 95 % lower bound on eps from `draws` uploads of either of the `neighbours` (`attacked`), by the strength of the pull.
+    """A 95 % lower bound on eps from `draws` uploads of either of the `neighbours` (`attacked`), by mu.
 
     Beside it what is `claimed`, and the exact eps of these neighbours (`proven`).
     """
@@ -101,7 +102,7 @@ def attacked(  # many parameters: a setting
     return pd.DataFrame(found)
 
 
-def local_model(x: np.ndarray, y: np.ndarray, m: int, prox: float, clip: float) -> float:
+def local_model(x: Array, y: Array, m: int, prox: float, clip: float) -> float:
     """The clipped minimiser of the mean logistic loss of m rows of one number plus prox/2 w^2; rows not given are 0."""
     w = brentq(lambda w: prox * w - np.sum(x * y * expit(-y * x * w)) / m, -2 * clip - 9, 2 * clip + 9, xtol=1e-14)
     return float(np.clip(w, -clip, clip))
@@ -138,8 +139,8 @@ def convergence(  # many parameters: those of the bound
 ) -> pd.DataFrame:
     """The bound of Theorem 2 and the `gap` that it bounds, for the loss ``||w - a||^2/2`` of every client, C = 1.
 
-    a is 1/2 long, w0 = 0; rho = l = B = 1, and beta = 2 bounds the gradients for ||w|| <= 3/2. Clipping never acts while
-    the noise is shorter than 1/2.
+    a is 1/2 long, w0 = 0; rho = l = B = 1, and beta = 2 bounds the gradients for ||w|| <= 3/2. Clipping never acts
+    while the noise is shorter than 1/2.
     """
     P = 1 - 2 / mu + 3 / mu**2
     c, beta, start, stays = math.sqrt(2 * math.log(1.25 / delta)), 2.0, 1 / 8, mu / (1 + mu)

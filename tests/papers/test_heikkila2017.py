@@ -137,7 +137,7 @@ def test_with_little_noise_it_is_ridge_regression():
 )
 def test_the_noise_of_all_numbers_is_the_programs(kind, more, monkeypatch):
     seen, draws = {}, 3000
-    monkeypatch.setattr(dca, "posterior", lambda gram, target, noise: seen.update(noise=noise) or noise[:, :2])
+    monkeypatch.setattr(dca, "posterior", lambda gram, target, added: seen.update(noise=added) or added[:, :2])
     monkeypatch.setattr(dca, "thresholds", lambda *_: (0.5, 0.5))
     algorithm, parties = kind(SQUARED), dealt()
     released(algorithm, parties, draws=draws)
@@ -188,7 +188,7 @@ def test_proven_is_what_each_view_can_know():
     )
     assert proven(dca.InputPerturbed)["client"] == pytest.approx(alone)
     both = math.hypot(7.5 * 0.6 / textbook(0.3e-4), 1.4 / textbook(0.7e-4))
-    assert proven(dca.Curator)["colluders"] == pytest.approx(both)
+    assert proven(dca.Curator) == pytest.approx({"release": both})
     assert proven(dca.DCA)["release"] == pytest.approx(both * math.sqrt(9 / 10))
 
 
