@@ -24,7 +24,20 @@ PACKAGE = ROOT / "dpml"
 
 # a module imports from its own line and the lines above it, never from those below
 ORDER = (
-    ("errors", "arrays", "sums", "atomic", "seeds", "version", "paths", "code", "plain", "printable", "screen"),
+    (
+        "errors",
+        "arrays",
+        "sums",
+        "atomic",
+        "seeds",
+        "version",
+        "paths",
+        "code",
+        "packs",
+        "plain",
+        "printable",
+        "screen",
+    ),
     ("privacy",),
     ("data",),
     ("optim",),
@@ -37,7 +50,6 @@ ORDER = (
     ("release",),
     ("recipes",),
     ("reporting",),
-    ("papers",),
     ("federated",),
     ("commands",),
     ("cli", "api"),
@@ -56,8 +68,12 @@ SAMPLERS = {
     "standard_normal",
 }  # fmt: skip
 DRAWING = {"privacy", "optim", "protocols", "mechanism", "algorithms", "running"}
-# what is drawn from these distributions and is no privacy noise: the initial model, which knows no budget and no data
-INITIAL_MODELS = {"initial_model": "descent/kang2019.py", "initial_weights": "descent/network.py"}
+# what is drawn from these distributions and is no privacy noise: an initial model, or one from which a search starts, which knows no budget and no data
+INITIAL_MODELS = {
+    "initial_model": "algorithms/descent/kang2019.py",
+    "initial_weights": "algorithms/descent/network.py",
+    "least_found": "optim/reference.py",
+}
 
 
 @cache
@@ -300,7 +316,7 @@ def draws(node: ast.AST) -> set[str]:
 
 
 def is_initial_model(path: Path, name: str) -> bool:
-    return name in INITIAL_MODELS and path == Path("dpml/algorithms", INITIAL_MODELS[name])
+    return name in INITIAL_MODELS and path == Path("dpml", INITIAL_MODELS[name])
 
 
 def test_privacy_noise_is_drawn_in_one_module() -> None:

@@ -1,10 +1,11 @@
 """`dpml cite`: BibTeX of dpml and of the papers whose figures it regenerates."""
 
 from argparse import Namespace
-from pathlib import Path
 
-from dpml import paths
+from dpml import packs
 from dpml.errors import UserError, nearest
+from dpml.reporting.cards import card_of
+from dpml.version import __version__
 
 
 def run(arguments: Namespace) -> None:
@@ -16,6 +17,16 @@ def run(arguments: Namespace) -> None:
 
 
 def citations() -> dict[str, str]:
-    """The BibTeX entries by name: dpml's, as CITATION.cff has it, and the papers', by the names of their results."""
-    text = (Path(paths.__file__).parent / "papers" / "references.bib").read_text("utf-8").strip()
-    return {entry.partition("{")[2].partition(",")[0]: entry for entry in text.split("\n\n")}
+    """The BibTeX entries by name: dpml's, as CITATION.cff has it, and the papers', by the names of their packs."""
+    cards = {name: card_of(name) for name in packs.known()}
+    return {"dpml": _DPML} | {name: card.citation.strip() for name, card in cards.items() if card and card.citation}
+
+
+_DPML = f"""\
+@software{{dpml,
+  author = {{{{The dpml authors}}}},
+  title = {{dpml: experiments in multiparty differentially private learning}},
+  version = {{{__version__}}},
+  year = {{2026}},
+  license = {{MIT}},
+}}"""

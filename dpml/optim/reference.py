@@ -1,7 +1,11 @@
 """The reference of the optimality gap."""
 
-import numpy as np
+from collections.abc import Callable
 
+import numpy as np
+from scipy.optimize import minimize
+
+from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.optim.convex import optimum
 from dpml.optim.logistic import fit_all
@@ -19,3 +23,14 @@ def least(parties: Parties, loss: Loss, lam: float) -> float:
     regularised = loss.name in ("logistic", "softmax") and lam > 0
     best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]
     return float(mean_loss(loss, X, y, best, counts)[0] + lam / 2 * np.sum(best * best))
+
+
+def least_found(value: Callable[[Array], float], gradient: Callable[[Array], Array], d: int, restarts: int) -> float:
+    """The least value of a function of d numbers that descents from 0 and random places find: at least its minimum."""
+    rng = np.random.default_rng(0)  # not privacy noise: the starts of a search
+    lengths = np.geomspace(0.1, 30, restarts - 1)
+    starts = lengths[:, None] * rng.standard_normal((restarts - 1, d)) / np.sqrt(d)
+    found = [
+        minimize(value, w, jac=gradient, method="L-BFGS-B", options={"maxiter": 300}) for w in (np.zeros(d), *starts)
+    ]
+    return float(min(result.fun for result in found))

@@ -6,7 +6,6 @@ user, who names packs (`dpml.packs`); results name an experiment, and its pack i
 """
 
 import importlib
-import importlib.util
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,21 +18,31 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, nearest
 from dpml.plain import read_mapping
-from dpml.reporting import claim_tests, exact_tests
+from dpml.reporting import claim_exact, claim_laws, claim_places, claim_points, claim_sets, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
     made.__name__: made
     for made in (
-        claim_tests.alike,
-        claim_tests.at,
-        exact_tests.at_most,
+        claim_points.agrees,
+        claim_places.alike,
+        claim_laws.as_stated,
+        claim_places.at,
+        claim_exact.at_most,
         claim_tests.beats,
-        claim_tests.best_inside,
-        claim_tests.compared,
+        claim_laws.below_bound,
+        claim_places.best_inside,
+        claim_sets.by_data_set,
+        claim_places.compared,
         claim_tests.degrades,
+        claim_places.depends,
+        claim_places.easier,
+        claim_laws.exceeds,
+        claim_laws.falls_as,
+        claim_places.gap_grows,
         claim_tests.improves,
         claim_tests.is_steady,
+        claim_sets.on_sets,
         claim_tests.reaches,
     )
 }
@@ -73,8 +82,6 @@ def card_of(pack: str) -> Card | None:
 def claims_of(pack: str) -> Mapping[str, Claim]:
     """The claims of a pack by id; none if there is no such pack."""
     card = card_of(pack)
-    if card is None and importlib.util.find_spec(f"dpml.papers.{pack}"):  # until all are packs
-        return {claim.id: claim for claim in importlib.import_module(f"dpml.papers.{pack}.claims").CLAIMS}
     return card.claims if card else {}
 
 
@@ -175,7 +182,7 @@ class _Reader:
         if not isinstance(content, dict) or len(content) != 1:
             raise UserError(f"the test of {where} must be one name with its arguments, or a list of such.")
         ((name, arguments),) = content.items()
-        maker, given = self._named(name, where), arguments or {}
+        maker, given = self._named(name, where), self._with_functions(arguments or {}, where)
         known = inspect.signature(maker).parameters
         _check_keys(given, known, f"{name} in {where}")
         missing = [one.name for one in known.values() if one.default is one.empty and one.name not in given]
@@ -187,6 +194,14 @@ class _Reader:
             return made(evidence, reading)
 
         return test
+
+    def _with_functions(self, value: Any, where: str) -> Any:
+        """Arguments, with the pack's functions in the place of their names."""
+        if isinstance(value, dict):
+            return {key: self._with_functions(inner, where) for key, inner in value.items()}
+        if isinstance(value, str) and packs.absolute(value, self.pack) != value:
+            return self._named(value, where)
+        return value
 
     def _named(self, name: str, where: str) -> Callable[..., Any]:
         """The test, or the function that makes it, of a name."""

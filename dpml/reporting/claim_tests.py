@@ -3,52 +3,39 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test, every, worded
+from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test, every, some, worded
 from dpml.reporting.criteria import Comparison, MetricScale, Rule, better, scale, similar
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
 """How many of several statements must hold, in three-valued logic: `every`, `some` or `most`."""
 
 
-def on_runs(needs: Callable[[Reading], Mapping[str, Sequence[str]]], decide: Callable[[Runs, Reading], Check]) -> Test:
-    """A test on runs: `needs` gives the algorithms of every block; `decide` gets their values in absolute size.
-
-    Losses that can have either sign are drawn in absolute size, too.
-    """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        runs = evidence.all_runs(needs(reading), reading)
-        check = decide({key: values.abs() for key, values in runs.items()}, reading)
-        return replace(check, seeds=fewest_seeds(runs), substitutes=evidence.stand_ins(needs(reading)))
-
-    return test
-
-
 Each = Mapping[str, Sequence[float]]
 """A setting and its values, each of which a test looks at by itself."""
 
+Blocks = Sequence[str] | Mapping[str, str]
+"""Blocks, or blocks by what they are called in words."""
 
-def on_panels(
-    blocks: Sequence[str] | Mapping[str, str],
-    algorithms: Sequence[str],
+
+def on_runs(
+    needs: Mapping[str, Sequence[str]],
     decide: Callable[[Runs, MetricScale], Check],
     each: Each | None = None,
+    words: Mapping[str, str] | None = None,
 ) -> Test:
-    """A test on the runs of some algorithms in every block, and with `each` at every value of a setting.
+    """A test on runs in absolute size: losses that can have either sign are drawn so, too.
 
     Args:
-        blocks: their names, or by what they are called in words.
-        algorithms: in every block.
-        decide: gets the runs by the block in words, in front of which stands the setting, and the algorithm.
-        each: the setting.
+        needs: the algorithms of every block.
+        decide: gets the runs by block and algorithm, and the scale of their metric.
+        each: a setting at each of whose values the blocks are looked at; it stands in front of their names.
+        words: what `decide` and readers call a block, unless by its name.
     """
-    known = blocks if isinstance(blocks, Mapping) else {block: block for block in blocks}
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         parts = {"": evidence}
@@ -57,23 +44,30 @@ def on_panels(
             parts = {f"{key} = {value:g}, ": replace(evidence, rows=own) for value, own in rows.items()}
         runs: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
-        for words, part in parts.items():
+        for where, part in parts.items():
             try:
-                found = part.all_runs(dict.fromkeys(known.values(), algorithms), reading)
+                found = part.all_runs(needs, reading)
             except NotComputedError as error:
-                missing += [f"{name}{f' at {words[:-2]}' if words else ''}" for name in error.missing]
+                missing += [f"{name}{f' at {where[:-2]}' if where else ''}" for name in error.missing]
             else:
                 runs |= {
-                    (f"{words}{label}", algorithm): found[block, algorithm].abs()
-                    for label, block in known.items()
-                    for algorithm in algorithms
+                    (f"{where}{(words or {}).get(block, block)}", algorithm): values.abs()
+                    for (block, algorithm), values in found.items()
                 }
         if missing:
             raise NotComputedError(missing)
         check = decide(runs, scale(reading.metric))
-        return replace(check, seeds=fewest_seeds(runs), substitutes=evidence.stand_ins(known.values()))
+        return replace(check, seeds=fewest_seeds(runs), substitutes=evidence.stand_ins(needs))
 
     return test
+
+
+def in_blocks(
+    blocks: Blocks, algorithms: Sequence[str], decide: Callable[[Runs, MetricScale], Check], each: Each | None = None
+) -> Test:
+    """A test on the runs of the same algorithms in all blocks."""
+    named = blocks if isinstance(blocks, Mapping) else {block: block for block in blocks}
+    return on_runs(dict.fromkeys(named.values(), algorithms), decide, each, {b: word for word, b in named.items()})
 
 
 def curves_of(runs: Runs) -> dict[str, tuple[pd.DataFrame, list[Any]]]:
@@ -126,14 +120,14 @@ def trend(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricSc
     return Check.of(text, shown | {key: back[key] for key in turned}, lambda k: every([not turned, *map(k.get, shown)]))
 
 
-def improves(blocks: Sequence[str] | Mapping[str, str], algorithms: Sequence[str], each: Each | None = None) -> Test:
+def improves(blocks: Blocks, algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets better, and at no step on the way worse."""
-    return on_panels(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=True), each)
+    return in_blocks(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=True), each)
 
 
-def degrades(blocks: Sequence[str] | Mapping[str, str], algorithms: Sequence[str], each: Each | None = None) -> Test:
+def degrades(blocks: Blocks, algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets worse, and at no step on the way better."""
-    return on_panels(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=False), each)
+    return in_blocks(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=False), each)
 
 
 def failing(words: str, shown: Mapping[Any, Comparison]) -> str:
@@ -145,25 +139,17 @@ def failing(words: str, shown: Mapping[Any, Comparison]) -> str:
     return "".join(texts)
 
 
-def beats(
-    blocks: Sequence[str],
-    algorithm: str,
-    others: Sequence[str],
-    enough: Callable[[Reading], Amount] | None = None,
-) -> Test:
-    """`algorithm` is better than each other one at enough x of every block, and worse at none.
+def beats(blocks: Blocks, algorithm: str, others: Sequence[str], often: str = "most") -> Test:
+    """`algorithm` is better than each other one at most x of every block, or at `some`, and worse at none."""
 
-    Enough is more than half, unless `enough` gives another amount for a reading.
-    """
-
-    def decide(runs: Runs, reading: Reading) -> Check:
+    def decide(runs: Runs, on: MetricScale) -> Check:
         pairs = {
             (f"{block}, {algorithm} against {other}", x): (runs[block, algorithm][x], runs[block, other][x])
-            for block in blocks for other in others for x in runs[block, algorithm]
+            for block in dict.fromkeys(block for block, _ in runs) for other in others for x in runs[block, algorithm]
         }  # fmt: skip
-        return wins(pairs, scale(reading.metric), most if enough is None else enough(reading))
+        return wins(pairs, on, {"most": most, "some": some}[often])
 
-    return on_runs(lambda _: dict.fromkeys(blocks, (algorithm, *others)), decide)
+    return in_blocks(blocks, (algorithm, *others), decide)
 
 
 def wins(pairs: Mapping[tuple[str, Any], tuple[pd.Series, pd.Series]], on: MetricScale, amount: Amount) -> Check:
@@ -199,87 +185,21 @@ def steady(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricS
     return Check.of(", ".join(texts) + failing("not as at first", shown), shown)
 
 
-def is_steady(blocks: Sequence[str] | Mapping[str, str], algorithms: Sequence[str], each: Each | None = None) -> Test:
+def is_steady(blocks: Blocks, algorithms: Sequence[str], each: Each | None = None) -> Test:
     """At every x every algorithm is similar to what it is at the first."""
-    return on_panels(blocks, algorithms, lambda runs, on: steady(curves_of(runs), on), each)
+    return in_blocks(blocks, algorithms, lambda runs, on: steady(curves_of(runs), on), each)
 
 
-def alike(blocks: Sequence[str] | Mapping[str, str], algorithm: str, other: str, each: Each | None = None) -> Test:
-    """At every x the two algorithms are similar."""
-
-    def decide(runs: Runs, on: MetricScale) -> Check:
-        pairs = {
-            f"{panel} = {x}": (runs[panel, algorithm][x], runs[panel, other][x])
-            for panel in dict.fromkeys(panel for panel, _ in runs)
-            for x in runs[panel, other]
-        }
-        shown = all_similar(pairs, on)
-        apart = {key: a.mean() - b.mean() for key, (a, b) in pairs.items()}
-        worst = max(apart, key=lambda key: abs(apart[key]))
-        text = f"{algorithm} - {other} is at most {apart[worst]:+.3g}, at {worst}{failing('not similar', shown)}"
-        return Check.of(text, shown)
-
-    return on_panels(blocks, (algorithm, other), decide, each)
-
-
-def at(  # many parameters: the arguments of a test on a card
-    blocks: Sequence[str] | Mapping[str, str],
-    x: Mapping[str, Any],
-    algorithm: str,
-    other: str,
-    by: str = "better",
-    each: Each | None = None,
-) -> Test:
-    """At one x of every block, `first`, `last` or a value, one algorithm is better than the other, or similar to it."""
-
-    def decide(runs: Runs, on: MetricScale) -> Check:
-        pairs = {}
-        for panel in dict.fromkeys(panel for panel, _ in runs):
-            grid, place = several(runs[panel, other], panel), x[panel.rpartition(", ")[2]]
-            place = {"first": grid[0], "last": grid[-1]}.get(place, place)
-            if place not in grid:
-                raise NotComputedError([f"{panel} = {place}"])
-            pairs[f"{panel} = {place}"] = runs[panel, algorithm][place], runs[panel, other][place]
-        shown = all_similar(pairs, on) if by == "similar" else better(pairs, on)
-        means = "; ".join(f"{key}: {a.mean():.3g} against {b.mean():.3g}" for key, (a, b) in pairs.items())
-        return Check.of(f"{algorithm} against {other}, {means}{failing(f'not {by}', shown)}", shown)
-
-    return on_panels(blocks, (algorithm, other), decide, each)
-
-
-def best_inside(
-    blocks: Sequence[str] | Mapping[str, str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")
-) -> Test:
-    """On every curve the x with the least mean, of all but the `ends`, is better than these.
-
-    It is chosen by the means that are then compared, which favours the claim.
-    """
-
-    def decide(runs: Runs, on: MetricScale) -> Check:
-        pairs, texts = {}, []
-        for name, (values, grid) in curves_of(runs).items():
-            places = {"first": grid[0], "last": grid[-1]}
-            out = [places[end] for end in ends]
-            means = values.mean()
-            best = min((x for x in grid if x not in out), key=lambda x: on.badness(np.array([means[x]]))[0])
-            pairs |= {(name, f"{best} against {x}"): (values[best], values[x]) for x in out}
-            texts.append(f"{name} {' '.join(f'{means[x]:.4g}' for x in grid)}, best at {best}")
-        shown = better(pairs, on, same_noise=True)
-        return Check.of("; ".join(texts) + failing("not better", shown), shown)
-
-    return on_panels(blocks, algorithms, decide)
-
-
-def reaches(needs: Callable[[Reading], Mapping[str, tuple[str, str]]], until: float = math.inf) -> Test:
-    """In every block of a reading the first algorithm is similar to the second at the last x up to `until`.
+def reaches(blocks: Mapping[str, Sequence[str]], until: float = math.inf) -> Test:
+    """In every block the first of two algorithms is similar to the second at the last x up to `until`.
 
     The numbers say from which x on it is. That, unlike a share of the way from the first x, does not depend on where
     the grid starts.
     """
 
-    def decide(runs: Runs, reading: Reading) -> Check:
-        on, last, texts = scale(reading.metric), {}, []
-        for block, (algorithm, target) in needs(reading).items():
+    def decide(runs: Runs, on: MetricScale) -> Check:
+        last, texts = {}, []
+        for block, (algorithm, target) in blocks.items():
             ours, theirs = (runs[block, name] for name in (algorithm, target))
             near = {x: similar(ours[x], theirs[x], on) for x in several(ours, block) if x <= until}
             if not near:
@@ -289,7 +209,7 @@ def reaches(needs: Callable[[Reading], Mapping[str, tuple[str, str]]], until: fl
             texts.append(f"{block}: {_reached(near)}, {ours[end].mean():.3g} and {theirs[end].mean():.3g} at {end:g}")
         return Check.of(", ".join(texts), last)
 
-    return on_runs(needs, decide)
+    return on_runs(blocks, decide)
 
 
 def _reached(near: Mapping[Any, Comparison]) -> str:
@@ -304,83 +224,6 @@ def _reached(near: Mapping[Any, Comparison]) -> str:
     if early == late:
         return "never reached" if early is None else f"reached from {early} on"
     return f"reached from {early} on or {'never' if late is None else f'from {late} on'}"
-
-
-Place = str | tuple[str, float]
-"""An algorithm, or a pair of it and the x at which it is; alone, it has one value for all."""
-
-How = Callable[[Mapping[str, tuple[pd.Series, pd.Series]], Reading], Mapping[Any, Comparison]]
-"""What is asked of pairs of runs."""
-
-
-def compared(
-    block: str,
-    first: Sequence[Place],
-    second: Sequence[Place],
-    metrics: Sequence[str],
-    by: str = "better",
-    factor: float = 1.0,
-) -> Test:
-    """In a block every place of `first` is better than every one of `second`, by a `factor`, or `by` similar to it."""
-    if by == "similar":
-        return places(block, first, second, metrics, lambda pairs, reading: all_similar(pairs, scale(reading.metric)))
-    return places(
-        block, first, second, metrics,
-        lambda pairs, reading: better({key: (a, b / factor) for key, (a, b) in pairs.items()}, scale(reading.metric)),
-    )  # fmt: skip
-
-
-def all_similar(pairs: Mapping[Any, tuple[pd.Series, pd.Series]], on: MetricScale) -> dict[Any, Comparison]:
-    """Whether both of every pair are similar."""
-    return {key: similar(a, b, on) for key, (a, b) in pairs.items()}
-
-
-def places(block: str, first: Sequence[Place], second: Sequence[Place], metrics: Sequence[str], how: How) -> Test:
-    """In a block, whose algorithms have one variant each, all pairs of places are as asked, by all of the metrics."""
-    pairs = [(_place(a), _place(b)) for a, b in product(first, second)]
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        known = replace(evidence, rows=evidence.rows.assign(variant=reading.variant))
-
-        def by(metric: str) -> Check:
-            own = replace(reading, metric=metric)
-            values = {place: _runs_at(known, block, place, own) for pair in pairs for place in pair}
-            shown = how({f"{_at(a)} against {_at(b)}": (values[a], values[b]) for a, b in pairs}, own)
-            seeds = min(one.index.get_level_values("seed").nunique() for one in values.values())
-            means = ", ".join(f"{_at(place)} {one.mean():.4g}" for place, one in values.items())
-            text = f"{metric.removeprefix('optimality_')}: {means}{failing('not so', shown)}"
-            return replace(Check.of(text, shown), seeds=seeds)
-
-        return together([by(metric) for metric in metrics])
-
-    return test
-
-
-def _place(place: Place) -> tuple[str, float | None]:
-    return (place, None) if isinstance(place, str) else (place[0], place[1])
-
-
-def _at(place: tuple[str, float | None]) -> str:
-    name, x = place
-    return name if x is None else f"{name} at {x:g}"
-
-
-def _runs_at(evidence: Evidence, block: str, place: tuple[str, float | None], reading: Reading) -> pd.Series:
-    """The runs of an algorithm in a block at one x.
-
-    Raises:
-        NotComputedError: there are fewer than two.
-    """
-    name, x = place
-    found = evidence.runs(block, name, reading).abs()
-    if len(found) < 2 or (x is not None and x not in found):
-        raise NotComputedError([f"{name} in {block}" + (f" at {x:g}" if x is not None else "")])
-    return found.iloc[:, 0] if x is None else found[x]
-
-
-def both(first: Test, second: Test) -> Test:
-    """Both tests hold."""
-    return all_of((first, second))
 
 
 def all_of(tests: Sequence[Test]) -> Test:

@@ -1,4 +1,4 @@
-"""Claims and their verdicts. The tests are in `claim_tests` and in `dpml.papers`; their only input is the rows.
+"""Claims and their verdicts. Their tests are named on cards (`cards`), and their only input is the rows.
 
 A verdict is computed, never typed in. What its words mean is defined in `criteria`, once for all papers. Many of these
 criteria were changed after results had been seen: experiments/CRITERIA.md says which, when, and why.
@@ -12,7 +12,7 @@ paper may allow some to be missing; the verdict then says on how many it was jud
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -38,9 +38,17 @@ ONE_SEED = "one seed: these rows and this partition only"
 class NotComputedError(Exception):
     """A claim is about something that the rows do not contain. `missing` names it."""
 
+    words: ClassVar[str] = "not computed: "
+
     def __init__(self, missing: Iterable[str]):
         self.missing = tuple(dict.fromkeys(missing))
         super().__init__("; ".join(self.missing))
+
+
+class NothingCountsError(NotComputedError):
+    """What a claim is about was computed, and too little of it counts. `missing` says why."""
+
+    words: ClassVar[str] = ""
 
 
 @dataclass(frozen=True)
@@ -311,6 +319,10 @@ Test = Callable[[Evidence, Reading], Check]
 """The test of a claim under one reading; it raises NotComputedError."""
 
 
+Missing = dict[str, dict[tuple[str, ...], list[str]]]
+"""Readings without a test, by what they lack, and that by the words in front of it (`NotComputedError.words`)."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A statement of a paper. `criterion` describes in words what `test` computes for each of the `readings`."""
@@ -322,15 +334,15 @@ class Claim:
     test: Test
     readings: Sequence[Reading]
 
-    def checked(self, evidence: Evidence) -> tuple[dict[str, Check], dict[tuple[str, ...], list[str]]]:
+    def checked(self, evidence: Evidence) -> tuple[dict[str, Check], Missing]:
         """The test of every reading, by name; and the names of those that lack something, by what they lack."""
         checks: dict[str, Check] = {}
-        missing: dict[tuple[str, ...], list[str]] = {}
+        missing: Missing = {}
         for reading in self.readings:
             try:
                 checks[reading.name] = self.test(evidence, reading)
             except NotComputedError as error:
-                missing.setdefault(error.missing, []).append(reading.name)
+                missing.setdefault(error.words, {}).setdefault(error.missing, []).append(reading.name)
         return checks, missing
 
     def open(self, evidence: Evidence) -> list[list[Comparison]]:
@@ -350,11 +362,14 @@ class Claim:
         verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers)
         found = {check.holds for check in checks.values()}
         if missing:
-            lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())
+            lists = "; ".join(
+                words + "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in all_.items())
+                for words, all_ in missing.items()
+            )
             others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
             if not {True, False} <= found:
-                return replace(verdict, decision="cannot be tested here", numbers=f"not computed: {lists}{others}")
-            numbers += f"; not computed: {lists}"
+                return replace(verdict, decision="cannot be tested here", numbers=f"{lists}{others}")
+            numbers += f"; {lists}"
         seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
         verdict = replace(verdict, effect=_effect(checks), seeds=seeds, **_about(checks, evidence))
         if {True, False} <= found:

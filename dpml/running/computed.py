@@ -3,7 +3,7 @@
 A block of an experiment's `grid` with a ``_target_`` names the function and its arguments:
 
     grid:
-      small_tau: {_target_: dpml.papers.imtiaz2019.curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
+      small_tau: {_target_: my_curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
     panels:
       - {block: small_tau, x: tau, y: delta, curve: [reading], yscale: log}
 

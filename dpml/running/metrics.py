@@ -24,7 +24,7 @@ Figures show these, and `metrics` can name them by their paths:
 
 - ``error`` [share of rows]: 1 - accuracy; in figures only.
 - ``auc`` [share of pairs]: `dpml.running.metrics.auc`: area under the ROC curve of two classes, on the test rows.
-- ``excess_loss`` [loss]: `dpml.papers.rajkumar2012.bounds.excess_loss`: test loss above that of the true weights.
+- ``excess_loss`` [loss]: test loss above that of the true weights.
 
 Functions of a paper compute these for blocks of experiments:
 

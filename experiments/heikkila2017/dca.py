@@ -8,10 +8,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from dpml.packs.heikkila2017.theorems import SHARE, mu_of_bounds, printed_statistics
 from numpy.random import Generator
 
 from dpml.algorithms.prepared import prepare_rows
@@ -24,6 +23,7 @@ from dpml.mechanism.guarantees import stated
 from dpml.mechanism.options import check_choice, check_common, check_positive
 from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.optim.losses import Loss
+from .theorems import SHARE, mu_of_bounds, printed_statistics
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
 
 _FACTORS = np.arange(1, 21) / 10
@@ -173,7 +173,7 @@ def thresholds(n: int, d: int, eps: float, delta: float, sets: int = 4, noises: 
             targets = np.clip(y, -heights[:, None], heights[:, None]) @ cut
             models = posterior(cut.T @ cut, targets, squared[:, None] ** 2 * tried)
             errors[i] += np.mean(np.abs(models @ x.T - y), axis=(0, 2))
-    i, j = np.unravel_index(np.argmin(errors), errors.shape)
+    i, j = divmod(int(np.argmin(errors)), 20)
     return float(_FACTORS[i]), float(_FACTORS[j])
 
 
@@ -200,5 +200,5 @@ class MadeUp(Synthetic):
         n, weights = N or self.rows, rng.standard_normal(self.d)
         x, y = auxiliary(rng, n + self.test_rows, self.d, weights)
         y = np.clip(y / 5, -1, 1)
-        known = {"source": repr(self), "sha256": None, "rows": len(y), "preprocessing": {}}
+        known: dict[str, Any] = {"source": repr(self), "sha256": None, "rows": len(y), "preprocessing": {}}
         return Dataset("made_up", "regression", x[:n], y[:n], x[n:], y[n:], known)

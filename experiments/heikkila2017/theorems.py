@@ -48,11 +48,11 @@ def moves(d: Sequence[int]) -> pd.DataFrame:
     found = []
     for size in d:
         z, other = np.ones(size + 1), np.where(np.arange(size + 1) < (size + 1) // 2, -1.0, 1.0)
-        moved = {
-            "clipped, shown": np.linalg.norm(coefficients(z) - coefficients(other)),
-            "clipped, at most": proven_statistics(z),
-            "not clipped, even": proven_statistics(z),
-            "not clipped, one-sided": np.linalg.norm(coefficients(2 * z)),
+        moved: dict[str, float] = {
+            "clipped, shown": float(np.linalg.norm(coefficients(z) - coefficients(other))),
+            "clipped, at most": float(proven_statistics(z)),
+            "not clipped, even": float(proven_statistics(z)),
+            "not clipped, one-sided": float(np.linalg.norm(coefficients(2 * z))),
         }
         found += [
             {"d": size, "reading": key, "metric": "moved", "value": move / printed_statistics(z)}
@@ -79,7 +79,7 @@ def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) ->
         squares, sums = mu_of_bounds(e, delta, [reach[0]] * d + [reach[1]]), gdp.classical_mu(0.7 * e, 0.7 * delta)
         seen = {
             "bounds": (squares, SHARE),
-            "statistics": (proven_statistics(row) / unit * sums, 1 - SHARE),
+            "statistics": (float(proven_statistics(row) / unit) * sums, 1 - SHARE),
             "printed": (sums, 1 - SHARE),
             "whole": (math.hypot(squares, np.linalg.norm(coefficients(row)) / unit * sums), 1.0),
         }

@@ -6,15 +6,16 @@ Proofs: docs/privacy/jayaraman2018.md.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpml.privacy import gdp
-from dpml.reporting.claim_tests import Place, places
+from dpml.reporting.claim_places import Pairs, Place, places
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
-from dpml.reporting.criteria import better, scale, similar
+from dpml.reporting.criteria import Comparison, better, scale, similar
 
 PRINTED = {
     "Pathak": ("laplace", 1150e-3),
@@ -135,7 +136,7 @@ def enough(evidence: Evidence, _: Reading) -> Check:
 def in_the_order(block: str, first: Place, second: Place, metrics: Sequence[str], tens: float) -> Test:
     """The gap of the first is in the order of 1e-3; its accuracy is in the order of 1e-4 from that of the second."""
 
-    def how(pairs, reading):
+    def how(pairs: Pairs, reading: Reading) -> dict[Any, Comparison]:
         on = scale(reading.metric)
         if reading.metric == "optimality_gap":
             return better({key: (a, 0 * a + 1e-3 * 10**tens) for key, (a, _) in pairs.items()}, on)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from dpml.packs.wei2020.theorems import Noise, broadcasts, printed_noise
 from numpy.random import Generator
 
 from dpml.algorithms.perturbation.calibration import solver_tolerance
@@ -26,6 +25,7 @@ from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.mechanism.program import check_rounds
 from dpml.optim.convex import minimise_convex
 from dpml.optim.losses import Loss
+from .theorems import Noise, broadcasts, printed_noise
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View
 from dpml.privacy.noise import gaussian
 
@@ -106,7 +106,7 @@ class NbAFL:
         for _ in range(self.rounds):
             clients = rng.permutation(problem.M)[:taking]
             pull = -self.prox * models
-            local = (minimise_convex(self.loss, *rows[k], self.prox, pull, None, tolerance) for k in clients)
+            local = (minimise_convex(self.loss, X, y, self.prox, pull, None, tolerance) for X, y in (rows[k] for k in clients))
             fresh = np.tile(gaussian(rng, (draws, d)), (len(budgets), 1))  # budgets share their noise directions
             models = sum(clipped(w, self.clip) for w in local) / taking + width * fresh
         return Release(models.reshape(len(budgets), draws, d))

@@ -20,8 +20,8 @@ from scipy.stats import binom
 from dpml.arrays import Array
 from dpml.audit.bounds import eps_by_gdp
 from dpml.privacy import gdp
+from dpml.reporting.claim_exact import rows_of
 from dpml.reporting.claims import Check, Evidence, Reading
-from dpml.reporting.exact_tests import rows_of
 
 
 class Noise(NamedTuple):
@@ -126,9 +126,9 @@ def accounted(  # many parameters: a grid
             "client": broadcasts(noise, rounds, clients, clients - 1),
         }
         logs = {view: gdp.log_delta_of(mu, e) for view, mu in mus.items()}
-        taken = np.arange(1, rounds + 1)
+        taken = range(1, rounds + 1)
         deltas = np.exp([gdp.log_delta_of(broadcasts(few, j, chosen, chosen), e) for j in taken])
-        logs["scheduled"] = math.log(max(binom.pmf(taken, rounds, chosen / clients) @ deltas, 1e-300))
+        logs["scheduled"] = math.log(max(float(binom.pmf(taken, rounds, chosen / clients) @ deltas), 1e-300))
         known = {"eps": e, "delta": delta, "L": L, "metric": "log10_excess"}
         found += [known | {"view": v, "value": (log - math.log(delta)) / math.log(10)} for v, log in logs.items()]
     return pd.DataFrame(found)
@@ -160,7 +160,7 @@ def convergence(  # many parameters: those of the bound
 def interior(evidence: Evidence, _: Reading) -> Check:
     """At every eps the bound of Theorem 2 is least at neither end of the rounds."""
     rows = rows_of(evidence, "theorem2_bound", {"d": 1})
-    best = {e: group.loc[group["value"].idxmin(), "T"] for e, group in rows.groupby("eps")}
-    low, high = rows["T"].min(), rows["T"].max()
-    text = ", ".join(f"eps = {e:g}: T* = {T:g}" for e, T in best.items())
-    return Check(all(low < T < high for T in best.values()), f"{text} of {low:g} to {high:g}")
+    curves = rows.pivot(index="T", columns="eps", values="value")
+    best, low, high = curves.idxmin(), curves.index.min(), curves.index.max()
+    text = ", ".join(f"eps = {e:g}: T* = {T:g}" for e, T in zip(curves.columns, best, strict=True))
+    return Check(bool(best.between(low, high, "neither").all()), f"{text} of {low:g} to {high:g}")

@@ -109,7 +109,7 @@ FLOWER = {"flower": {"LocalDpMod": {"clipping_norm": 1, "sensitivity": 2, "epsil
 BOUNDS = {"columns": {"a": {"low": 0, "high": 1}, "b": ["u", "v"]}, "classes": ["no", "yes"]}
 MANIFEST: dict[str, Any] = {
     "experiment": "p/e", "title": "t", "source": "s 2020", "note": "n", "command": "c", "panels": [], "claims": [],
-    "claims_from": "dpml.papers.kang2019.claims", "rankings": [], "files": {},
+    "rankings": [], "files": {},
     "figures": [{"name": "e", "twin": None, "sections": []}], "skipped": {}, "environment": {"git": {"commit": "x"}},
 }  # fmt: skip
 TABLE = "algo,variant,loss,noise,view,verdict,eps,metric,mean\n" + "".join(

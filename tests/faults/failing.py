@@ -30,7 +30,7 @@ source: nobody, 2000
 settings: {dataset: synthetic, dataset.d: 3, M: 2, draws: 2, N: 40}
 grid:
   a_eps: {algo: [nonpriv, capefm], eps: [0.1, 1]}
-  table: {_target_: dpml.papers.imtiaz2019.curves.delta_against_tau, N: 1000, M: 10, eps: 0.001}
+  table: {_target_: dpml.packs.imtiaz2019.curves.delta_against_tau, N: 1000, M: 10, eps: 0.001}
 panels:
   - {block: a_eps, x: eps, y: loss}
 """

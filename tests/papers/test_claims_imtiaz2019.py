@@ -5,19 +5,22 @@ import pandas as pd
 import pytest
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up, without
 
-from dpml.papers.imtiaz2019.claims import OTHERS, OURS, PRIVATE, comes_down, depends_on_delta, easier
-from dpml.papers.imtiaz2019.curves import (
+from dpml.packs.imtiaz2019.curves import (
     delta_against_colluders,
     delta_against_tau,
     noise_left,
     noise_of_uneven_sites,
 )
 from dpml.reporting.cards import claims_of
+from dpml.reporting.claim_places import depends, easier
+from dpml.reporting.claim_tests import reaches
 from dpml.reporting.claims import Claim, Evidence, Reading
 from dpml.running.computed import complete
 
 CLAIMS = claims_of("imtiaz2019")
 GRIDS = {"eps": [0.1, 1.0, 10.0], "N": [500, 1000, 2000], "delta": [1e-5, 1e-3, 1e-2]}
+OURS, OTHERS = ("capefm", "conv", "local"), ("dpfm", "objpert", "conv", "local")
+PRIVATE = ("capefm", *OTHERS)
 READINGS = {"loss": "paper", "noisy_objective": "authors"}
 GOOD = {name: [9, 6, 3] for name in OTHERS} | {"capefm": [8, 5, 1.1], "nonpriv": [1, 1, 1]}
 DELTA = {name: [3, 2, 1] for name in OURS} | {"dpfm": [2, 2, 2], "objpert": [2, 2, 2]}
@@ -42,6 +45,10 @@ def claim(test, metric="loss", variant="paper"):
     return Claim("X", "x/x", "text", "criterion", test, (Reading("r", variant, metric),))
 
 
+def comes_down(blocks):
+    return reaches(dict.fromkeys(blocks, ("capefm", "nonpriv")))
+
+
 # ---- loss and distance (figs. 3, 4, 7)
 
 
@@ -62,7 +69,7 @@ def test_reaches(last, decision):
 )
 def test_easier(low, high, decision):
     blocks = {block: {"capefm": means} for block, means in {"d20_eps": low, "d50_eps": high}.items()}
-    assert decide(claim(easier("d20_eps", "d50_eps")), made_up(blocks, GRIDS, noise=1e-6)) == decision
+    assert decide(claim(easier("d20_eps", "d50_eps", "capefm")), made_up(blocks, GRIDS, noise=1e-6)) == decision
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -95,7 +102,7 @@ def test_no_verdict_on_what_is_reached_moves_with_the_start_of_the_grid(seed):
 @pytest.mark.parametrize("shape", [(1, 8), (5, 4)])
 def test_depends_on_delta(change, decision, shape):
     found = made_up({"d20_delta": DELTA | change}, GRIDS, shape=shape, noise=1e-3)
-    assert decide(claim(depends_on_delta("d20_delta")), found) == decision
+    assert decide(claim(depends("d20_delta", OURS, ("dpfm", "objpert"))), found) == decision
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,14 @@ from scipy import stats
 
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.optim.losses import LOSSES
-from dpml.papers.imtiaz2019.curves import (
-    FAMILY,
+from dpml.packs.imtiaz2019.curves import (
     delta_against_colluders,
     delta_against_tau,
-    loss_at_proven_eps,
     noise_left,
     noise_of_uneven_sites,
 )
 from dpml.privacy import Budget, Problem, gdp, worst
+from dpml.running.at_proven import FAMILY, loss_at_proven_eps
 
 
 def one(table: pd.DataFrame, algo: str, reading: str) -> pd.Series:

@@ -1,21 +1,19 @@
 """The experiments that come with dpml: their files hang together, and templates are no experiments."""
 
-import importlib
-
 import hydra
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from dpml import paths
+from dpml import packs, paths
 from dpml.commands.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
 from dpml.data.sets.har import HAR, HAR73
-from dpml.reporting.cards import claims_of
+from dpml.reporting.cards import card_of
 from dpml.reporting.charts import read_published
 from dpml.running.rows import COLUMNS, EPS
 from dpml.running.spec import is_computed, parts
 
-FILES = sorted(paths.folder("experiments").glob("*/*.yaml"))
+FILES = sorted(set(paths.folder("experiments").glob("*/*.yaml")) - set(paths.folder("experiments").glob("*/card.yaml")))
 NAMES = [f"{path.parent.name}/{path.stem}" for path in FILES if not path.name.startswith("_")]
 TEMPLATES = [f"{path.parent.name}/{path.stem}" for path in FILES if path.name.startswith("_")]
 DERIVED = {"inverse_eps"}  # axes that are computed from a column
@@ -62,9 +60,6 @@ def test_every_file_says_how_it_is_run_and_has_the_options_that_it_names(jobs):
 
 def test_claims_and_published_points_are_there(experiments):
     for name, experiment in experiments.items():
-        if experiment.claims:
-            claims = claims_of(experiment.claims_from)
-            assert {claims[claim].figure for claim in experiment.claims} == {name}
         series = {panel.published for panel in experiment.panels if panel.published is not None}
         if series:
             points = read_published([paths.folder("experiments")], name.split("/")[0])
@@ -85,9 +80,8 @@ def test_panels_name_settings_as_the_command_line_does(experiments):
 
 
 def test_every_claim_of_a_paper_belongs_to_an_experiment(experiments):
-    modules = {experiment.claims_from for experiment in experiments.values() if experiment.claims}
-    known = {claim.id for module in modules for claim in importlib.import_module(module).CLAIMS}
-    assert known == {claim for experiment in experiments.values() for claim in experiment.claims}
+    cards = {name: card_of(name) for name in packs.known()}
+    assert {claim.figure for card in cards.values() for claim in card.claims.values()} <= set(experiments)
 
 
 def test_templates_are_not_among_the_options():

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from dpml.packs.heikkila2017 import dca, theorems
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up
 from scipy.stats import norm
 
@@ -13,6 +12,7 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
+from dpml.packs.heikkila2017 import dca, theorems
 from dpml.privacy import Budget, Problem
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence

@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from dpml.packs.jayaraman2018 import theorems
-from dpml.packs.jayaraman2018.methods import LocalObjective, LocalOutput, Pathak
 from examples import wddp
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, made_up
 from scipy import stats
@@ -19,6 +17,8 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
+from dpml.packs.jayaraman2018 import theorems
+from dpml.packs.jayaraman2018.methods import LocalObjective, LocalOutput, Pathak
 from dpml.privacy import Budget, Problem
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence

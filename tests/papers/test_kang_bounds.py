@@ -11,10 +11,10 @@ from harness import without_pictures
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import LOSSES, mean_loss
-from dpml.papers.kang2019.bounds import BoundSetting, Descent, excess_risk_bound, published_bounds, table1, theorem2
+from dpml.packs.kang2019.bounds import METHODS, excess_risk_bound, published_bounds, table1, theorem2
 
 LOGISTIC = LOSSES["logistic"]
-AT = {"p": 10, "G": 1.0, "N": 4000, "M": 8, "n_min": 500, "T": 50, "lam": 0.1, "eps": 0.5, "delta": 1e-3}
+AT = {"p": 10, "G": 1.0, "N": 4000, "T": 50, "lam": 0.1, "eps": 0.5, "delta": 1e-3}
 
 
 def test_theorem_2_holds_for_noisy_descent():
@@ -33,7 +33,7 @@ def test_theorem_2_holds_for_noisy_descent():
     groups = [Rows.of(LOGISTIC, X, y, np.full(n, 1 / n), np.float64)]
     last = descend(groups, start, np.array([1 / L]), np.full((1, 1), math.sqrt(variance)), draw, T, lam)[0, 0, 0]
     gap = risk(last).mean() - risk(best)[0]
-    bound = excess_risk_bound(Descent(p, T, lam, L), variance, risk(start[None])[0] - risk(best)[0])
+    bound = excess_risk_bound(p, T, lam, L, variance, risk(start[None])[0] - risk(best)[0])
     assert bound / 10 < gap < bound
 
 
@@ -42,28 +42,28 @@ def test_the_bound_is_its_recursion():
     gap, p, variance, lam, L = 2.0, 7, 0.3, 0.05, 0.4
     for _ in range(9):
         gap = (1 - lam / L) * gap + p * variance / (2 * L)
-    assert excess_risk_bound(Descent(p, 9, lam, L), variance, 2.0) == pytest.approx(gap, rel=1e-12)
+    assert excess_risk_bound(p, 9, lam, L, variance, 2.0) == pytest.approx(gap, rel=1e-12)
 
 
 def test_rows_of_table_1():
     """Ratios that the text states: (M n_min/N)^2 in the noise, log(N) between Wang et al. and WD-DP."""
-    pathak, jayaraman, zhang, wang, wddp = published_bounds(BoundSetting(**AT | {"n_min": 100}))
-    assert jayaraman.noise / wddp.noise == pytest.approx((4000 / 800) ** 2)
-    assert wang.noise == wddp.noise == pytest.approx(50 * math.log(1e3) / (4000 * 0.5) ** 2)
-    assert wang.excess_risk / wddp.excess_risk == pytest.approx(math.log(4000))
-    assert zhang.excess_risk == pytest.approx(math.sqrt(10 * math.log(4e6) * math.log(1e3)) / 2000)
-    assert jayaraman.excess_risk == pytest.approx(
-        10 * 0.25 * math.log(800) ** 2 * math.log(1e3) / (800 * 0.1 * 0.5) ** 2
-    )
+    bounds = published_bounds(AT, M=8, n_min=100)
+    (_, pathak), jayaraman, (_, zhang), wang, wddp = bounds.values()
+    assert jayaraman[0] / wddp[0] == pytest.approx((4000 / 800) ** 2)
+    assert wang[0] == wddp[0] == pytest.approx(50 * math.log(1e3) / (4000 * 0.5) ** 2)
+    assert wang[1] / wddp[1] == pytest.approx(math.log(4000))
+    assert zhang == pytest.approx(math.sqrt(10 * math.log(4e6) * math.log(1e3)) / 2000)
+    assert jayaraman[1] == pytest.approx(10 * 0.25 * math.log(800) ** 2 * math.log(1e3) / (800 * 0.1 * 0.5) ** 2)
     first, second, third = 49 / 100**2, (10 / (100 * 0.5) * math.log(1e4)) ** 2, 7 * 10 / (100**2 * 0.5) * math.log(1e4)
-    assert pathak.excess_risk == pytest.approx(1.1 / 0.01 * (first + second + third))
-    assert [row.distributed for row in (pathak, jayaraman, zhang, wang, wddp)] == [True, True, False, False, True]
-    assert published_bounds(BoundSetting(**AT))[1].noise == pytest.approx(wddp.noise)  # equal sizes
+    assert pathak == pytest.approx(1.1 / 0.01 * (first + second + third))
+    assert [METHODS[name][0] for name in bounds] == ["yes", "yes", "no", "no", "yes"]
+    equal = published_bounds(AT, M=8, n_min=500)
+    assert equal["Jayaraman et al. 2018"][0] == pytest.approx(wddp[0])
 
 
 def test_tables():
     settings = {"even": {"M": 8, "n_min": 500}, "uneven": {"M": 8, "n_min": 50}}
-    table = table1(settings, **{key: AT[key] for key in ("p", "G", "N", "T", "lam", "eps", "delta")})
+    table = table1(settings, AT)
     assert len(table) == 2 * 5 * 2
     bounds = theorem2({"a": {"p": 10, "N": 4000, "M": 8}}, lam=0.1, eps=0.5, delta=1e-3, T=1000)
     printed, average = bounds["value"]

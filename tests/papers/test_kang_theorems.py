@@ -9,7 +9,7 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.papers.kang2019.theorems import EVERY, MeasuredDescent
+from dpml.packs.kang2019.theorems import EVERY, MeasuredDescent
 from dpml.privacy import Budget
 
 DELTA = 1e-3

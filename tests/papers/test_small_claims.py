@@ -8,15 +8,15 @@ import pytest
 from made_up import NO_POINTS, decide
 from scipy.optimize import minimize
 
-from dpml.papers.hamm2016 import auxiliary
-from dpml.papers.imtiaz2019 import dropouts
+from dpml.packs.hamm2016 import auxiliary
+from dpml.packs.imtiaz2019 import dropouts
 from dpml.packs.rajkumar2012 import need_of_rho
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
 
 
 def judged(paper, name, rows):
-    return claims_of(f"dpml.papers.{paper}.claims")[name], Evidence(rows, NO_POINTS)
+    return claims_of(paper)[name], Evidence(rows, NO_POINTS)
 
 
 def test_the_gain_is_that_of_all_sites_whoever_drops_out():

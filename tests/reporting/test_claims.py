@@ -1,16 +1,13 @@
 """The tests that claims of several papers share, what is missing, and readings: made-up rows with known verdicts."""
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.errors import UserError
 from dpml.reporting import claim_tests, claims
-from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading, claims_of
+from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading
 from dpml.reporting.criteria import Comparison, Needs
 
 READING = Reading("true", "paper", "loss")
@@ -146,12 +143,12 @@ def test_steady_is_within_a_factor_of_two(largest, decision):
     assert decide(claim_tests.is_steady(["d20_eps"], ["capefm"]), found) == decision
 
 
-def test_both():
+def test_all_of():
     yes, no = (lambda *_, holds=holds: Check.of("", {"x": Comparison(holds)}) for holds in (True, False))
     found = evidence({"capefm": [1, 1, 1]})
-    assert decide(claim_tests.both(yes, yes), found) == "reproduced"
-    assert decide(claim_tests.both(yes, no), found) == "not reproduced"
-    assert decide(claim_tests.both(no, yes), found) == "not reproduced"
+    assert decide(claim_tests.all_of((yes, yes)), found) == "reproduced"
+    assert decide(claim_tests.all_of((yes, no)), found) == "not reproduced"
+    assert decide(claim_tests.all_of((no, yes)), found) == "not reproduced"
 
 
 # ---- what is missing
@@ -167,7 +164,7 @@ def missing(*names):
 def test_half_a_test_is_none_and_everything_missing_is_named():
     yes = lambda *_: Check(True, "fine")  # noqa: E731
     found = evidence({"capefm": [1, 1, 1]})
-    for test in (claim_tests.both(yes, missing("a", "b")), claim_tests.both(missing("a"), missing("b", "a"))):
+    for test in (claim_tests.all_of((yes, missing("a", "b"))), claim_tests.all_of((missing("a"), missing("b", "a")))):
         verdict = judge(test, found)
         assert verdict.decision == "cannot be tested here"
         assert verdict.numbers == "not computed: [true] a; b"
@@ -269,27 +266,6 @@ def test_a_verdict_from_one_seed_says_so():
 def test_runs_are_compared_in_size():
     found = evidence({"capefm": [-3, 2, -1]})
     assert decide(claim_tests.improves(["d20_eps"], ["capefm"]), found) == "reproduced"
-
-
-# ---- claims from a module
-
-
-def test_claims_of_any_importable_module(tmp_path: Path, monkeypatch):
-    (tmp_path / "my_paper.py").write_text(
-        "from dpml.reporting.claims import Check, Claim, Reading\n"
-        "CLAIMS = (Claim('Z1', 'mine/fig1', 't', 'c', lambda e, r: Check(True, 'fine'), (Reading('r', 'v', 'm'),)),)\n"
-    )
-    (tmp_path / "no_claims.py").write_text("")
-    (tmp_path / "other_claims.py").write_text("CLAIMS = ('Z1',)\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    claims = claims_of("my_paper")
-    assert list(claims) == ["Z1"]
-    assert claims["Z1"].judge(evidence({"a": [1, 1, 1]})).numbers == "[r] fine"
-    for name in ("no_claims", "other_claims", "there.is.none", ""):
-        with pytest.raises(UserError, match=rf"claims_from='{name}'|of claims_from='{name}'"):
-            claims_of(name)
-    for name in ("my_paper", "no_claims", "other_claims"):
-        sys.modules.pop(name, None)
 
 
 def test_points_at_no_noise_have_a_place():

@@ -25,7 +25,7 @@ CONTENT = {
         "far": {"algo": ["capefm", "conv"], "M": [30, 40]},
         "other": {"algo": ["fm"], "M": [3, 4]},
     },
-    "panels": [], "claims": ["near", "far"], "claims_from": "made.up",
+    "panels": [],
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def claim(block):
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpml.reporting.claims.claims_of", lambda _: {name: claim(name) for name in ("near", "far")})
+    monkeypatch.setattr("dpml.reporting.cards.claims_about", lambda _: {name: claim(name) for name in ("near", "far")})
     experiment = Experiment.from_content("mine/two", CONTENT)
     with initialise():
         points = Expansion.from_config(hydra.compose("config"), []).experiment(experiment)

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from dpml.reporting.claim_exact import at_most, rows_of
 from dpml.reporting.claims import Evidence, NotComputedError, Reading
-from dpml.reporting.exact_tests import at_most, rows_of
 
 PLAIN = Reading("as stated", "paper", "")
 ROWS = pd.DataFrame(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.arrays import Array
-from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading
+from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading
 from dpml.seeds import generator
 
 
@@ -66,17 +66,3 @@ def bounded(evidence: Evidence, _: Reading) -> Check:
     lines = worst[["labels", "sample", "value"]].to_numpy()
     text = ", ".join(f"{labels}, {sample} sample: {value:.3g} of the bound" for labels, sample, value in lines)
     return Check(bool((worst["value"] <= 1).all()), text)
-
-
-CLAIMS = (
-    Claim(
-        "H5.1",
-        "hamm2016/auxiliary",
-        "Sec. 4.5: to protect an auxiliary sample too, votes need no more noise, soft labels (N + M - 1)/N times as "
-        "much.",
-        "no minimiser that was found moves by more than 2/lam (votes) or 2 (N + M - 1)/(N M lam) (soft labels) when a "
-        "party's votes and a sample change",
-        bounded,
-        (Reading("as stated", "paper", "move"),),
-    ),
-)

@@ -11,10 +11,10 @@ and mu too large.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.optimize import minimize
 
 from dpml.algorithms import Release
 from dpml.algorithms.descent.kang2019 import NoisyDescent, Sites
@@ -25,11 +25,13 @@ from dpml.errors import UserError
 from dpml.mechanism.observer import Observer
 from dpml.optim import descent
 from dpml.optim.descent import Single
-from dpml.optim.reference import least
-from dpml.papers.kang2019.bounds import Descent, excess_risk_bound
+from dpml.optim.reference import least, least_found
 from dpml.privacy import Budget
 
+from .bounds import excess_risk_bound
+
 EVERY = 20  # rounds between two models that are measured
+STARTS = 8  # of the search for the minimum of a loss that is not convex
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,9 @@ class MeasuredDescent(NoisyDescent):
 
     The release reports these metrics, for the experimenter only: `excess_risk`, R(w_T) - min R; `theorem2_bound` on its
     mean, for a convex loss; `theorem3_bound`, with the measured mu; `pl_constant`, that mu.
-
-    Args:
-        restarts: the number of starts of the search for the minimum of a loss that is not convex.
     """
 
     sites: Sites = "clients"
-    restarts: int = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,31 +101,20 @@ class PreparedMeasurement(PreparedNoisyDescent):
             metrics["theorem2_bound"] = self._bound(np.full_like(found, algorithm.lam), noises, excess[0])
         return metrics
 
-    def _bound(self, constants: Array, noises: Array, start: Array) -> Array:
+    def _bound(self, constants: Array, noises: Array, start: Array) -> Any:
         """Ineq. (11) for constants mu and start gaps (budgets, draws), and noises (budgets,)."""
         smoothness = 1 / self.algorithm.largest
-        bounds = np.empty_like(constants)
-        for at in np.ndindex(constants.shape):
-            setting = Descent(len(self.start), self.algorithm.rounds, min(float(constants[at]), smoothness), smoothness)
-            bounds[at] = excess_risk_bound(setting, float(noises[at[0]] ** 2), float(start[at]))
-        return bounds
+        d, T = len(self.start), self.algorithm.rounds
+        return excess_risk_bound(d, T, np.minimum(constants, smoothness), smoothness, noises[:, None] ** 2, start)
 
     def minimum(self) -> float:
         """The minimum of the objective; for a loss that is not convex the least value found from several starts."""
         algorithm = self.algorithm
-        assert isinstance(algorithm, MeasuredDescent)
         if algorithm.loss.convex:
             return least(self.parties, algorithm.loss, algorithm.lam)
-        rng = np.random.default_rng(0)  # not privacy noise: the starts of a search
-        d = len(self.start)
-        lengths = np.geomspace(0.1, 30, algorithm.restarts - 1)
-        starts = lengths[:, None] * rng.standard_normal((algorithm.restarts - 1, d)) / np.sqrt(d)
-
-        def objective(w: Array) -> tuple[float, Array]:
-            return float(self.objective(w[None])[0]), self.gradient(w[None])[0] + algorithm.lam * w
-
-        found = [
-            minimize(objective, w, jac=True, method="L-BFGS-B", options={"maxiter": 300})
-            for w in (0 * self.start, *starts)
-        ]
-        return float(min(result.fun for result in found))
+        return least_found(
+            lambda w: float(self.objective(w[None])[0]),
+            lambda w: self.gradient(w[None])[0] + algorithm.lam * w,
+            len(self.start),
+            STARTS,
+        )

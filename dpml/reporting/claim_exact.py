@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
@@ -37,7 +38,7 @@ def at_most(metric: str, most: float | str, where: Where | None = None) -> Test:
         limit = pd.Series(most, rows.index) if not isinstance(most, str) else _beside(evidence, most, rows, where)
         varying = [key for key in settings(rows) if rows[key].nunique() > 1 and key != "algo"]
         wrong = rows["value"] > limit + 1e-12 * limit.abs()
-        worst = (rows["value"] - limit).idxmax()
+        worst = int(np.argmax(rows["value"] - limit))
         at = ", ".join(f"{key} = {_plain(rows[key][worst])}" for key in varying)
         text = f"{metric} above {most if isinstance(most, str) else f'{most:g}'} at {wrong.sum()} of {len(rows)}; "
         text += f"most {rows['value'][worst]:.4g}" + (f" for {limit[worst]:.4g}" if isinstance(most, str) else "")

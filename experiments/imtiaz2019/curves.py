@@ -5,31 +5,26 @@ and as `log10_delta`, the height on a logarithmic axis, down to `DRAWN`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.random import Generator
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from dpml.algorithms.quadratic.coefficients import polynomial
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, Sites
 from dpml.arrays import Array
 from dpml.data import Files
-from dpml.data.partition import Equal, Parties, TwoGroup, partition
-from dpml.data.sets.synthetic import RECIPES, Synthetic
+from dpml.data.partition import Parties, TwoGroup, partition
+from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.declared import guaranteed
 from dpml.mechanism.sharing import cape_whole_view
 from dpml.optim.losses import for_task
-from dpml.privacy import Budget, Calibration, Problem, gdp, noise, worst
-from dpml.running.cell import Cell, measure
+from dpml.privacy import Budget, Problem, gdp, noise
+from dpml.running.at_proven import FAMILY
 from dpml.seeds import generator
-
-FAMILY: dict[str, Sites] = {"fm": "curator", "capefm": "cape", "conv": "independent"}
-
 
 DRAWN = -20.0
 """log10 of the smallest delta that is drawn: below it, privacy fails for other reasons first."""
@@ -183,64 +178,3 @@ def _released_variance(sites: Sites, parties: Parties, rng: Generator, samples: 
 
 def _variance(values: Array) -> float:
     return float(np.mean(values * values))  # the mean is zero
-
-
-def loss_at_proven_eps(  # many parameters: the keys of a block in an experiment's file
-    recipe: str,
-    d: int,
-    N: int,
-    M: int,
-    delta: float,
-    eps: Sequence[float],
-    draws: int = 20,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """The gain of `tight` noise over published noise on synthetic data, at the same proven privacy.
-
-    Every algorithm runs with both at the same *proven* (eps, delta) of its worst view, the column `proven_eps`.
-    `asked_eps` is the requested eps, which the published noise claims; bisection finds it. `gap_ratio` is the mean
-    optimality gap with the published noise over that with the tight noise; both use the same noise directions.
-    """
-    data = Synthetic(recipe=recipe, d=d, rows=N)
-    loss = for_task(RECIPES[recipe].task)
-    problem = Problem(M, N, d)
-    rows = []
-    for name, sites in FAMILY.items():
-        published = FunctionalMechanism(loss, sites=sites)
-        requested: dict[Calibration, list[float]] = {
-            "published": [_requested_eps(published, target, delta, problem) for target in eps],
-            "tight": list(eps),
-        }
-        gaps = {}
-        for calibration, values in requested.items():
-            budgets = tuple(Budget(value, delta) for value in values)
-            cell = Cell(data, Equal(), FunctionalMechanism(loss, calibration, sites), M, N, seed, budgets, draws)
-            metrics = measure(cell).metrics
-            gaps[calibration] = metrics["optimality_gap"]
-            shown = {key: metrics[key] for key in ("loss", "optimality_gap")}
-            rows += _lines(name, calibration, eps, shown | {"asked_eps": np.array(values)[:, None]})
-        ratios = gaps["published"].mean(axis=1, keepdims=True) / gaps["tight"].mean(axis=1, keepdims=True)
-        rows += _lines(name, "published / tight", eps, {"gap_ratio": ratios})
-    return pd.DataFrame(rows).assign(
-        delta=delta, M=M, N=N, d=d, seed=seed, dataset=data.info.name, loss=loss.name, proven_view="worst"
-    )
-
-
-def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[str, Array]) -> list[dict[str, Any]]:
-    """Rows of metrics, each an array (eps, draws)."""
-    return [
-        {"algo": algorithm, "noise": label, "metric": metric, "draw": draw, "value": value, "proven_eps": target}
-        for metric, table in metrics.items()
-        for target, values in zip(eps, table, strict=True)
-        for draw, value in enumerate(values)
-    ]
-
-
-def _requested_eps(algorithm: FunctionalMechanism, target: float, delta: float, problem: Problem) -> float:
-    """The eps to request so that `target` is proven for the worst view."""
-
-    def excess(log_eps: float) -> float:
-        guarantees = guaranteed(algorithm, Budget(math.exp(log_eps), delta), problem)
-        return worst(g for g in guarantees if g.basis == "proven").eps - target
-
-    return math.exp(float(brentq(excess, math.log(target) - 7, math.log(target) + 7, xtol=1e-12)))

@@ -13,13 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.special import fdtr
 
 from dpml.privacy import noise
 from dpml.protocols import Stage, in_process
 from dpml.protocols.cape import CapeSettings, cape_sum
-from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading
-from dpml.reporting.criteria import holm
 from dpml.seeds import generator
 
 
@@ -41,31 +38,3 @@ def noise_after_dropouts(M: int, dropped: Sequence[int], samples: int = 20_000, 
             known | {"metric": name, "value": value} for name, value in (("gain", gain), ("mu", math.sqrt(M / left)))
         ]
     return pd.DataFrame(rows)
-
-
-def same_gain(evidence: Evidence, _: Reading) -> Check:
-    """However many sites drop out, the ratio of variances does not differ significantly from M."""
-    rows = evidence.rows
-    gains, mus = (rows[rows["metric"] == metric] for metric in ("gain", "mu"))
-    if not len(gains) or not (gains["dropped"] > 0).any():
-        raise NotComputedError(["noise_after_dropouts"])
-    values, texts = {}, []
-    for M, gone, n, gain in gains[["M", "dropped", "samples", "value"]].itertuples(index=False):
-        lower = float(fdtr(n, n, gain / M))
-        values[M, gone] = 2 * min(lower, 1 - lower)
-        texts.append(f"M = {M:g}, {gone:g} dropped: {gain:.4g}")
-    text = f"{', '.join(texts)}; the mu that is proven grows by up to {mus['value'].max():.3g}"
-    return Check(not any(holm(values).values()), text)
-
-
-CLAIMS = (
-    Claim(
-        "IT.4",
-        "imtiaz2019/dropouts",
-        "The performance gain of CAPE remains the same irrespective of the number of dropped-out sites.",
-        "conv's variance over CAPE's, 20,000 samples through the real protocol, does not differ significantly from M "
-        "for any number of drop-outs (F, two-sided at 5 %, Holm-corrected)",
-        same_gain,
-        (Reading("samples", "paper", "gain"),),
-    ),
-)

@@ -1,4 +1,4 @@
-"""The values that the authors stored (means and standard deviations of their runs) compared with ours."""
+"""A test of published numbers: means and standard deviations of the authors' runs compared with ours."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,1 +1,0 @@
-"""Code that is specific to one paper: claims, curves and bounds."""

@@ -1,1 +1,0 @@
-"""Code that is specific to Hamm, Cao & Belkin 2016."""

@@ -1,1 +1,0 @@
-"""Code that is specific to Imtiaz, Mohammadi & Sarwate 2019."""

@@ -1,1 +1,0 @@
-"""Code that is specific to Kang, Liu & Wang 2019."""

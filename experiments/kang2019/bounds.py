@@ -1,0 +1,120 @@
+"""Kang, Liu & Wang 2019: Theorems 2 and 3, and Table 1, as functions and as tables.
+
+Figures are p features, G the loss's Lipschitz constant, N rows of all parties, T rounds, lam the regulariser's
+coefficient, and the budget eps and delta; a setting has M parties, of which the smallest has n_min rows.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from dpml.arrays import Array
+
+SMOOTHNESS, DIAMETER = 0.25, 1.0  # L, and D, of the models that Zhang et al. 2017 allow
+
+METHODS = {
+    "Pathak et al. 2010": ("yes", "no"),
+    "Jayaraman et al. 2018": ("yes", "no"),
+    "Zhang et al. 2017": ("no", "yes"),
+    "Wang et al. 2017": ("no", "yes"),
+    "WD-DP": ("yes", "yes"),
+}
+"""Whether a method is distributed, and allows losses that are not convex."""
+
+
+def excess_risk_bound(
+    p: int, T: int, lam: float | Array, smoothness: float, variance: float | Array, start: float | Array
+) -> Any:
+    """Theorems 2 and 3, ineq. (11): E[R(w_T)] - min R after T rounds with step 1/L, from a model with gap `start`.
+
+    ``(1 - lam/L)^T start + p variance / (2 lam) (1 - (1 - lam/L)^T)``, where R is L-smooth, and lam-strongly convex
+    (Thm 2) or has gradients with ``||grad R||^2 >= 2 lam (R - min R)`` (Thm 3, the Polyak-Lojasiewicz condition). The
+    variance is that of the noise in every entry of the gradient that the model follows. The paper uses a client's
+    sigma^2 here; the weighted average of M clients' noise has variance sigma^2 sum (N_k/N)^2.
+    """
+    left = (1 - lam / smoothness) ** T
+    return left * start + p * variance / (2 * lam) * (1 - left)
+
+
+def published_bounds(figures: Mapping[str, Any], M: int, n_min: int) -> dict[str, tuple[float, float]]:
+    """Table 1: the orders of the noise's variance and of the excess risk by method, as printed, without constants.
+
+    The paper derives constants only for the first method.
+    """
+    p, G, N, T, lam, eps, delta = (figures[key] for key in ("p", "G", "N", "T", "lam", "eps", "delta"))
+    log = math.log(1 / delta)
+    spread, length = (M - 1) / n_min, p / (n_min * eps) * math.log(p / delta)
+    pathak = (lam + 1) / lam**2 * (spread**2 + length**2 + spread * length)
+    inside, zhang = M * n_min, p * math.log(N / delta) * log
+    central, in_mpc = (G**2 * log / (n * eps) ** 2 for n in (N, inside))
+    jayaraman = p * SMOOTHNESS * (math.log(inside) / lam) ** 2 * in_mpc
+    orders = (
+        (math.nan, pathak),
+        (T * in_mpc, jayaraman),
+        (G**2 * (zhang / eps**2 + 1), G * math.sqrt(zhang) * DIAMETER / (N * eps)),
+        (T * central, p * math.log(N) ** 2 * central),
+        (T * central, p * math.log(N) * central),
+    )
+    return dict(zip(METHODS, orders, strict=True))
+
+
+def table1(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
+    """Table 1 at named `settings` of M and n_min: a row per setting, method and metric."""
+    rows = []
+    for name, own in settings.items():
+        for method, orders in published_bounds(figures, **own).items():
+            distributed, nonconvex = METHODS[method]
+            columns = {"setting": name, "method": method, "distributed": distributed, "non-convex": nonconvex}
+            for metric, value in zip(("noise_variance_order", "excess_risk_order"), orders, strict=True):
+                rows.append(columns | {"metric": metric, "value": value})
+    return pd.DataFrame(rows)
+
+
+def theorem2(
+    settings: Mapping[str, Mapping[str, Any]], lam: float, eps: float, delta: float, T: int, c: float = 16.0
+) -> pd.DataFrame:
+    """Theorem 2's bound for wddp with synchronous rounds, logistic loss, M equal clients and w_0 = 0.
+
+    The bound is given with the noise that the proof has in the average, sigma^2, and with the variance of the average
+    of M clients' noise, sigma^2 / M. Both use the sigma of the constant c, and a start with a gap of at most log 2.
+    `settings` have p, N and M.
+    """
+    rows = []
+    for name, own in settings.items():
+        sigma2 = c * T * math.log(1 / delta) / (own["N"] * eps) ** 2
+        for metric, variance in (("gap_as_printed", sigma2), ("gap_of_average", sigma2 / own["M"])):
+            bound = excess_risk_bound(own["p"], T, lam, SMOOTHNESS + lam, variance, math.log(2))
+            rows.append({"setting": name, "M": own["M"], "eps": eps, "metric": metric, "value": bound})
+    return pd.DataFrame(rows)
+
+
+def factors(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
+    """The factors of Table 1 and Remark 1 beside what the formulas give: a row per setting, reading and metric.
+
+    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s; `remark1` is the noise's term of (12),
+    ``T p sigma^2/(2L)``, over that of (11), ``p sigma^2/(2 lam) (1 - (1 - lam/L)^T)``.
+    """
+    N, lam, rows = figures["N"], figures["lam"], []
+    x = lam / (lam + SMOOTHNESS)
+    proof = math.ceil(2 * math.log(N) / -math.log1p(-x))
+    for name, own in settings.items():
+        bounds = published_bounds(figures, **own)
+        (noise, risk), (noise_there, risk_there) = bounds["WD-DP"], bounds["Jayaraman et al. 2018"]
+        inside = own["M"] * own["n_min"]
+        found = {
+            ("noise_ratio", "as printed"): noise / noise_there,
+            ("noise_ratio", "stated"): (inside / N) ** 2,
+            ("risk_ratio", "as printed"): risk / risk_there,
+            ("risk_ratio", "without the regulariser"): risk / risk_there * SMOOTHNESS / lam**2,
+            ("risk_ratio", "stated"): (inside / N) ** 2 * math.log(N) / math.log(inside) ** 2,
+            ("remark1", "T of the proof"): proof * x / -math.expm1(proof * math.log1p(-x)),
+            ("remark1", "T of the figures"): figures["T"] * x / -math.expm1(figures["T"] * math.log1p(-x)),
+            ("remark1", "stated"): math.log(N),
+        }
+        rows += [
+            {"setting": name, "reading": reading, "metric": metric, "value": value}
+            for (metric, reading), value in found.items()
+        ]
+    return pd.DataFrame(rows)
